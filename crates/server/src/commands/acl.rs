@@ -14,35 +14,35 @@ const MANAGES: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 
 pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super::container)
     .since("6.0.0", "Depends on subcommand.")
-    .doc("Tells who may do what.", "")
+    .doc("Shows and changes users and their permissions.", "")
     .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("acl|cat", -2, Group::Server, cat)
         .flags(ASKS)
         .since("6.0.0", "O(1) since the categories and commands are a fixed set.")
-        .doc("Lists the categories, or the commands of one.", "[category]"),
+        .doc("Lists the categories of commands, or the commands in one category.", "[category]"),
     Command::new("acl|deluser", -3, Group::Server, delete_users)
         .flags(MANAGES)
         .since("6.0.0", "O(1) amortized time considering the typical user.")
-        .doc("Removes users, and closes their connections.", "username ...")
+        .doc("Deletes users and closes their connections.", "username ...")
         .tips(ON_ALL_NODES)
         .hides(all_but_subcommand),
     Command::new("acl|dryrun", -4, Group::Server, dry_run)
         .flags(MANAGES)
         .since("7.0.0", "O(1).")
-        .doc("Tells whether a user may run a command, which is not run.", "username command [arg ...]"),
+        .doc("Checks whether a user may run a command, without running it.", "username command [arg ...]"),
     Command::new("acl|genpass", -2, Group::Server, generate_password)
         .flags(ASKS)
         .since("6.0.0", "O(1)")
-        .doc("Makes up a password that nobody guesses.", "[bits:integer]"),
+        .doc("Generates a random password.", "[bits:integer]"),
     Command::new("acl|getuser", 3, Group::Server, describe::get_user)
         .flags(MANAGES)
         .since(
             "6.0.0",
             "O(N). Where N is the number of password, command and pattern rules that the user has.",
         )
-        .doc("Tells what a user may do.", "username")
+        .doc("Returns a user's rules.", "username")
         .history(&[
             ("6.2.0", "Channels are shown."),
             ("7.0.0", "Selectors; patterns are shown as rules."),
@@ -60,21 +60,21 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("acl|load", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::LoadUsers))
         .flags(MANAGES)
         .since("6.0.0", "O(N). Where N is the number of configured users.")
-        .doc("Reads all users from the file that they are kept in.", ""),
+        .doc("Reloads all users from the ACL file.", ""),
     Command::new("acl|log", -2, Group::Server, describe::log)
         .flags(MANAGES)
         .since("6.0.0", "O(N) with N being the number of entries shown.")
-        .doc("Lists what was refused of late, or forgets it.", "[operation: count:integer | RESET]")
+        .doc("Lists recent denials, or clears the list.", "[operation: count:integer | RESET]")
         .history(&[("7.2.0", "Ids of entries, and when they were made and changed.")]),
     Command::new("acl|save", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::SaveUsers))
         .flags(MANAGES)
         .since("6.0.0", "O(N). Where N is the number of configured users.")
-        .doc("Writes all users to the file that they are kept in.", "")
+        .doc("Saves all users to the ACL file.", "")
         .tips(ON_ALL_NODES),
     Command::new("acl|setuser", -3, Group::Server, set_user)
         .flags(MANAGES)
         .since("6.0.0", "O(N). Where N is the number of rules provided.")
-        .doc("Makes or changes a user.", "username [rule ...]")
+        .doc("Creates or changes a user.", "username [rule ...]")
         .history(&[
             ("6.2.0", "Rules for channels."),
             ("7.0.0", "Selectors, and rules for keys by what is done to them."),
@@ -89,7 +89,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("acl|whoami", 2, Group::Server, who_am_i)
         .flags(ASKS)
         .since("6.0.0", "O(1)")
-        .doc("Names the user that the connection has authenticated as.", ""),
+        .doc("Returns the user that the connection is authenticated as.", ""),
 ];
 
 fn all_but_subcommand(args: Args<'_>) -> Vec<usize> {

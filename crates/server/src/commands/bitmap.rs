@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("2.6.0", "O(N)")
         .doc(
-            "Counts the bits that are set, in a range or in the whole string.",
+            "Counts the set bits of a string, or of a range of it.",
             "key [range: start [end-unit-block: end [unit@7.0.0: BYTE | BIT]]]",
         )
         .history(&[("7.0.0", "`BYTE` and `BIT`."), ("8.0.0", "`end` may be left out: up to the last byte.")]),
@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[
         .finds_keys(field::changed_key)
         .since("3.2.0", "O(1) for each subcommand")
         .doc(
-            "Reads and changes integers of any width at any bit of a string.",
+            "Reads and changes integers of any width at any bit offset of a string.",
             "key [operation: GET <get-block: encoding offset> | <write: [OVERFLOW <overflow-block: WRAP | \
                 SAT | FAIL>] <write-operation: SET <set-block: encoding offset value:integer> | INCRBY \
                 <incrby-block: encoding offset increment:integer>>>] ...",
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("6.0.0", "O(1) for each subcommand")
         .doc(
-            "Reads integers of any width at any bit of a string.",
+            "Reads integers of any width at any bit offset of a string.",
             "key [GET... <get-block: encoding offset>]",
         ),
     Command::new("bitop", -4, Group::Bitmap, combination::bitop)
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(combination::propagate)
         .since("2.6.0", "O(N)")
         .doc(
-            "Combines strings bit by bit and stores the result.",
+            "Combines strings bitwise and stores the result.",
             "<operation: AND | OR | XOR | NOT | DIFF@8.2.0 | DIFF1@8.2.0 | ANDOR@8.2.0 | ONE@8.2.0> \
                 destkey:key key ...",
         )
@@ -60,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("2.8.7", "O(N)")
         .doc(
-            "Finds the first bit that is set, or clear.",
+            "Finds the first set or clear bit of a string.",
             "key bit:integer [range: start [end-unit-block: end [unit@7.0.0: BYTE | BIT]]]",
         )
         .history(&[("7.0.0", "`BYTE` and `BIT`.")]),
@@ -68,12 +68,15 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("2.2.0", "O(1)")
-        .doc("Answers one bit of a string.", "key offset"),
+        .doc("Returns one bit of a string.", "key offset"),
     Command::new("setbit", 4, Group::Bitmap, setbit)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
         .since("2.2.0", "O(1)")
-        .doc("Sets or clears one bit of a string and answers what it was.", "key offset value:integer"),
+        .doc(
+            "Sets or clears one bit of a string and returns its previous value.",
+            "key offset value:integer",
+        ),
 ];
 
 /// A bit's position, which must lie within the longest string there may be; `#n` stands for the `n`-th field of

@@ -20,33 +20,33 @@ const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -
 pub const COMMANDS: &[Command] = &[Command::new("client", -2, Group::Connection, super::container)
     .flags(SENTINEL)
     .since("2.4.0", "Depends on subcommand.")
-    .doc("Everything about connections.", "")
+    .doc("Shows and controls client connections.", "")
     .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Command] = &[
     row("client|caching", 3, tracking::caching)
         .since("6.0.0", "O(1)")
-        .doc("Says whether the keys of the next command are tracked.", "<mode: YES | NO>"),
+        .doc("Sets whether the keys of the next command are tracked.", "<mode: YES | NO>"),
     row("client|capa", -3, capa)
         .since("8.0.0", "O(1)")
-        .doc("Tells the server what the client is able to do.", "capability ..."),
-    row("client|getname", 2, get_name).since("2.6.9", "O(1)").doc("Answers the connection's name.", ""),
+        .doc("Declares capabilities of the client.", "capability ..."),
+    row("client|getname", 2, get_name).since("2.6.9", "O(1)").doc("Returns the connection's name.", ""),
     row("client|getredir", 2, tracking::get_redirection)
         .since("6.0.0", "O(1)")
-        .doc("Answers which client hears of this one's stale keys.", ""),
+        .doc("Returns the client that receives this connection's invalidations.", ""),
     Command::new("client|help", 2, Group::Connection, super::help)
         .flags(LOADING | STALE | KEEPS_CACHING)
         .since("5.0.0", "O(1)")
-        .doc("Lists what CLIENT can do.", ""),
-    row("client|id", 2, id).since("5.0.0", "O(1)").doc("Answers the connection's number.", ""),
+        .doc("Lists the subcommands.", ""),
+    row("client|id", 2, id).since("5.0.0", "O(1)").doc("Returns the connection's id.", ""),
     row("client|import-source", 3, import_source)
         .flags(COMMON)
         .since("8.1.0", "O(1)")
-        .doc("Marks the connection as one that imports data.", "<enabled: ON | OFF>"),
+        .doc("Marks the connection as a source of imported data.", "<enabled: ON | OFF>"),
     row("client|info", 2, info)
         .flags(COMMON)
         .since("6.2.0", "O(1)")
-        .doc("Describes this connection.", "")
+        .doc("Returns information about this connection.", "")
         .tips(&["nondeterministic_output"]),
     row("client|kill", -3, others::kill)
         .flags(COMMON | ADMIN)
@@ -55,47 +55,47 @@ const SUBCOMMANDS: &[Command] = &[
     row("client|list", -2, list)
         .flags(COMMON | ADMIN)
         .since("2.4.0", "O(N) where N is the number of client connections")
-        .doc("Describes connections, one a line.", others::LIST_SYNTAX).history(&[("2.8.12", "Shows `id`."), ("5.0.0", "`TYPE`."), ("6.0.0", "Shows `user`."), ("6.2.0", "`ID`; shows `argv-mem`, `tot-mem`, `laddr` and `redir`."), ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."), ("7.0.3", "Shows `ssub`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME`, `MAXAGE`."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")])
+        .doc("Lists connections, one per line.", others::LIST_SYNTAX).history(&[("2.8.12", "Shows `id`."), ("5.0.0", "`TYPE`."), ("6.0.0", "Shows `user`."), ("6.2.0", "`ID`; shows `argv-mem`, `tot-mem`, `laddr` and `redir`."), ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."), ("7.0.3", "Shows `ssub`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME`, `MAXAGE`."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")])
         .tips(&["nondeterministic_output"]),
     row("client|no-evict", 3, no_evict)
         .flags(COMMON | ADMIN | ALLOW_BUSY)
         .since("7.0.0", "O(1)")
-        .doc("Keeps the connection open when clients together use too much memory.", "<enabled: ON | OFF>"),
+        .doc("Exempts the connection from client eviction.", "<enabled: ON | OFF>"),
     row("client|no-touch", 3, no_touch)
         .since("7.2.0", "O(1)")
-        .doc("Lets this connection's commands leave no trace of when keys were used.", "<enabled: ON | OFF>"),
+        .doc("Sets whether this connection's commands update access times of keys.", "<enabled: ON | OFF>"),
     row("client|pause", -3, others::pause)
         .flags(COMMON | ADMIN)
         .since("3.0.0", "O(1)")
-        .doc("Makes the commands of all clients wait for a while.", "timeout:integer [mode@6.2.0: WRITE | ALL]").history(&[("6.2.0", "`WRITE` and `ALL`.")]),
+        .doc("Suspends the commands of all clients for some time.", "timeout:integer [mode@6.2.0: WRITE | ALL]").history(&[("6.2.0", "`WRITE` and `ALL`.")]),
     row("client|reply", 3, reply)
         .flags(COMMON | ALLOW_BUSY | NO_MULTI)
         .since("3.2.0", "O(1)")
-        .doc("Says which replies the connection wants.", "<action: ON | OFF | SKIP>"),
+        .doc("Sets which replies the connection receives.", "<action: ON | OFF | SKIP>"),
     row("client|setinfo", 4, set_info)
         .since("7.2.0", "O(1)")
-        .doc("Names the library that the client uses.", "<attr: LIB-NAME libname | LIB-VER libver>")
+        .doc("Sets the name and version of the client's library.", "<attr: LIB-NAME libname | LIB-VER libver>")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     row("client|setname", 3, set_name)
         .since("2.6.9", "O(1)")
-        .doc("Names the connection.", "connection-name")
+        .doc("Sets the connection's name.", "connection-name")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     row("client|tracking", -3, tracking::tracking)
         .flags(COMMON)
         .since("6.0.0", "O(1). Some options may introduce additional complexity.")
-        .doc("Has the server tell when keys that the client may hold copies of change.", tracking::SYNTAX),
+        .doc("Enables or disables invalidation messages for client-side caching.", tracking::SYNTAX),
     row("client|trackinginfo", 2, tracking::info)
         .flags(COMMON)
         .since("6.2.0", "O(1)")
-        .doc("Describes how this connection tracks keys.", ""),
+        .doc("Returns how this connection tracks keys.", ""),
     row("client|unblock", -3, others::unblock)
         .flags(COMMON | ADMIN)
         .since("5.0.0", "O(log N) where N is the number of client connections")
-        .doc("Ends another client's waiting.", "client-id [unblock-type: TIMEOUT | ERROR]"),
+        .doc("Unblocks another client that is blocked.", "client-id [unblock-type: TIMEOUT | ERROR]"),
     row("client|unpause", 2, others::unpause)
         .flags(COMMON | ADMIN)
         .since("6.2.0", "O(N) Where N is the number of paused clients")
-        .doc("Ends CLIENT PAUSE.", ""),
+        .doc("Resumes the commands of clients that were suspended.", ""),
 ];
 
 /// `ON` or `OFF`.

@@ -12,17 +12,17 @@ pub const COMMANDS: &[Command] = &[
     refused("asking", 1, FAST)
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
-        .doc("Says that a client follows another node's advice.", ""),
+        .doc("Accepts redirects of another node.", ""),
     Command::new("cluster", -2, Group::Cluster, super::container)
         .since("3.0.0", "Depends on subcommand.")
-        .doc("Tells about the cluster, of which this server is no part.", "")
+        .doc("Shows and controls the cluster; this server is not part of one.", "")
         .subcommands(SUBCOMMANDS),
     refused("clusterscan", -2, READONLY | TOUCHES_ARBITRARY_KEYS)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
         .categories(&["keyspace"])
         .since("9.1.0", "O(N) where N is the number of elements answered")
         .doc(
-            "Walks the keys of a cluster, some at a time.",
+            "Iterates over the keys of a cluster.",
             "cursor:string [MATCH match-pattern:pattern] [COUNT count] [TYPE type] [SLOT slot:integer]",
         )
         .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
@@ -42,69 +42,69 @@ const fn refused(name: &'static str, arity: i32, flags: Flags) -> Command {
 const SUBCOMMANDS: &[Command] = &[
     refused("cluster|addslots", -3, CHANGES)
         .since("3.0.0", "O(N) where N is the number of slots")
-        .doc("Makes the node serve slots.", "slot:integer ..."),
+        .doc("Assigns slots to the node.", "slot:integer ..."),
     refused("cluster|addslotsrange", -4, CHANGES)
         .since("7.0.0", "O(N) where N is the number of slots in the ranges")
-        .doc("Makes the node serve ranges of slots.", "<range: start-slot:integer end-slot:integer> ..."),
+        .doc("Assigns ranges of slots to the node.", "<range: start-slot:integer end-slot:integer> ..."),
     refused("cluster|bumpepoch", 2, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Moves the node's configuration to a new epoch.", "")
+        .doc("Advances the node's configuration epoch.", "")
         .tips(VARIES),
     refused("cluster|cancelslotmigrations", 2, CHANGES)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of migrations")
-        .doc("Gives up the slots' migrations that are under way.", ""),
+        .doc("Cancels slot migrations in progress.", ""),
     refused("cluster|count-failure-reports", 3, ADMIN | STALE)
         .since("3.0.0", "O(N) where N is the number of reports")
-        .doc("Counts the reports that a node has failed.", "node-id")
+        .doc("Returns the number of failure reports about a node.", "node-id")
         .history(&[("9.0.0", "Counts none beyond those that were needed to take the node for failed.")])
         .tips(VARIES),
     refused("cluster|countkeysinslot", 3, STALE)
         .since("3.0.0", "O(1)")
-        .doc("Counts the keys of a slot.", "slot:integer"),
+        .doc("Returns the number of keys in a slot.", "slot:integer"),
     refused("cluster|delslots", -3, CHANGES)
         .since("3.0.0", "O(N) where N is the number of slots")
-        .doc("Makes the node serve slots no longer.", "slot:integer ..."),
+        .doc("Removes slots from the node.", "slot:integer ..."),
     refused("cluster|delslotsrange", -4, CHANGES)
         .since("7.0.0", "O(N) where N is the number of slots in the ranges")
-        .doc("Makes the node serve ranges of slots no longer.", "<range: start-slot:integer end-slot:integer> ..."),
+        .doc("Removes ranges of slots from the node.", "<range: start-slot:integer end-slot:integer> ..."),
     refused("cluster|failover", -2, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Makes a replica take its primary's place.", "[options: FORCE | TAKEOVER]"),
+        .doc("Promotes a replica to primary.", "[options: FORCE | TAKEOVER]"),
     refused("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN)
         .databases(Databases::All)
         .categories(&["keyspace"])
         .since("9.0.0", "O(N) where N is the number of keys in the slot")
-        .doc("Removes all keys of a slot.", "slot:integer [flush-type: ASYNC | SYNC]"),
+        .doc("Deletes all keys of a slot.", "slot:integer [flush-type: ASYNC | SYNC]"),
     refused("cluster|flushslots", 2, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Makes the node serve no slot.", ""),
+        .doc("Removes all slots from the node.", ""),
     refused("cluster|forget", 3, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Removes a node from those that are known.", "node-id"),
+        .doc("Removes a node from the table of known nodes.", "node-id"),
     refused("cluster|getkeysinslot", 4, STALE)
         .since("3.0.0", "O(N) where N is the number of keys asked for")
-        .doc("Lists keys of a slot.", "slot:integer count")
+        .doc("Returns keys of a slot.", "slot:integer count")
         .tips(VARIES),
     refused("cluster|getslotmigrations", 2, CHANGES)
         .since("9.0.0", "O(N) where N is the number of migrations")
-        .doc("Lists the slots' migrations under way and those of late.", ""),
+        .doc("Lists current and recent slot migrations.", ""),
     refused("cluster|help", 2, LOOKS).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
     refused("cluster|info", 2, LOOKS)
         .since("3.0.0", "O(1)")
-        .doc("Tells the state of the cluster.", "")
+        .doc("Returns the state of the cluster.", "")
         .tips(VARIES),
     Command::new("cluster|keyslot", 3, Group::Cluster, key_slot)
         .flags(STALE)
         .since("3.0.0", "O(N) where N is the number of bytes in the key")
-        .doc("Answers which slot of a cluster a key would be in.", "key:string"),
+        .doc("Returns the slot of a key.", "key:string"),
     refused("cluster|links", 2, STALE)
         .since("7.0.0", "O(N) where N is the number of nodes")
-        .doc("Lists the connections with other nodes.", "")
+        .doc("Lists the links to other nodes.", "")
         .tips(VARIES),
     refused("cluster|meet", -4, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Makes another node known.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
+        .doc("Connects the node to another node.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "The port that nodes speak to one another by.")]),
     refused("cluster|migrateslots", -4, CHANGES)
         .databases(Databases::All)
@@ -114,10 +114,10 @@ const SUBCOMMANDS: &[Command] = &[
             "<migration-group: <slotsrange-token=SLOTSRANGE> <range: start-slot:integer end-slot:integer> ... \
              <node-token=NODE> node-id> ...",
         ),
-    refused("cluster|myid", 2, LOOKS).since("3.0.0", "O(1)").doc("Answers this node's name.", ""),
+    refused("cluster|myid", 2, LOOKS).since("3.0.0", "O(1)").doc("Returns this node's id.", ""),
     refused("cluster|myshardid", 2, LOOKS)
         .since("7.2.0", "O(1)")
-        .doc("Answers the name of this node's shard.", "")
+        .doc("Returns the id of this node's shard.", "")
         .tips(VARIES),
     refused("cluster|nodes", 2, LOOKS)
         .since("3.0.0", "O(N) where N is the number of nodes")
@@ -129,21 +129,21 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(VARIES),
     refused("cluster|replicate", -3, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Makes the node another's replica, or nobody's.", "<args: node-id | <no-one@9.0.0: NO ONE>>")
+        .doc("Makes the node a replica of another, or a primary.", "<args: node-id | <no-one@9.0.0: NO ONE>>")
         .history(&[("9.0.0", "`NO ONE`.")]),
     refused("cluster|reset", -2, ADMIN | STALE | NO_SCRIPT)
         .since("3.0.0", "O(N) where N is the number of nodes; may remove all keys")
-        .doc("Makes the node forget the cluster.", "[reset-type: HARD | SOFT]"),
+        .doc("Resets the node's cluster state.", "[reset-type: HARD | SOFT]"),
     refused("cluster|saveconfig", 2, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Writes what is known of the cluster to disk.", ""),
+        .doc("Saves the cluster configuration to disk.", ""),
     refused("cluster|set-config-epoch", 3, CHANGES)
         .since("3.0.0", "O(1)")
-        .doc("Gives a new node its epoch.", "config-epoch:integer"),
+        .doc("Sets the configuration epoch of a new node.", "config-epoch:integer"),
     refused("cluster|setslot", -4, CHANGES | MAY_REPLICATE)
         .since("3.0.0", "O(1)")
         .doc(
-            "Says who serves a slot, or that it moves.",
+            "Sets the owner or migration state of a slot.",
             "slot:integer <subcommand: IMPORTING importing(node-id) | MIGRATING migrating(node-id) \
              | NODE node(node-id) | STABLE> [TIMEOUT timeout:integer@8.0.0]",
         )
@@ -161,14 +161,14 @@ const SUBCOMMANDS: &[Command] = &[
     refused("cluster|slot-stats", -4, LOOKS)
         .since("8.0.0", "O(N) where N is the number of slots, O(N*log(N)) in order")
         .doc(
-            "Tells how much slots are used.",
+            "Returns usage statistics of slots.",
             "<filter: SLOTSRANGE <slotsrange: start-slot:integer end-slot:integer> \
              | ORDERBY <orderby: metric [LIMIT limit:integer] [order: ASC | DESC]>>",
         )
         .tips(&["nondeterministic_output", "request_policy:all_shards"]),
     refused("cluster|slots", 2, LOOKS)
         .since("3.0.0", "O(N) where N is the number of nodes")
-        .doc("Lists which nodes serve which slots.", "")
+        .doc("Returns the mapping of slots to nodes.", "")
         .history(&[
             ("4.0.0", "Names each node."),
             ("7.0.0", "Tells of further addresses."),
@@ -178,7 +178,7 @@ const SUBCOMMANDS: &[Command] = &[
     refused("cluster|syncslots", -3, CHANGES | MAY_REPLICATE)
         .internal()
         .since("9.0.0", "Depends on subcommand.")
-        .doc("What nodes say to one another while slots move.", ""),
+        .doc("Internal protocol between nodes during slot migration.", ""),
 ];
 
 fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

@@ -17,13 +17,13 @@ const SHOWN_BY_DEFAULT: usize = 10;
 pub const COMMANDS: &[Command] = &[
     Command::new("commandlog", -2, Group::Server, super::container)
         .since("8.1.0", "Depends on subcommand.")
-        .doc("Shows commands that took long or were large.", "")
+        .doc("Shows slow and large commands.", "")
         .subcommands(&[
             Command::new("commandlog|get", 4, Group::Server, get)
                 .flags(ADMIN | LOADING | STALE)
                 .since("8.1.0", "O(N) where N is the number of entries returned")
                 .doc(
-                    "Answers the latest entries of one of the logs; a count of -1 is all.",
+                    "Returns the latest entries of a command log; a count of -1 returns all.",
                     "count <type: SLOW | LARGE-REQUEST | LARGE-REPLY>",
                 )
                 .tips(READ_TIPS),
@@ -34,22 +34,25 @@ pub const COMMANDS: &[Command] = &[
             Command::new("commandlog|len", 3, Group::Server, len)
                 .flags(ADMIN | LOADING | STALE)
                 .since("8.1.0", "O(1)")
-                .doc("Counts the entries of one of the logs.", "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>")
+                .doc(
+                    "Returns the number of entries in a command log.",
+                    "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>",
+                )
                 .tips(LEN_TIPS),
             Command::new("commandlog|reset", 3, Group::Server, reset)
                 .flags(ADMIN | LOADING | STALE)
                 .since("8.1.0", "O(N) where N is the number of entries in the commandlog")
-                .doc("Empties one of the logs.", "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>")
+                .doc("Clears a command log.", "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>")
                 .tips(RESET_TIPS),
         ]),
     Command::new("slowlog", -2, Group::Server, super::container)
         .since("2.2.12", "Depends on subcommand.")
-        .doc("Shows commands that took long.", "")
+        .doc("Shows slow commands.", "")
         .subcommands(&[
             Command::new("slowlog|get", -2, Group::Server, slow_get)
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(N) where N is the number of entries returned")
-                .doc("Answers the latest slow commands; a count of -1 is all.", "[count] [STAGES]")
+                .doc("Returns the latest slow commands; a count of -1 returns all.", "[count] [STAGES]")
                 .history(&[("4.0.0", "Tells the address and the name of each client.")])
                 .tips(READ_TIPS),
             Command::new("slowlog|help", 2, Group::Server, super::help)
@@ -59,12 +62,12 @@ pub const COMMANDS: &[Command] = &[
             Command::new("slowlog|len", 2, Group::Server, slow_len)
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(1)")
-                .doc("Counts the slow commands that are kept.", "")
+                .doc("Returns the number of entries in the slow log.", "")
                 .tips(LEN_TIPS),
             Command::new("slowlog|reset", 2, Group::Server, slow_reset)
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(N) where N is the number of entries in the slowlog")
-                .doc("Forgets the slow commands that are kept.", "")
+                .doc("Clears the slow log.", "")
                 .tips(RESET_TIPS),
         ]),
 ];

@@ -15,7 +15,7 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
         Command::new("config|get", -3, Group::Server, get)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
-            .doc("Answers options that match any of the patterns, with their values.", "parameter ...")
+            .doc("Returns options that match any of the patterns, with their values.", "parameter ...")
             .history(&[("7.0.0", "Several patterns at once.")]),
         Command::new("config|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -24,12 +24,12 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
         Command::new("config|resetstat", 2, Group::Server, reset_statistics)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(1)")
-            .doc("Sets the counters that INFO shows back to zero.", "")
+            .doc("Resets the counters that INFO shows.", "")
             .tips(ALL_NODES),
         Command::new("config|rewrite", 2, Group::Server, rewrite)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.8.0", "O(1)")
-            .doc("Writes the configuration in force to the file that the server was started with.", "")
+            .doc("Writes the current configuration to the configuration file.", "")
             .tips(ALL_NODES),
         Command::new("config|set", -4, Group::Server, set)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)

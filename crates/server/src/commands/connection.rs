@@ -16,18 +16,18 @@ pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, Group::Connection, auth)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
         .since("1.0.0", "O(N) where N is the number of passwords defined for the user")
-        .doc("Proves who the client is.", "[username@6.0.0] password")
+        .doc("Authenticates the connection.", "[username@6.0.0] password")
         .history(&[("6.0.0", "Takes a user name too.")])
         .hides(|args| (1..args.len()).collect()),
     Command::new("echo", 2, Group::Connection, echo)
         .flags(LOADING | STALE | FAST)
         .since("1.0.0", "O(1)")
-        .doc("Answers with the message it was sent.", "message"),
+        .doc("Returns the given message.", "message"),
     Command::new("hello", -1, Group::Connection, hello)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
         .since("6.0.0", "O(1)")
         .doc(
-            "Chooses the protocol's version and introduces client and server to each other.",
+            "Negotiates the protocol version and returns server information.",
             "[arguments: protover:integer [AUTH <auth: username password>] [SETNAME clientname]]",
         )
         .history(&[
@@ -39,24 +39,24 @@ pub const COMMANDS: &[Command] = &[
         .flags(FAST | WHILE_SUBSCRIBED)
         .control(Control::Ping)
         .since("1.0.0", "O(1)")
-        .doc("Shows that the server is alive.", "[message]")
+        .doc("Returns PONG, or the given message.", "[message]")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     Command::new("quit", -1, Group::Connection, quit)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | WHILE_SUBSCRIBED)
         .control(Control::EndsSession)
         .since("1.0.0", "O(1)")
-        .doc("Closes the connection once all replies are sent.", ""),
+        .doc("Closes the connection after all replies are sent.", ""),
     Command::new("reset", 1, Group::Connection, reset)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | WHILE_SUBSCRIBED)
         .control(Control::EndsSession)
         .since("6.2.0", "O(1)")
-        .doc("Puts the connection back into the state of a new one.", ""),
+        .doc("Resets the connection to its initial state.", ""),
     Command::new("select", 2, Group::Connection, select)
         .databases(Databases::Named(|_| vec![1]))
         .flags(LOADING | STALE | FAST | ALLOW_BUSY)
         .control(Control::SelectsDatabase)
         .since("1.0.0", "O(1)")
-        .doc("Turns to another database.", "index"),
+        .doc("Selects the database of the connection.", "index"),
 ];
 
 fn ping(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

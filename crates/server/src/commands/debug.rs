@@ -18,7 +18,7 @@ use wire::reply::Protocol;
 pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
     .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED | LOCAL)
     .since("1.0.0", "Depends on subcommand.")
-    .doc("Looks inside the server and switches parts of it off, for tests.", "")
+    .doc("Inspects and changes server internals, for tests.", "")
     .internal()];
 
 /// One of DEBUG's words. `args` counts arguments as in a command's arity, DEBUG and the word included.

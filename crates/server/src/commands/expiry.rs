@@ -14,32 +14,35 @@ pub const COMMANDS: &[Command] = &[
         .keys(&CHANGES)
         .propagated_as(propagation::expiry)
         .since("1.0.0", "O(1)")
-        .doc("Lets a key live for some seconds.", "key seconds [condition@7.0.0: NX | XX | GT | LT]")
+        .doc("Sets a key's time to live in seconds.", "key seconds [condition@7.0.0: NX | XX | GT | LT]")
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("expireat", -3, Group::Generic, expireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
         .propagated_as(propagation::expiry)
         .since("1.2.0", "O(1)")
-        .doc("Lets a key live until a second.", "key unix-time-seconds [condition@7.0.0: NX | XX | GT | LT]")
+        .doc(
+            "Sets a key's expiry as a Unix time in seconds.",
+            "key unix-time-seconds [condition@7.0.0: NX | XX | GT | LT]",
+        )
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("expiretime", 2, Group::Generic, expiretime)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("7.0.0", "O(1)")
-        .doc("Answers the second at which a key expires.", "key"),
+        .doc("Returns a key's expiry as a Unix time in seconds.", "key"),
     Command::new("persist", 2, Group::Generic, persist)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
         .since("2.2.0", "O(1)")
-        .doc("Lets a key live for ever.", "key"),
+        .doc("Removes a key's expiry.", "key"),
     Command::new("pexpire", -3, Group::Generic, pexpire)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
         .propagated_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc(
-            "Lets a key live for some milliseconds.",
+            "Sets a key's time to live in milliseconds.",
             "key milliseconds [condition@7.0.0: NX | XX | GT | LT]",
         )
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
@@ -49,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc(
-            "Lets a key live until a millisecond.",
+            "Sets a key's expiry as a Unix time in milliseconds.",
             "key unix-time-milliseconds [condition@7.0.0: NX | XX | GT | LT]",
         )
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
@@ -57,19 +60,19 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("7.0.0", "O(1)")
-        .doc("Answers the millisecond at which a key expires.", "key"),
+        .doc("Returns a key's expiry as a Unix time in milliseconds.", "key"),
     Command::new("pttl", 2, Group::Generic, pttl)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("2.6.0", "O(1)")
-        .doc("Answers how many milliseconds a key has to live.", "key")
+        .doc("Returns a key's time to live in milliseconds.", "key")
         .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
         .tips(&["nondeterministic_output"]),
     Command::new("ttl", 2, Group::Generic, ttl)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("1.0.0", "O(1)")
-        .doc("Answers how many seconds a key has to live.", "key")
+        .doc("Returns a key's time to live in seconds.", "key")
         .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
         .tips(&["nondeterministic_output"]),
 ];

@@ -24,10 +24,10 @@ pub const COMMANDS: &[Command] = &[
         .flags(ONLY_READS)
         .keys(KEYS_READ)
         .since("7.0.0", COST)
-        .doc("Calls a function that does not write.", "function numkeys [key ...] [arg ...]"),
+        .doc("Calls a function in read-only mode.", "function numkeys [key ...] [arg ...]"),
     Command::new("function", -2, Group::Scripting, super::container)
         .since("7.0.0", "Depends on subcommand")
-        .doc("Libraries of functions.", "")
+        .doc("Manages libraries of functions.", "")
         .subcommands(SUBCOMMANDS),
 ];
 
@@ -35,16 +35,16 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("function|delete", 3, Group::Scripting, delete)
         .flags(NO_SCRIPT | WRITE)
         .since("7.0.0", "O(1)")
-        .doc("Removes a library.", "library-name")
+        .doc("Deletes a library.", "library-name")
         .tips(ON_ALL_SHARDS),
     Command::new("function|dump", 2, Group::Scripting, dump)
         .flags(NO_SCRIPT)
         .since("7.0.0", "O(N) where N is the number of functions")
-        .doc("Answers all libraries in a form that FUNCTION RESTORE takes.", ""),
+        .doc("Serializes all libraries for FUNCTION RESTORE.", ""),
     Command::new("function|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | WRITE)
         .since("7.0.0", "O(N) where N is the number of functions deleted")
-        .doc("Removes all libraries.", "[flush-type: ASYNC | SYNC]")
+        .doc("Deletes all libraries.", "[flush-type: ASYNC | SYNC]")
         .tips(ON_ALL_SHARDS),
     Command::new("function|help", 2, Group::Scripting, super::help)
         .flags(LOADING | STALE)
@@ -53,30 +53,27 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("function|kill", 2, Group::Scripting, kill)
         .flags(NO_SCRIPT | ALLOW_BUSY)
         .since("7.0.0", "O(1)")
-        .doc("Ends the function that runs, if it has not written.", "")
+        .doc("Stops the running function unless it has written.", "")
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Command::new("function|list", -2, Group::Scripting, list)
         .flags(NO_SCRIPT)
         .since("7.0.0", "O(N) where N is the number of functions")
-        .doc("Describes all libraries.", "[LIBRARYNAME library-name-pattern] [WITHCODE]")
+        .doc("Returns information about all libraries.", "[LIBRARYNAME library-name-pattern] [WITHCODE]")
         .tips(&["nondeterministic_output_order"]),
     Command::new("function|load", -3, Group::Scripting, load)
         .flags(NO_SCRIPT | WRITE | DENY_OOM)
         .since("7.0.0", "O(1) (considering compilation time is redundant)")
-        .doc("Adds a library.", "[REPLACE] function-code")
+        .doc("Creates a library.", "[REPLACE] function-code")
         .tips(ON_ALL_SHARDS),
     Command::new("function|restore", -3, Group::Scripting, restore)
         .flags(NO_SCRIPT | WRITE | DENY_OOM)
         .since("7.0.0", "O(N) where N is the number of functions on the payload")
-        .doc(
-            "Adds the libraries that FUNCTION DUMP has answered.",
-            "serialized-value [policy: FLUSH | APPEND | REPLACE]",
-        )
+        .doc("Restores libraries from FUNCTION DUMP.", "serialized-value [policy: FLUSH | APPEND | REPLACE]")
         .tips(ON_ALL_SHARDS),
     Command::new("function|stats", 2, Group::Scripting, stats)
         .flags(NO_SCRIPT | ALLOW_BUSY)
         .since("7.0.0", "O(1)")
-        .doc("Tells which function runs, and how many there are.", "")
+        .doc("Returns the running function and counts of functions.", "")
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]),
 ];
 

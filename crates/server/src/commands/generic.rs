@@ -27,19 +27,19 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .categories(&["keyspace"])
         .since("1.0.0", "O(1)")
-        .doc("Counts the keys of the database.", "")
+        .doc("Returns the number of keys in the database.", "")
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
     Command::new("del", -2, Group::Generic, del)
         .flags(WRITE)
         .keys(&ALL_KEYS_REMOVED)
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Removes keys.", "key ...")
+        .doc("Deletes keys.", "key ...")
         .tips(SUMMED),
     Command::new("exists", -2, Group::Generic, exists)
         .flags(READONLY | FAST)
         .keys(&ALL_KEYS)
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Counts how many of the keys exist; one named twice counts twice.", "key ...")
+        .doc("Returns how many of the given keys exist; repeated keys count repeatedly.", "key ...")
         .history(&[("3.0.3", "Several keys at once.")])
         .tips(SUMMED),
     Command::new("flushall", -1, Group::Server, flushall)
@@ -47,14 +47,14 @@ pub const COMMANDS: &[Command] = &[
         .databases(Databases::All)
         .categories(&["keyspace", "dangerous"])
         .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
-        .doc("Removes all keys of all databases.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
+        .doc("Deletes all keys of all databases.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
         .history(&[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")])
         .tips(ALL_SHARDS),
     Command::new("flushdb", -1, Group::Server, flushdb)
         .flags(WRITE)
         .categories(&["keyspace", "dangerous"])
         .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
-        .doc("Removes all keys of the database.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
+        .doc("Deletes all keys of the selected database.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
         .history(&[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")])
         .tips(ALL_SHARDS),
     Command::new("move", 3, Group::Generic, move_key)
@@ -66,13 +66,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("randomkey", 1, Group::Generic, randomkey)
         .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
         .since("1.0.0", "O(1)")
-        .doc("Answers some key.", "")
+        .doc("Returns a random key.", "")
         .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]),
     Command::new("rename", 3, Group::Generic, rename)
         .flags(WRITE)
         .keys(&FROM_AND_TO)
         .since("1.0.0", "O(1)")
-        .doc("Gives a key another name, replacing what has that name.", "key newkey"),
+        .doc("Renames a key, overwriting the destination.", "key newkey"),
     Command::new("renamenx", 3, Group::Generic, renamenx)
         .flags(WRITE | FAST)
         .keys(&[
@@ -80,30 +80,30 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::one(2, access::OW | access::INSERT),
         ])
         .since("1.0.0", "O(1)")
-        .doc("Gives a key another name if nothing has that name.", "key newkey")
+        .doc("Renames a key if the destination does not exist.", "key newkey")
         .history(&[("3.2.0", "A key may be renamed to itself.")]),
     Command::new("swapdb", 3, Group::Server, swapdb)
         .flags(WRITE | FAST)
         .databases(Databases::Named(|_| vec![1, 2]))
         .categories(&["keyspace", "dangerous"])
         .since("4.0.0", "O(N) where N is the number of clients that watch or wait for keys")
-        .doc("Exchanges two databases.", "index1 index2"),
+        .doc("Swaps two databases.", "index1 index2"),
     Command::new("touch", -2, Group::Generic, touch)
         .flags(READONLY | FAST)
         .keys(&ALL_KEYS)
         .since("3.2.1", "O(N) where N is the number of keys")
-        .doc("Counts how many of the keys exist and marks them as just used.", "key ...")
+        .doc("Updates the access time of keys and returns how many exist.", "key ...")
         .tips(SUMMED),
     Command::new("type", 2, Group::Generic, type_of)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO)])
         .since("1.0.0", "O(1)")
-        .doc("Names the type of the value at a key.", "key"),
+        .doc("Returns the type of a key's value.", "key"),
     Command::new("unlink", -2, Group::Generic, unlink)
         .flags(WRITE | FAST)
         .keys(&ALL_KEYS_REMOVED)
         .since("4.0.0", "O(1) for each key; memory is freed in the background")
-        .doc("Removes keys, freeing their memory later.", "key ...")
+        .doc("Deletes keys and frees their memory in the background.", "key ...")
         .tips(SUMMED),
 ];
 

@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
         .since("3.2.0", "O(log(N)) for each place, where N is the number of members")
         .doc(
-            "Adds places or moves them.",
+            "Adds or updates members with coordinates.",
             "key [condition@6.2.0: NX | XX] [change=CH@6.2.0] <data: longitude latitude member> ...",
         )
         .history(&[("6.2.0", "`CH`, `NX` and `XX`.")]),
@@ -48,26 +48,26 @@ pub const COMMANDS: &[Command] = &[
         .keys(READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1)")
-        .doc("Answers how far apart two places are.", "key member1 member2 [unit: M | KM | FT | MI]"),
+        .doc("Returns the distance between two members.", "key member1 member2 [unit: M | KM | FT | MI]"),
     Command::new("geohash", -2, Group::Geo, geohash)
         .flags(READONLY)
         .keys(READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1) for each member")
-        .doc("Answers the geohashes of places.", "key [member ...]"),
+        .doc("Returns the geohashes of members.", "key [member ...]"),
     Command::new("geopos", -2, Group::Geo, geopos)
         .flags(READONLY)
         .keys(READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1) for each member")
-        .doc("Answers the coordinates of places.", "key [member ...]"),
+        .doc("Returns the coordinates of members.", "key [member ...]"),
     Command::new("georadius", -6, Group::Geo, search::georadius)
         .flags(WRITE | DENY_OOM)
         .keys(&[READ_KEY, stored_after("STORE", 6), stored_after("STOREDIST", 6)])
         .finds_keys(find_keys)
         .since("3.2.0", RADIUS_COMPLEXITY)
         .doc(
-            "Finds the places within a circle, and answers or stores them.",
+            "Returns or stores the members within a circle.",
             "key longitude latitude radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] \
                 [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC] [store: STORE storekey(key):key | \
                 STOREDIST storedistkey(key):key]",
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(READS)
         .since("3.2.10", RADIUS_COMPLEXITY)
         .doc(
-            "Finds the places within a circle.",
+            "Returns the members within a circle.",
             "key longitude latitude radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] \
                 [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC]",
         )
@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
         .finds_keys(find_keys)
         .since("3.2.0", RADIUS_COMPLEXITY)
         .doc(
-            "Finds the places within a circle around one of them, and answers or stores them.",
+            "Returns or stores the members within a circle around a member.",
             "key member radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: \
                 COUNT count [ANY]] [order: ASC | DESC] [store: STORE storekey(key):key | STOREDIST \
                 storedistkey(key):key]",
@@ -100,7 +100,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(READS)
         .since("3.2.10", RADIUS_COMPLEXITY)
         .doc(
-            "Finds the places within a circle around one of them.",
+            "Returns the members within a circle around a member.",
             "key member radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: \
                 COUNT count [ANY]] [order: ASC | DESC]",
         )
@@ -110,7 +110,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(READS)
         .since("6.2.0", SEARCH_COMPLEXITY)
         .doc(
-            "Finds the places within a circle, a rectangle or a polygon.",
+            "Returns the members within a circle, a rectangle or a polygon.",
             "key [from: FROMMEMBER member | FROMLONLAT <fromlonlat: longitude latitude>] <by: <circle: \
                 BYRADIUS radius <unit: M | KM | FT | MI>> | <box: BYBOX width height <unit: M | KM | FT | \
                 MI>> | <polygon@9.0.0: BYPOLYGON num-vertices:integer <vertices: longitude latitude> ...>> \
@@ -122,7 +122,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
         .since("6.2.0", SEARCH_COMPLEXITY)
         .doc(
-            "Stores the places within a circle, a rectangle or a polygon.",
+            "Stores the members within a circle, a rectangle or a polygon.",
             "destination source [from: FROMMEMBER member | FROMLONLAT <fromlonlat: longitude latitude>] \
                 <by: <circle: BYRADIUS radius <unit: M | KM | FT | MI>> | <box: BYBOX width height <unit: M \
                 | KM | FT | MI>> | <polygon@9.0.0: BYPOLYGON num-vertices:integer <vertices: longitude \

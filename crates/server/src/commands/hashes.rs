@@ -25,21 +25,21 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields")
-        .doc("Removes fields.", "key field ...")
+        .doc("Deletes fields.", "key field ...")
         .history(&[("2.4.0", "Several fields at once.")]),
     Command::new("hexists", 3, Group::Hash, hexists)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
-        .doc("Tells whether a field exists.", "key field"),
+        .doc("Returns whether a field exists.", "key field"),
     Command::new("hexpire", -6, Group::Hash, expiring::hexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .propagated_as(propagation::field_expiry_in_s)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Lets fields live for some seconds.",
+            "Sets the time to live of fields in seconds.",
             "key seconds [condition: NX | XX | GT | LT] FIELDS <fields: numfields field ...>",
         ),
     Command::new("hexpireat", -6, Group::Hash, expiring::hexpireat)
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::field_expiry_at_s)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Lets fields live until a second.",
+            "Sets the expiry of fields as a Unix time in seconds.",
             "key unix-time-seconds:integer [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: \
                 numfields#0 field ...>",
         ),
@@ -56,31 +56,34 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers the second at which each field expires.", "key FIELDS <fields: numfields#0 field ...>"),
+        .doc(
+            "Returns the expiry of fields as Unix times in seconds.",
+            "key FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hget", 3, Group::Hash, hget)
         .flags(READONLY | FAST)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
-        .doc("Answers the value of a field.", "key field"),
+        .doc("Returns the value of a field.", "key field"),
     Command::new("hgetall", 2, Group::Hash, hgetall)
         .flags(READONLY)
         .keys(&READS)
         .since("2.0.0", "O(N) where N is the size of the hash")
-        .doc("Answers all fields with their values.", "key")
+        .doc("Returns all fields and values.", "key")
         .tips(&["nondeterministic_output_order"]),
     Command::new("hgetdel", -5, Group::Hash, expiring::hgetdel)
         .flags(WRITE | FAST)
         .keys(&READS_AND_DELETES)
         .since("9.1.0", EACH_FIELD)
-        .doc("Answers the values of fields and removes them.", "key FIELDS <fields: numfields#0 field ...>"),
+        .doc("Returns the values of fields and deletes them.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hgetex", -5, Group::Hash, expiring::hgetex)
         .flags(WRITE | FAST)
         .keys(&READS_AND_UPDATES)
         .propagated_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Answers the values of fields and sets or clears when they expire.",
+            "Returns the values of fields and sets or removes their expiry.",
             "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
                 unix-time-milliseconds | PERSIST] FIELDS <fields: numfields#0 field ...>",
         ),
@@ -89,31 +92,31 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS_AND_UPDATES)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
-        .doc("Adds to the integer in a field.", "key field increment:integer"),
+        .doc("Increments the integer value of a field.", "key field increment:integer"),
     Command::new("hincrbyfloat", 4, Group::Hash, counting::hincrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
         .prefetch_hint(PrefetchHint::Element(2))
         .propagated_as(propagation::field_value)
         .since("2.6.0", "O(1)")
-        .doc("Adds to the number in a field.", "key field increment:double"),
+        .doc("Increments the numeric value of a field.", "key field increment:double"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
         .flags(READONLY)
         .keys(&READS)
         .since("2.0.0", "O(N) where N is the size of the hash")
-        .doc("Answers all fields.", "key")
+        .doc("Returns all fields.", "key")
         .tips(&["nondeterministic_output_order"]),
     Command::new("hlen", 2, Group::Hash, hlen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("2.0.0", "O(1)")
-        .doc("Counts the fields.", "key"),
+        .doc("Returns the number of fields.", "key"),
     Command::new("hmget", -3, Group::Hash, hmget)
         .flags(READONLY | FAST)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields asked for")
-        .doc("Answers the values of several fields.", "key field ..."),
+        .doc("Returns the values of several fields.", "key field ..."),
     Command::new("hmset", -4, Group::Hash, hmset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
@@ -124,14 +127,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live for ever.", "key FIELDS <fields: numfields#0 field ...>"),
+        .doc("Removes the expiry of fields.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hpexpire", -6, Group::Hash, expiring::hpexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .propagated_as(propagation::field_expiry_in_ms)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Lets fields live for some milliseconds.",
+            "Sets the time to live of fields in milliseconds.",
             "key milliseconds [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: numfields#0 field ...>",
         ),
     Command::new("hpexpireat", -6, Group::Hash, expiring::hpexpireat)
@@ -139,7 +142,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Lets fields live until a millisecond.",
+            "Sets the expiry of fields as a Unix time in milliseconds.",
             "key unix-time-milliseconds:integer [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: \
                 numfields#0 field ...>",
         ),
@@ -148,7 +151,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Answers the millisecond at which each field expires.",
+            "Returns the expiry of fields as Unix times in milliseconds.",
             "key FIELDS <fields: numfields#0 field ...>",
         ),
     Command::new("hpttl", -5, Group::Hash, expiring::hpttl)
@@ -156,27 +159,27 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Answers how many milliseconds each field has to live.",
+            "Returns the time to live of fields in milliseconds.",
             "key FIELDS <fields: numfields#0 field ...>",
         ),
     Command::new("hrandfield", -2, Group::Hash, sampling::hrandfield)
         .flags(READONLY)
         .keys(&READS)
         .since("6.2.0", "O(N) where N is the number of fields answered")
-        .doc("Answers random fields.", "key [options: count [WITHVALUES]]")
+        .doc("Returns random fields.", "key [options: count [WITHVALUES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("hscan", -3, Group::Hash, sampling::hscan)
         .flags(READONLY)
         .keys(&READS)
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
-        .doc("Walks the fields, some at a time.", "key cursor [MATCH pattern] [COUNT count] [NOVALUES]")
+        .doc("Iterates over fields.", "key cursor [MATCH pattern] [COUNT count] [NOVALUES]")
         .tips(&["nondeterministic_output"]),
     Command::new("hset", -4, Group::Hash, hset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1) for each field")
-        .doc("Sets fields and counts the new ones.", "key <data: field value> ...")
+        .doc("Sets fields and returns how many were added.", "key <data: field value> ...")
         .history(&[("4.0.0", "Several fields at once.")]),
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
         .flags(WRITE | DENY_OOM | FAST)
@@ -184,7 +187,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::set_fields)
         .since("9.0.0", EACH_FIELD)
         .doc(
-            "Sets fields and when they expire, if all are as wanted.",
+            "Sets fields with an expiry, if a condition holds for all of them.",
             "key [key-condition: NX | XX] [fields-condition: FNX | FXX] [expiration: EX seconds | PX \
                 milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS \
                 <fields: numfields#0 <data: field value> ...>",
@@ -194,26 +197,23 @@ pub const COMMANDS: &[Command] = &[
         .keys(&INSERTS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
-        .doc("Sets a field that does not exist.", "key field value"),
+        .doc("Sets a field if it does not exist.", "key field value"),
     Command::new("hstrlen", 3, Group::Hash, hstrlen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1)")
-        .doc("Answers the length of a field's value.", "key field"),
+        .doc("Returns the length of a field's value.", "key field"),
     Command::new("httl", -5, Group::Hash, expiring::httl)
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc(
-            "Answers how many seconds each field has to live.",
-            "key FIELDS <fields: numfields#0 field ...>",
-        ),
+        .doc("Returns the time to live of fields in seconds.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hvals", 2, Group::Hash, hvals)
         .flags(READONLY)
         .keys(&READS)
         .since("2.0.0", "O(N) where N is the size of the hash")
-        .doc("Answers the values of all fields.", "key")
+        .doc("Returns all values.", "key")
         .tips(&["nondeterministic_output_order"]),
 ];
 

@@ -17,12 +17,12 @@ const LAST_SLOT: i64 = 16_383;
 
 pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, super::container)
     .since("8.6.0", "Depends on subcommand.")
-    .doc("Tells which keys cost most.", "")
+    .doc("Shows the most expensive keys.", "")
     .subcommands(&[
         Command::new("hotkeys|get", 2, Group::Server, get)
             .flags(FLAGS)
             .since("8.6.0", "O(K) where K is the number of keys answered")
-            .doc("Answers the keys that have cost most.", "")
+            .doc("Returns the most expensive keys of the collection.", "")
             .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
         Command::new("hotkeys|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -31,13 +31,13 @@ pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, su
         Command::new("hotkeys|reset", 2, Group::Server, reset)
             .flags(FLAGS)
             .since("8.6.0", "O(1)")
-            .doc("Forgets what has been collected.", "")
+            .doc("Discards the collected data.", "")
             .tips(&["request_policy:special"]),
         Command::new("hotkeys|start", -2, Group::Server, start)
             .flags(FLAGS)
             .since("8.6.0", "O(1)")
             .doc(
-                "Begins to collect what keys cost.",
+                "Starts collecting the cost of keys.",
                 "<metrics: METRICS count [CPU] [NET]> [COUNT k:integer] [DURATION seconds:integer] \
                     [SAMPLE ratio:integer] [slots: SLOTS count slot:integer ...]",
             )
@@ -45,13 +45,13 @@ pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, su
         Command::new("hotkeys|stop", 2, Group::Server, stop)
             .flags(FLAGS)
             .since("8.6.0", "O(1)")
-            .doc("Ends the collection; what it has found stays.", "")
+            .doc("Stops the collection and keeps its data.", "")
             .tips(&["request_policy:special"]),
         Command::new("hotkeys|top", -2, Group::Server, top)
             .flags(FLAGS)
             .since("9.1.0", "O(K) where K is the number of keys kept")
             .doc(
-                "Answers the keys that are used most, whether or not a collection goes on.",
+                "Returns the most frequently used keys, independent of a collection.",
                 "[BY <order: CALLS | CPU | BYTES>] [COUNT count:integer] [DB index:integer]",
             )
             .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),

@@ -11,19 +11,19 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
         .since("2.8.9", "O(1) for each element")
-        .doc("Adds elements to a sketch and tells whether its estimate changed.", "key [element ...]"),
+        .doc("Adds elements to a HyperLogLog and returns whether its estimate changed.", "key [element ...]"),
     Command::new("pfcount", -2, Group::HyperLogLog, pfcount)
         .flags(READONLY | MAY_REPLICATE)
         .keys(&[KeySpec::range(1, -1, 1, access::RW | access::ACCESS)
             .noted("keeps the count it has worked out beside the data")])
         .since("2.8.9", "O(1) for one key, O(N) for N keys")
-        .doc("Estimates how many different elements sketches hold together.", "key ..."),
+        .doc("Returns the estimated cardinality of the union of HyperLogLogs.", "key ..."),
     Command::new("pfdebug", 3, Group::HyperLogLog, pfdebug)
         .flags(WRITE | DENY_OOM | ADMIN)
         .keys(&[KeySpec::one(2, access::RW | access::ACCESS)])
         .since("2.8.9", "N/A")
         .internal()
-        .doc("Shows what a sketch is made of.", "subcommand key"),
+        .doc("Shows the internals of a HyperLogLog.", "subcommand key"),
     Command::new("pfmerge", -2, Group::HyperLogLog, pfmerge)
         .flags(WRITE | DENY_OOM)
         .keys(&[
@@ -32,12 +32,12 @@ pub const COMMANDS: &[Command] = &[
         ])
         .finds_keys(merged_keys)
         .since("2.8.9", "O(N) where N is the number of sketches")
-        .doc("Adds sketches to another.", "destkey:key [sourcekey:key ...]"),
+        .doc("Merges HyperLogLogs into another.", "destkey:key [sourcekey:key ...]"),
     Command::new("pfselftest", 1, Group::HyperLogLog, pfselftest)
         .flags(ADMIN)
         .since("2.8.9", "N/A")
         .internal()
-        .doc("Checks that sketches count as they should.", ""),
+        .doc("Tests the accuracy of HyperLogLogs.", ""),
 ];
 
 impl From<Corrupt> for ClientError {

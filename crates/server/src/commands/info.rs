@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[Command::new("info", -1, Group::Server, info)
     .flags(LOADING | STALE | SENTINEL)
     .categories(&["dangerous"])
     .since("1.0.0", "O(1)")
-    .doc("Tells what the server knows of itself: versions, memory, clients, counters.", "[section ...]")
+    .doc("Returns information and statistics about the server.", "[section ...]")
     .history(&[("7.0.0", "Several sections at once.")])
     .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])];
 

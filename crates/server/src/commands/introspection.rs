@@ -17,33 +17,33 @@ const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -
 
 pub const COMMANDS: &[Command] = &[row("command", -1, all)
     .since("2.8.13", "O(N) where N is the total number of commands")
-    .doc("Answers what the server knows of its commands.", "")
+    .doc("Returns information about all commands.", "")
     .tips(ANY_ORDER)
     .subcommands(&[
-        row("command|count", 2, count).since("2.8.13", "O(1)").doc("Counts the commands.", ""),
+        row("command|count", 2, count).since("2.8.13", "O(1)").doc("Returns the number of commands.", ""),
         row("command|docs", -2, docs)
             .since("7.0.0", "O(N) where N is the number of commands to look up")
-            .doc("Answers what commands do and which arguments they take.", "[command-name ...]")
+            .doc("Returns the documentation of commands.", "[command-name ...]")
             .tips(ANY_ORDER),
         row("command|getkeys", -3, get_keys)
             .since("2.8.13", "O(N) where N is the number of arguments to the command")
-            .doc("Answers which arguments of a command are keys.", "command [arg ...]"),
+            .doc("Returns the keys among a command's arguments.", "command [arg ...]"),
         row("command|getkeysandflags", -3, get_keys_and_flags)
             .since("7.0.0", "O(N) where N is the number of arguments to the command")
             .doc(
-                "Answers which arguments of a command are keys, and what it does with them.",
+                "Returns the keys among a command's arguments, with their access flags.",
                 "command [arg ...]",
             ),
         row("command|help", 2, super::help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
         row("command|info", -2, info)
             .since("2.8.13", "O(N) where N is the number of commands to look up")
-            .doc("Answers the properties of commands.", "[command-name ...]")
+            .doc("Returns the properties of commands.", "[command-name ...]")
             .history(&[("7.0.0", "Without names, answers for all commands.")])
             .tips(ANY_ORDER),
         row("command|list", -2, list)
             .since("7.0.0", "O(N) where N is the total number of commands")
             .doc(
-                "Answers the names of commands.",
+                "Returns the names of commands.",
                 "[FILTERBY <filterby: MODULE module-name | ACLCAT category | PATTERN pattern>]",
             )
             .tips(ANY_ORDER),

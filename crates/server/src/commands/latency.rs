@@ -19,17 +19,17 @@ const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "
 
 pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, super::container)
     .since("2.8.13", "Depends on subcommand.")
-    .doc("Shows how long things take.", "")
+    .doc("Shows latencies of the server.", "")
     .subcommands(&[
         Command::new("latency|doctor", 2, Group::Server, doctor)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Sums the spikes up and says what may help.", "")
+            .doc("Analyses latency spikes and gives advice.", "")
             .tips(TIPS),
         Command::new("latency|graph", 3, Group::Server, graph)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Draws the spikes of an event.", "event")
+            .doc("Draws a graph of an event's latency spikes.", "event")
             .tips(TIPS),
         Command::new("latency|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -41,27 +41,27 @@ pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, su
                 "7.0.0",
                 "O(N) where N is the number of commands with latency information being retrieved.",
             )
-            .doc("Answers how many calls of commands took at most how long.", "[command ...]")
+            .doc("Returns latency histograms of commands.", "[command ...]")
             .tips(TIPS),
         Command::new("latency|history", 3, Group::Server, history)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Answers the spikes of an event: when, and how many milliseconds.", "event")
+            .doc("Returns the latency spikes of an event.", "event")
             .tips(TIPS),
         Command::new("latency|latest", 2, Group::Server, latest)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Answers each event's latest spike.", "")
+            .doc("Returns the latest latency spike of each event.", "")
             .tips(TIPS),
         Command::new("latency|reset", -2, Group::Server, reset)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Forgets the spikes of some events, or of all.", "[event ...]")
+            .doc("Clears the latency spikes of some events, or of all.", "[event ...]")
             .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
         Command::new("latency|trace", -3, Group::Server, trace::trace)
             .flags(FLAGS)
             .since("9.1.0", "O(1), GET and JSON O(N) where N is the number of traces answered.")
-            .doc("Traces a part of the requests: where their time went.", trace::SYNTAX)
+            .doc("Traces the stages of sampled requests.", trace::SYNTAX)
             .tips(TIPS),
     ])];
 

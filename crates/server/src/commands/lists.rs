@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&MOVES)
         .since("6.2.0", "O(1)")
         .doc(
-            "Moves an element from one list to another, waiting until there is one.",
+            "Moves an element from one list to another; blocks until one is available.",
             "source destination <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT> timeout",
         ),
     Command::new("blmpop", -5, Group::List, blocking::blmpop)
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::counted(2, access::RW | access::ACCESS | access::DELETE)])
         .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
         .doc(
-            "Removes elements from the first list that has any, waiting until one has.",
+            "Pops elements from the first non-empty list; blocks until one is available.",
             "timeout numkeys key ... <where: LEFT | RIGHT> [COUNT count]",
         ),
     Command::new("blpop", -3, Group::List, blocking::blpop)
@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&POPS_ANY)
         .since("2.0.0", "O(N) where N is the number of keys")
         .doc(
-            "Removes the first element of the first list that has any, waiting until one has.",
+            "Pops the first element of the first non-empty list; blocks until one is available.",
             "key ... timeout",
         )
         .history(&[("6.0.0", "`timeout` may have a fraction.")]),
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&POPS_ANY)
         .since("2.0.0", "O(N) where N is the number of keys")
         .doc(
-            "Removes the last element of the first list that has any, waiting until one has.",
+            "Pops the last element of the first non-empty list; blocks until one is available.",
             "key ... timeout",
         )
         .history(&[("6.0.0", "`timeout` may have a fraction.")]),
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&MOVES)
         .since("2.2.0", "O(1)")
         .doc(
-            "Moves the last element of a list to the front of another, waiting until there is one.",
+            "Moves the last element of a list to the front of another; blocks until one is available.",
             "source destination timeout",
         )
         .history(&[("6.0.0", "`timeout` may have a fraction.")]),
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS)
         .since("1.0.0", "O(N) where N is the number of nodes to pass")
-        .doc("Answers the element at a position.", "key index"),
+        .doc("Returns the element at an index.", "key index"),
     Command::new("linsert", 5, Group::List, linsert)
         .flags(WRITE | DENY_OOM)
         .keys(&INSERTS)
@@ -79,7 +79,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("1.0.0", "O(1)")
-        .doc("Counts the elements.", "key"),
+        .doc("Returns the number of elements.", "key"),
     Command::new("lmove", 5, Group::List, popping::lmove)
         .flags(WRITE | DENY_OOM)
         .keys(&MOVES)
@@ -93,7 +93,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::counted(1, access::RW | access::ACCESS | access::DELETE)])
         .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
         .doc(
-            "Removes elements from the first list that has any.",
+            "Pops elements from the first non-empty list.",
             "numkeys key ... <where: LEFT | RIGHT> [COUNT count]",
         ),
     Command::new("lpop", -2, Group::List, popping::lpop)
@@ -101,14 +101,14 @@ pub const COMMANDS: &[Command] = &[
         .keys(&POPS)
         .prefetch_hint(PrefetchHint::Front)
         .since("1.0.0", "O(N) where N is the number of elements")
-        .doc("Removes the first elements and answers them.", "key [count@6.2.0]")
+        .doc("Pops elements from the front of a list.", "key [count@6.2.0]")
         .history(&[("6.2.0", "`count`.")]),
     Command::new("lpos", -3, Group::List, lpos)
         .flags(READONLY)
         .keys(&READS)
         .since("6.0.6", "O(N) where N is the number of elements looked at")
         .doc(
-            "Finds where an element is.",
+            "Returns the indexes of matching elements.",
             "key element [RANK rank] [COUNT num-matches:integer] [MAXLEN len]",
         ),
     Command::new("lpush", -3, Group::List, lpush)
@@ -130,28 +130,28 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Front)
         .since("1.0.0", "O(S+N) where S is the number of nodes to pass and N the number of elements")
-        .doc("Answers a range of elements.", "key start stop"),
+        .doc("Returns a range of elements.", "key start stop"),
     Command::new("lrem", 4, Group::List, lrem)
         .flags(WRITE)
         .keys(&DELETES)
         .since("1.0.0", "O(N) where N is the length of the list")
-        .doc("Removes elements equal to one.", "key count element"),
+        .doc("Removes elements equal to the given one.", "key count element"),
     Command::new("lset", 4, Group::List, lset)
         .flags(WRITE | DENY_OOM)
         .keys(&UPDATES)
         .since("1.0.0", "O(N) where N is the number of nodes to pass")
-        .doc("Replaces the element at a position.", "key index element"),
+        .doc("Sets the element at an index.", "key index element"),
     Command::new("ltrim", 4, Group::List, ltrim)
         .flags(WRITE)
         .keys(&DELETES)
         .since("1.0.0", "O(N) where N is the number of elements to remove")
-        .doc("Keeps a range and removes the rest.", "key start stop"),
+        .doc("Trims a list to a range.", "key start stop"),
     Command::new("rpop", -2, Group::List, popping::rpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
         .prefetch_hint(PrefetchHint::Back)
         .since("1.0.0", "O(N) where N is the number of elements")
-        .doc("Removes the last elements and answers them.", "key [count@6.2.0]")
+        .doc("Pops elements from the end of a list.", "key [count@6.2.0]")
         .history(&[("6.2.0", "`count`.")]),
     Command::new("rpoplpush", 3, Group::List, popping::rpoplpush)
         .flags(WRITE | DENY_OOM)

@@ -13,16 +13,16 @@ const SHARDS: &[&str] = &["nondeterministic_output", "request_policy:all_shards"
 
 pub const COMMANDS: &[Command] = &[Command::new("memory", -2, Group::Server, super::container)
     .since("4.0.0", "Depends on subcommand.")
-    .doc("Tells where memory goes.", "")
+    .doc("Shows the use of memory.", "")
     .subcommands(&[
         Command::new("memory|bigkeys", -2, Group::Server, big_keys::big_keys)
             .flags(ADMIN)
             .since("9.1.0", "O(N log(N)) where N is the number of keys kept")
-            .doc("Answers the largest keys that are known.", "[COUNT count:integer]")
+            .doc("Returns the largest known keys.", "[COUNT count:integer]")
             .tips(SHARDS),
         Command::new("memory|doctor", 2, Group::Server, doctor)
             .since("4.0.0", "O(1)")
-            .doc("Says what is wrong with the use of memory, if anything is.", "")
+            .doc("Analyses the use of memory and gives advice.", "")
             .tips(SHARDS),
         Command::new("memory|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -31,27 +31,27 @@ pub const COMMANDS: &[Command] = &[Command::new("memory", -2, Group::Server, sup
         Command::new("memory|malloc-stats", 2, Group::Server, malloc_stats)
             .flags(LOADING)
             .since("4.0.0", "Depends on how much memory is allocated, could be slow")
-            .doc("Answers the allocator's own statistics.", "")
+            .doc("Returns the allocator's statistics.", "")
             .tips(SHARDS),
         Command::new("memory|prefixes", -2, Group::Server, prefixes::prefixes)
             .flags(ADMIN)
             .since("9.1.0", "O(N log(N)) where N is the number of prefixes")
-            .doc("Answers the keys and bytes of each prefix that is counted.", "[COUNT count:integer]")
+            .doc("Returns keys and bytes by configured prefix.", "[COUNT count:integer]")
             .tips(SHARDS),
         Command::new("memory|purge", 2, Group::Server, purge)
             .flags(LOADING)
             .since("4.0.0", "Depends on how much memory is allocated, could be slow")
-            .doc("Gives unused memory back to the operating system.", "")
+            .doc("Returns unused memory to the operating system.", "")
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
         Command::new("memory|stats", 2, Group::Server, stats)
             .since("4.0.0", "O(1)")
-            .doc("Answers where memory goes.", "")
+            .doc("Returns details of the use of memory.", "")
             .tips(SHARDS),
         Command::new("memory|usage", -3, Group::Server, usage)
             .flags(READONLY)
             .keys(&[KeySpec::one(2, access::RO)])
             .since("4.0.0", "O(N) where N is the number of samples.")
-            .doc("Answers the bytes that a key and its value occupy.", "key [SAMPLES count]"),
+            .doc("Returns the memory of a key and its value in bytes.", "key [SAMPLES count]"),
     ])];
 
 fn usage(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, m
     .categories(&["keyspace", "dangerous"])
     .since("2.6.0", "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two instances is performed.")
     .doc(
-        "Moves keys to another server; each is in one of the two at any time.",
+        "Moves keys to another server atomically.",
         "host port:integer <key-selector: key | \"\"> destination-db:integer timeout:integer \
                 [COPY@3.0.0] [REPLACE@3.0.0] [authentication: AUTH auth(password)@4.0.7 | AUTH2 \
                 <auth2@6.0.0: username password>] [KEYS keys(key):key@3.0.6 ...]",

@@ -7,7 +7,7 @@ use wire::reply::ReplyBuffer;
 
 pub const COMMANDS: &[Command] = &[Command::new("module", -2, Group::Server, super::container)
     .since("4.0.0", "Depends on subcommand.")
-    .doc("Tells what extends the server.", "")
+    .doc("Shows loaded modules.", "")
     .subcommands(&[
         Command::new("module|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -16,7 +16,7 @@ pub const COMMANDS: &[Command] = &[Command::new("module", -2, Group::Server, sup
         Command::new("module|list", 2, Group::Server, list)
             .flags(ADMIN | NO_SCRIPT)
             .since("4.0.0", "O(N) where N is the number of loaded modules.")
-            .doc("Lists what extends the server.", "")
+            .doc("Lists loaded modules.", "")
             .tips(&["nondeterministic_output_order"]),
     ])];
 

@@ -10,19 +10,19 @@ const CHANGING: &[&str] = &["nondeterministic_output"];
 
 pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, help)
     .since("2.2.3", "Depends on the subcommand")
-    .doc("How a value is kept.", "")
+    .doc("Shows how a value is stored.", "")
     .subcommands(&[
         Command::new("object|encoding", 3, Group::Generic, encoding)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Names the encoding that a reference server would use for the value.", "key")
+            .doc("Returns the encoding that a reference server would use for the value.", "key")
             .tips(CHANGING),
         Command::new("object|freq", 3, Group::Generic, freq)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("4.0.0", "O(1)")
-            .doc("Answers how often a key is used, on a logarithmic scale.", "key")
+            .doc("Returns a key's logarithmic access frequency.", "key")
             .tips(CHANGING),
         Command::new("object|help", 2, Group::Generic, help)
             .flags(LOADING | STALE)
@@ -32,18 +32,18 @@ pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, he
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Answers how many seconds ago a key was last used.", "key")
+            .doc("Returns the seconds since a key's last access.", "key")
             .tips(CHANGING),
         Command::new("object|layout", 3, Group::Generic, layout)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("9.1.0", "O(N) where N is the number of pages or nodes")
-            .doc("Tells how a value truly lies in memory: its structure, pages, fill and bytes.", "key"),
+            .doc("Returns the layout of a value in memory: structure, pages, fill and bytes.", "key"),
         Command::new("object|refcount", 3, Group::Generic, refcount)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Answers how many references to the value there are: always one.", "key")
+            .doc("Returns the value's reference count, which is always 1.", "key")
             .tips(CHANGING),
     ])];
 

@@ -22,22 +22,22 @@ pub const COMMANDS: &[Command] = &[
     Command::new("bgrewriteaof", 1, Group::Server, bgrewriteaof)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)
         .since("1.0.0", "O(1)")
-        .doc("Writes the append-only file anew in the background, as short as it can be.", ""),
+        .doc("Rewrites the append-only file in the background.", ""),
     Command::new("bgsave", -1, Group::Server, bgsave)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)
         .since("1.0.0", "O(1)")
-        .doc("Saves all data to disk in the background.", "[operation: SCHEDULE@3.2.2 | CANCEL@8.1.0]").history(&[("3.2.2", "`SCHEDULE`."), ("8.1.0", "`CANCEL`.")]),
+        .doc("Saves all data to the RDB file in the background.", "[operation: SCHEDULE@3.2.2 | CANCEL@8.1.0]").history(&[("3.2.2", "`SCHEDULE`."), ("8.1.0", "`CANCEL`.")]),
     Command::new("dump", 2, Group::Generic, dump)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.6.0", "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of objects composing the value and M their average size")
-        .doc("Answers a key's value as bytes that RESTORE takes.", "key")
+        .doc("Serializes a key's value for RESTORE.", "key")
         .tips(&["nondeterministic_output"]),
     Command::new("lastsave", 1, Group::Server, lastsave)
         .flags(LOADING | STALE | FAST)
         .categories(&["admin", "dangerous"])
         .since("1.0.0", "O(1)")
-        .doc("Answers when the data was last saved, in seconds since 1970.", "")
+        .doc("Returns the Unix time of the last successful save.", "")
         .tips(&["nondeterministic_output"]),
     Command::new("restore", -4, Group::Generic, restore)
         .flags(WRITE | DENY_OOM)
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .propagated_as(propagation::restored)
         .since("2.6.0", RESTORE_COMPLEXITY)
-        .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
+        .doc("Creates a key from a value serialized by DUMP.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
     Command::new("restore-asking", -4, Group::Server, restore)
         .flags(WRITE | DENY_OOM | ASKING)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
@@ -53,11 +53,11 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::restored)
         .since("3.0.0", RESTORE_COMPLEXITY)
         .internal()
-        .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
+        .doc("Restores a key during slot migration.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
     Command::new("save", 1, Group::Server, save)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | NO_MULTI)
         .since("1.0.0", "O(N) where N is the total number of keys in all databases")
-        .doc("Saves all data to disk; nobody is served meanwhile.", ""),
+        .doc("Saves all data to the RDB file and blocks all clients meanwhile.", ""),
 ];
 
 fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

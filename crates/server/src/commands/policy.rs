@@ -16,19 +16,19 @@ const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_su
 
 pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, super::container)
     .since("9.1.0", "Depends on subcommand.")
-    .doc("Reads and changes the rules that give families of keys settings of their own.", "")
+    .doc("Shows and changes the rules that set options for families of keys.", "")
     .subcommands(&[
         Command::new("policy|del", -3, Group::Server, del)
             .flags(FLAGS)
             .since("9.1.0", "O(N) where N is the number of rules")
-            .doc("Takes rules away and answers how many there were.", "glob ...")
+            .doc("Deletes rules and returns how many existed.", "glob ...")
             .tips(ALL_NODES),
         Command::new("policy|explain", 3, Group::Server, explain)
             .flags(READONLY | ADMIN | NO_SCRIPT)
             .keys(&LOOKS)
             .since("9.1.0", "O(N) where N is the number of rules, and of pages or nodes of the value")
             .doc(
-                "Tells which rule applies to a key and why, what holds for it, and how it is kept now.",
+                "Returns the rule that applies to a key, its settings, and the key's present encoding.",
                 "key",
             ),
         Command::new("policy|help", 2, Group::Server, super::help)
@@ -38,12 +38,12 @@ pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, sup
         Command::new("policy|list", 2, Group::Server, list)
             .flags(FLAGS)
             .since("9.1.0", "O(N) where N is the number of rules")
-            .doc("Answers all rules in the order in which they are tried.", ""),
+            .doc("Returns all rules in order of evaluation.", ""),
         Command::new("policy|set", -5, Group::Server, set)
             .flags(FLAGS)
             .since("9.1.0", "O(N) where N is the number of rules")
             .doc(
-                "Adds a rule behind all others or before one, or changes the one that has this glob.",
+                "Adds a rule, last or before another, or changes the rule with this glob.",
                 "glob <data: setting value> ... [BEFORE index]",
             )
             .tips(ALL_NODES),

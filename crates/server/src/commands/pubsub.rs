@@ -16,7 +16,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(SUBSCRIBING)
         .channels(Channels::Patterns)
         .since("2.0.0", "O(N) where N is the number of patterns to subscribe to.")
-        .doc("Listens to all channels that match patterns.", "pattern ..."),
+        .doc("Subscribes to channels by patterns.", "pattern ..."),
     Command::new("publish", 3, Group::PubSub, publish)
         .flags(PUBLISHING)
         .channels(Channels::First)
@@ -24,41 +24,41 @@ pub const COMMANDS: &[Command] = &[
             "2.0.0",
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
         )
-        .doc("Sends a message to all who listen to a channel.", "channel message"),
+        .doc("Publishes a message to a channel.", "channel message"),
     Command::new("pubsub", -2, Group::PubSub, super::container)
         .since("2.8.0", "Depends on subcommand.")
-        .doc("Tells who listens to what.", "")
+        .doc("Shows subscriptions.", "")
         .subcommands(SUBCOMMANDS),
     Command::new("punsubscribe", -1, Group::PubSub, punsubscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of patterns to unsubscribe.")
-        .doc("Ends listening to patterns, or to all patterns.", "[pattern ...]"),
+        .doc("Unsubscribes from patterns, or from all patterns.", "[pattern ...]"),
     Command::new("spublish", 3, Group::PubSub, spublish)
         .flags(PUBLISHING)
         .channels(Channels::First)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.")
-        .doc("Sends a message to all who listen to a shard channel.", "shardchannel message"),
+        .doc("Publishes a message to a shard channel.", "shardchannel message"),
     Command::new("ssubscribe", -2, Group::PubSub, ssubscribe)
         .flags(SUBSCRIBING)
         .channels(Channels::All)
         .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of shard channels to subscribe to.")
-        .doc("Listens to shard channels.", "shardchannel ..."),
+        .doc("Subscribes to shard channels.", "shardchannel ..."),
     Command::new("subscribe", -2, Group::PubSub, subscribe)
         .flags(SUBSCRIBING)
         .channels(Channels::All)
         .since("2.0.0", "O(N) where N is the number of channels to subscribe to.")
-        .doc("Listens to channels.", "channel ..."),
+        .doc("Subscribes to channels.", "channel ..."),
     Command::new("sunsubscribe", -1, Group::PubSub, sunsubscribe)
         .flags(SUBSCRIBING)
         .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of shard channels to unsubscribe.")
-        .doc("Ends listening to shard channels, or to all of them.", "[shardchannel ...]"),
+        .doc("Unsubscribes from shard channels, or from all of them.", "[shardchannel ...]"),
     Command::new("unsubscribe", -1, Group::PubSub, unsubscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of channels to unsubscribe.")
-        .doc("Ends listening to channels, or to all of them.", "[channel ...]"),
+        .doc("Unsubscribes from channels, or from all of them.", "[channel ...]"),
 ];
 
 const SUBCOMMANDS: &[Command] = &[
@@ -68,33 +68,33 @@ const SUBCOMMANDS: &[Command] = &[
             "2.8.0",
             "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
         )
-        .doc("Lists channels that somebody listens to.", "[pattern]"),
+        .doc("Lists channels with subscribers.", "[pattern]"),
     Command::new("pubsub|help", 2, Group::PubSub, super::help)
         .flags(LOADING | STALE)
         .since("6.2.0", "O(1)")
-        .doc("Lists what PUBSUB can tell.", ""),
+        .doc("Lists the subcommands.", ""),
     Command::new("pubsub|numpat", 2, Group::PubSub, pattern_count)
         .flags(PUBSUB | LOADING | STALE)
         .since("2.8.0", "O(1)")
-        .doc("Counts the patterns that somebody listens to.", ""),
+        .doc("Returns the number of subscribed patterns.", ""),
     Command::new("pubsub|numsub", -2, Group::PubSub, listener_counts)
         .flags(PUBSUB | LOADING | STALE)
         .since("2.8.0", "O(N) for the NUMSUB subcommand, where N is the number of requested channels")
-        .doc("Counts the listeners of channels, those of patterns left out.", "[channel ...]"),
+        .doc("Returns the number of subscribers of channels, without patterns.", "[channel ...]"),
     Command::new("pubsub|shardchannels", -2, Group::PubSub, shard_channels)
         .flags(PUBSUB | LOADING | STALE)
         .since(
             "7.0.0",
             "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
         )
-        .doc("Lists shard channels that somebody listens to.", "[pattern]"),
+        .doc("Lists shard channels with subscribers.", "[pattern]"),
     Command::new("pubsub|shardnumsub", -2, Group::PubSub, shard_listener_counts)
         .flags(PUBSUB | LOADING | STALE)
         .since(
             "7.0.0",
             "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
         )
-        .doc("Counts the listeners of shard channels.", "[shardchannel ...]"),
+        .doc("Returns the number of subscribers of shard channels.", "[shardchannel ...]"),
 ];
 
 fn subscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

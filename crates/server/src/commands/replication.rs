@@ -21,14 +21,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(ADMIN | NO_SCRIPT | STALE)
         .since("6.2.0", "O(1)")
         .doc(
-            "Hands the server's role over to one of its replicas, once that has all data.",
+            "Hands the primary role to a replica that is in sync.",
             "[TO <target: host:string port:integer [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
         ),
     Command::new("psync", -3, Group::Server, psync)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
         .since("2.8.0", "")
         .doc(
-            "Makes the connection a replica's, which goes on from where it was if that can be.",
+            "Starts replication for a replica, from its offset if possible.",
             "replicationid offset:integer",
         ),
     Command::new("replconf", -1, Group::Server, replconf)
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         .control(Control::Link)
         .since("3.0.0", "O(1)")
         .internal()
-        .doc("Tells a primary what there is to know of its replica.", ""),
+        .doc("Exchanges replication settings between primary and replica.", ""),
     Command::new("replicaof", 3, Group::Server, replicaof)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | STALE)
         .since("5.0.0", "O(1)")
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | LOADING | STALE | FAST)
         .categories(&["admin", "dangerous"])
         .since("2.8.12", "O(1)")
-        .doc("Answers what the server is in replication, and with whom.", ""),
+        .doc("Returns the replication role and its peers.", ""),
     Command::new("slaveof", 3, Group::Server, replicaof)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | STALE)
         .since("1.0.0", "O(1)")
@@ -54,14 +54,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sync", 1, Group::Server, sync)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
         .since("1.0.0", "")
-        .doc("Makes the connection a replica's, which is sent all data.", ""),
+        .doc("Starts replication for a replica with a full copy.", ""),
     Command::new("wait", 3, Group::Generic, wait)
         .flags(BLOCKING)
         .categories(&["connection"])
         .outside_category()
         .since("3.0.0", "O(1)")
         .doc(
-            "Waits until replicas have acknowledged all writes of the connection.",
+            "Blocks until replicas have acknowledged the connection's writes.",
             "numreplicas timeout:integer",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
@@ -71,7 +71,7 @@ pub const COMMANDS: &[Command] = &[
         .outside_category()
         .since("7.2.0", "O(1)")
         .doc(
-            "Waits until all writes of the connection are on disk, here and on replicas.",
+            "Blocks until the connection's writes are on disk, here and on replicas.",
             "numlocal numreplicas timeout:integer",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),

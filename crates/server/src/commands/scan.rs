@@ -19,7 +19,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
         .doc(
-            "Walks the keys of the database, some at a time.",
+            "Iterates over the keys of the database.",
             "cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]",
         )
         .history(&[("6.0.0", "`TYPE`.")])

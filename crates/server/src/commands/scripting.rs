@@ -28,23 +28,23 @@ pub const COMMANDS: &[Command] = &[
         .flags(ONLY_READS)
         .keys(KEYS_READ)
         .since("7.0.0", COST)
-        .doc("Runs a script that may not write.", "script numkeys [key ...] [arg ...]"),
+        .doc("Runs a script in read-only mode.", "script numkeys [key ...] [arg ...]"),
     Command::new("evalsha", -3, Group::Scripting, eval_digest)
         .flags(MAY_WRITE)
         .keys(&[USED])
         .since("2.6.0", COST)
-        .doc("Runs a script that the server has already.", "sha1 numkeys [key ...] [arg ...]"),
+        .doc("Runs a cached script by its SHA1 digest.", "sha1 numkeys [key ...] [arg ...]"),
     Command::new("evalsha_ro", -3, Group::Scripting, eval_digest_read_only)
         .flags(ONLY_READS)
         .keys(&[READ])
         .since("7.0.0", COST)
         .doc(
-            "Runs a script that the server has already and that may not write.",
+            "Runs a cached script by its SHA1 digest in read-only mode.",
             "sha1 numkeys [key ...] [arg ...]",
         ),
     Command::new("script", -2, Group::Scripting, super::container)
         .since("2.6.0", "Depends on subcommand")
-        .doc("Scripts that the server keeps.", "")
+        .doc("Manages cached scripts.", "")
         .subcommands(SUBCOMMANDS),
 ];
 
@@ -55,12 +55,12 @@ const SUBCOMMANDS: &[Command] = &[
             "2.6.0",
             "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation)",
         )
-        .doc("Tells which scripts the server has.", "sha1 ...")
+        .doc("Returns which scripts are cached.", "sha1 ...")
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
     Command::new("script|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | STALE)
         .since("2.6.0", "O(N) with N being the number of scripts in cache")
-        .doc("Forgets all scripts.", "[flush-type@6.2.0: ASYNC | SYNC]").history(&[("6.2.0", "`ASYNC` and `SYNC`.")])
+        .doc("Removes all cached scripts.", "[flush-type@6.2.0: ASYNC | SYNC]").history(&[("6.2.0", "`ASYNC` and `SYNC`.")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     Command::new("script|help", 2, Group::Scripting, super::help)
         .flags(LOADING | STALE)
@@ -69,17 +69,17 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("script|kill", 2, Group::Scripting, kill)
         .flags(NO_SCRIPT | ALLOW_BUSY)
         .since("2.6.0", "O(1)")
-        .doc("Ends the script that runs, if it has not written.", "")
+        .doc("Stops the running script unless it has written.", "")
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Command::new("script|load", 3, Group::Scripting, load)
         .flags(NO_SCRIPT | STALE)
         .since("2.6.0", "O(N) with N being the length in bytes of the script body")
-        .doc("Keeps a script for EVALSHA.", "script")
+        .doc("Caches a script for EVALSHA.", "script")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     Command::new("script|show", 3, Group::Scripting, show)
         .flags(NO_SCRIPT | STALE)
         .since("8.0.0", "O(1)")
-        .doc("Answers a script's text.", "sha1"),
+        .doc("Returns the text of a cached script.", "sha1"),
 ];
 
 const NO_SUCH_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");

@@ -9,21 +9,21 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lolwut", -1, Group::Server, lolwut)
         .flags(READONLY | FAST)
         .since("5.0.0", "")
-        .doc("Draws a picture, and names the server's version.", "[VERSION version:integer]"),
+        .doc("Returns a picture and the server's version.", "[VERSION version:integer]"),
     Command::new("monitor", 1, Group::Server, monitor)
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
         .since("1.0.0", "")
-        .doc("Shows every command that the server runs from now on.", ""),
+        .doc("Streams every command that the server runs.", ""),
     Command::new("readonly", 1, Group::Cluster, read_only)
         .flags(FAST | LOADING | STALE)
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
-        .doc("Lets the connection read from a replica of a cluster.", ""),
+        .doc("Enables reads from a replica of a cluster.", ""),
     Command::new("readwrite", 1, Group::Cluster, read_write)
         .flags(FAST | LOADING | STALE)
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
-        .doc("Takes READONLY back.", ""),
+        .doc("Disables reads from a replica of a cluster.", ""),
     Command::new("shutdown", -1, Group::Server, shutdown)
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY)
         .since(
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("time", 1, Group::Server, time)
         .flags(LOADING | STALE | FAST)
         .since("2.6.0", "O(1)")
-        .doc("Answers the server's time: seconds since 1970, and microseconds of the second.", "")
+        .doc("Returns the server's time as Unix seconds and microseconds.", "")
         .tips(&["nondeterministic_output"]),
 ];
 

@@ -24,58 +24,61 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("1.0.0", "O(1) for each member")
-        .doc("Adds members and counts the new ones.", "key member ...")
+        .doc("Adds members and returns how many were new.", "key member ...")
         .history(&[("2.4.0", "Several members at once.")]),
     Command::new("scard", 2, Group::Set, scard)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("1.0.0", "O(1)")
-        .doc("Counts the members.", "key"),
+        .doc("Returns the number of members.", "key"),
     Command::new("sdiff", -2, Group::Set, algebra::sdiff)
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Answers what is in the first set and in none of the others.", "key ...")
+        .doc("Returns the difference of sets.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sdiffstore", -3, Group::Set, algebra::sdiffstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Stores what is in the first set and in none of the others.", "destination key ..."),
+        .doc("Stores the difference of sets.", "destination key ..."),
     Command::new("sinter", -2, Group::Set, algebra::sinter)
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Answers what is in all sets.", "key ...")
+        .doc("Returns the intersection of sets.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sintercard", -3, Group::Set, algebra::sintercard)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("7.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Counts what is in all sets.", "numkeys key ... [LIMIT limit:integer]"),
+        .doc(
+            "Returns the number of members of the intersection of sets.",
+            "numkeys key ... [LIMIT limit:integer]",
+        ),
     Command::new("sinterstore", -3, Group::Set, algebra::sinterstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Stores what is in all sets.", "destination key ..."),
+        .doc("Stores the intersection of sets.", "destination key ..."),
     Command::new("sismember", 3, Group::Set, sismember)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("1.0.0", "O(1)")
-        .doc("Tells whether something is a member.", "key member"),
+        .doc("Returns whether a member is in the set.", "key member"),
     Command::new("smembers", 2, Group::Set, smembers)
         .flags(READONLY)
         .keys(&READS)
         .since("1.0.0", "O(N) where N is the number of members")
-        .doc("Answers all members.", "key")
+        .doc("Returns all members.", "key")
         .tips(ANY_ORDER),
     Command::new("smismember", -3, Group::Set, smismember)
         .flags(READONLY | FAST)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
-        .doc("Tells which of several are members.", "key member ..."),
+        .doc("Returns which of several members are in the set.", "key member ..."),
     Command::new("smove", 4, Group::Set, smove)
         .flags(WRITE | FAST)
         .keys(&[
@@ -88,14 +91,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
         .since("1.0.0", "O(1) for each member")
-        .doc("Removes random members and answers them.", "key [count@3.2.0]")
+        .doc("Removes and returns random members.", "key [count@3.2.0]")
         .history(&[("3.2.0", "`count`.")])
         .tips(ANY_OUTPUT),
     Command::new("srandmember", -2, Group::Set, srandmember)
         .flags(READONLY)
         .keys(&READS)
         .since("1.0.0", "O(1) for each member")
-        .doc("Answers random members.", "key [count@2.6.0]")
+        .doc("Returns random members.", "key [count@2.6.0]")
         .history(&[("2.6.0", "`count`.")])
         .tips(ANY_OUTPUT),
     Command::new("srem", -3, Group::Set, srem)
@@ -109,19 +112,19 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS)
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
-        .doc("Walks the members, some at a time.", "key cursor [MATCH pattern] [COUNT count]")
+        .doc("Iterates over members.", "key cursor [MATCH pattern] [COUNT count]")
         .tips(ANY_OUTPUT),
     Command::new("sunion", -2, Group::Set, algebra::sunion)
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Answers what is in any of the sets.", "key ...")
+        .doc("Returns the union of sets.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sunionstore", -3, Group::Set, algebra::sunionstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Stores what is in any of the sets.", "destination key ..."),
+        .doc("Stores the union of sets.", "destination key ..."),
 ];
 
 fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
         .outside_category()
         .since("1.0.0", COMPLEXITY)
         .doc(
-            "Sorts the elements of a list, set or sorted set, and answers or stores them.",
+            "Sorts the elements of a list, set or sorted set, and returns or stores them.",
             "key [BY by-pattern(pattern):pattern#1] [LIMIT <limit: offset count>] [GET... \
                 get-pattern(pattern):pattern#1] [order: ASC | DESC] [sorting=ALPHA] [STORE destination#2]",
         ),
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
         .outside_category()
         .since("7.0.0", COMPLEXITY)
         .doc(
-            "Sorts the elements of a list, set or sorted set and answers them.",
+            "Sorts the elements of a list, set or sorted set and returns them.",
             "key [BY by-pattern(pattern):pattern#1] [LIMIT <limit: offset count>] [GET... \
                 get-pattern(pattern):pattern#1] [order: ASC | DESC] [sorting=ALPHA]",
         ),

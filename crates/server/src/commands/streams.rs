@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .since("5.0.0", "O(1) for each id")
-        .doc("Acknowledges entries: they are no longer pending.", "key group id ..."),
+        .doc("Acknowledges entries, which are then no longer pending.", "key group id ..."),
     Command::new("xackdel", -6, Group::Stream, removing::xackdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::DELETE)])
@@ -74,7 +74,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&DELETES)
         .since("6.2.0", "O(1) if COUNT is small")
         .doc(
-            "Gives a consumer whatever has been pending for long, whoever had it.",
+            "Transfers entries that have been pending for a minimum time to a consumer.",
             "key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
         )
         .history(&[("7.0.0", "Answers which entries had been deleted.")])
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .since("8.6.0", "O(1)")
         .doc(
-            "Sets for how long a stream remembers messages that are to be added once, and how many of each producer.",
+            "Sets how long, and how many per producer, a stream remembers idempotent messages.",
             "key [IDMP-DURATION duration:integer] [IDMP-MAXSIZE maxsize:integer]",
         ),
     Command::new("xclaim", -6, Group::Stream, claiming::xclaim)
@@ -92,7 +92,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .since("5.0.0", "O(log N) where N is the number of entries pending for the group")
         .doc(
-            "Gives a consumer pending entries, whoever had them.",
+            "Transfers pending entries to a consumer.",
             "key group consumer min-idle-time id ... [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT \
                 count] [FORCE] [JUSTID] [LASTID lastid]",
         )
@@ -101,39 +101,39 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&DELETES)
         .since("5.0.0", "O(1) for each entry, however long the stream")
-        .doc("Deletes entries and counts them.", "key id ..."),
+        .doc("Deletes entries and returns how many existed.", "key id ..."),
     Command::new("xdelex", -5, Group::Stream, removing::xdelex)
         .flags(WRITE | FAST)
         .keys(&DELETES)
         .since("8.2.0", "O(1) for each id and group")
         .doc(
-            "Deletes entries, and sees to what groups have of them.",
+            "Deletes entries and handles references of consumer groups to them.",
             "key [condition: KEEPREF | DELREF | ACKED] <ids: IDS numids id ...>",
         ),
     Command::new("xgroup", -2, Group::Stream, super::container)
         .since("5.0.0", "Depends on the subcommand")
-        .doc("Groups of consumers that read a stream together.", "")
+        .doc("Manages consumer groups.", "")
         .subcommands(GROUP_COMMANDS),
     Command::new("xidmprecord", 5, Group::Stream, producing::xidmprecord)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
         .since("8.6.2", "O(1)")
-        .doc("Says which message of a producer an entry is; for copies of streams.", "key pid iid stream-id"),
+        .doc("Records the producer's message of an entry; for copies of streams.", "key pid iid stream-id"),
     Command::new("xinfo", -2, Group::Stream, super::container)
         .since("5.0.0", "Depends on the subcommand")
-        .doc("What there is to know of a stream.", "")
+        .doc("Shows information about a stream.", "")
         .subcommands(INFO_COMMANDS),
     Command::new("xlen", 2, Group::Stream, xlen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("5.0.0", "O(1)")
-        .doc("Counts the entries.", "key"),
+        .doc("Returns the number of entries.", "key"),
     Command::new("xpending", -3, Group::Stream, claiming::xpending)
         .flags(READONLY)
         .keys(&READS)
         .since("5.0.0", "O(N) where N is the number of entries answered")
         .doc(
-            "Tells what was delivered to a group's consumers and not acknowledged.",
+            "Returns the pending entries of a consumer group.",
             "key group [filters: [IDLE min-idle-time:integer@6.2.0] start:string end:string count \
                 [consumer]]",
         )
@@ -143,14 +143,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS)
         .since("5.0.0", "O(N) where N is the number of entries answered")
-        .doc("Answers the entries between two ids.", "key start:string end:string [COUNT count]")
+        .doc("Returns the entries within a range of ids.", "key start:string end:string [COUNT count]")
         .history(&[("6.2.0", "Bounds that exclude.")]),
     Command::new("xread", -4, Group::Stream, reading::xread)
         .flags(BLOCKING | READONLY)
         .keys(&LISTED)
         .since("5.0.0", "O(N) where N is the number of entries answered")
         .doc(
-            "Answers entries of several streams above given ids, waiting for some if asked to.",
+            "Returns entries of streams above the given ids; blocks if requested.",
             "[COUNT count] [BLOCK milliseconds] STREAMS <streams: key ... id ...>",
         ),
     Command::new("xreadgroup", -7, Group::Stream, reading::xreadgroup)
@@ -159,7 +159,7 @@ pub const COMMANDS: &[Command] = &[
         .finds_keys(reading::find_keys_after_group)
         .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
         .doc(
-            "Delivers entries to one consumer of a group, waiting for some if asked to.",
+            "Delivers entries to a consumer of a group; blocks if requested.",
             "GROUP <group-block: group consumer> [COUNT count] [BLOCK milliseconds] \
                 [CLAIM min-idle-time:integer@8.4.0] [NOACK] STREAMS <streams: key ... id ...>",
         )
@@ -169,7 +169,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .since("5.0.0", "O(N) where N is the number of entries answered")
         .doc(
-            "Answers the entries between two ids, the last first.",
+            "Returns the entries within a range of ids in reverse order.",
             "key end:string start:string [COUNT count]",
         )
         .history(&[("6.2.0", "Bounds that exclude.")]),
@@ -187,7 +187,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&DELETES)
         .since("5.0.0", "O(N) where N is the number of entries removed")
         .doc(
-            "Removes entries from the front.",
+            "Removes the oldest entries.",
             "key <trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold [LIMIT count@6.2.0] \
                 [condition@8.2.0: KEEPREF | DELREF | ACKED]>",
         )
@@ -201,7 +201,7 @@ const GROUP_COMMANDS: &[Command] = &[
         .keys(&GROUP_INSERTS)
         .since("5.0.0", "O(1)")
         .doc(
-            "Makes a group that reads from an id on.",
+            "Creates a consumer group that starts after an id.",
             "key group <id-selector: id | $> [MKSTREAM] [ENTRIESREAD entriesread(entries-read):integer]",
         )
         .history(&[("7.0.0", "`ENTRIESREAD`.")]),
@@ -209,17 +209,17 @@ const GROUP_COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&GROUP_INSERTS)
         .since("6.2.0", "O(1)")
-        .doc("Makes a consumer in a group.", "key group consumer"),
+        .doc("Creates a consumer in a group.", "key group consumer"),
     Command::new("xgroup|delconsumer", 5, Group::Stream, groups::delete_consumer)
         .flags(WRITE)
         .keys(&GROUP_DELETES)
         .since("5.0.0", "O(1)")
-        .doc("Removes a consumer with all that is pending for it.", "key group consumer"),
+        .doc("Deletes a consumer and its pending entries.", "key group consumer"),
     Command::new("xgroup|destroy", 4, Group::Stream, groups::destroy)
         .flags(WRITE)
         .keys(&GROUP_DELETES)
         .since("5.0.0", "O(N) where N is the number of entries pending for the group")
-        .doc("Removes a group.", "key group"),
+        .doc("Deletes a consumer group.", "key group"),
     Command::new("xgroup|help", 2, Group::Stream, super::help)
         .flags(LOADING | STALE)
         .since("5.0.0", "O(1)")
@@ -229,7 +229,7 @@ const GROUP_COMMANDS: &[Command] = &[
         .keys(&GROUP_UPDATES)
         .since("5.0.0", "O(1)")
         .doc(
-            "Sets how far a group has read.",
+            "Sets the last delivered id of a group.",
             "key group <id-selector: id | $> [ENTRIESREAD entriesread(entries-read):integer]",
         )
         .history(&[("7.0.0", "`ENTRIESREAD`.")]),
@@ -255,7 +255,7 @@ const INFO_COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&INSPECTS)
         .since("5.0.0", "O(1)")
-        .doc("Tells the counters of a stream, or all about it.", "key [full-block: FULL [COUNT count]]").history(&[("6.0.0", "`FULL`."), ("7.0.0", "Shows `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`."), ("7.2.0", "Shows `active-time`; `seen-time` counts attempts too.")]),
+        .doc("Returns the counters of a stream, or all details.", "key [full-block: FULL [COUNT count]]").history(&[("6.0.0", "`FULL`."), ("7.0.0", "Shows `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`."), ("7.2.0", "Shows `active-time`; `seen-time` counts attempts too.")]),
 ];
 
 /// Subcommands with too many arguments or wrong options are refused with this.

@@ -25,17 +25,17 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
         .since("2.0.0", "O(1) amortised")
-        .doc("Adds bytes to the end of a string; makes the string if there is none.", "key value"),
+        .doc("Appends to a string, creating it if it does not exist.", "key value"),
     Command::new("decr", 2, Group::String, decr)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Lowers an integer by one; what does not exist counts as 0.", "key"),
+        .doc("Decrements an integer by one; a missing key counts as 0.", "key"),
     Command::new("decrby", 3, Group::String, decrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Lowers an integer by an amount.", "key decrement"),
+        .doc("Decrements an integer by an amount.", "key decrement"),
     Command::new("delex", -2, Group::String, delex)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE | access::VARIABLE_FLAGS)
@@ -44,7 +44,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::deletion)
         .since("8.4.0", "O(1); O(N) with a digest, where N is the length of the string")
         .doc(
-            "Removes a key, if its string meets a condition where one is given.",
+            "Deletes a key if its string meets the given condition.",
             "key [condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest:integer | IFDNE \
                 ifdne-digest:integer]",
         ),
@@ -53,30 +53,30 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RM | access::DELETE)])
         .propagated_as(propagation::deletion)
         .since("9.0.0", "O(1)")
-        .doc("Removes a key if its string equals the given one.", "key value"),
+        .doc("Deletes a key if its string equals the given value.", "key value"),
     Command::new("digest", 2, Group::String, digest)
         .flags(READONLY | FAST)
         .keys(&[READS])
         .since("8.4.0", "O(N) where N is the length of the string")
-        .doc("Answers the XXH3 digest of a string.", "key"),
+        .doc("Returns the XXH3 digest of a string.", "key"),
     Command::new("get", 2, Group::String, get)
         .flags(READONLY | FAST)
         .keys(&[READS])
         .since("1.0.0", "O(1)")
-        .doc("Answers the string at a key.", "key"),
+        .doc("Returns the string at a key.", "key"),
     Command::new("getdel", 2, Group::String, getdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
         .propagated_as(propagation::deletion)
         .since("6.2.0", "O(1)")
-        .doc("Answers a string and removes its key.", "key"),
+        .doc("Returns a string and deletes its key.", "key"),
     Command::new("getex", -2, Group::String, getex)
         .flags(WRITE | FAST)
         .keys(&[UPDATES.noted("changes the expiry, with options that say so")])
         .propagated_as(propagation::expiry)
         .since("6.2.0", "O(1)")
         .doc(
-            "Answers a string and sets or clears its expiry.",
+            "Returns a string and sets or removes its expiry.",
             "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
                 unix-time-milliseconds | PERSIST]",
         ),
@@ -84,28 +84,28 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&[READS])
         .since("2.4.0", "O(N) where N is the length of the reply")
-        .doc("Answers a part of a string.", "key start end"),
+        .doc("Returns a substring.", "key start end"),
     Command::new("getset", 3, Group::String, getset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Stores a string and answers the one that was there.", "key value"),
+        .doc("Sets a string and returns its previous value.", "key value"),
     Command::new("incr", 2, Group::String, incr)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Raises an integer by one; what does not exist counts as 0.", "key"),
+        .doc("Increments an integer by one; a missing key counts as 0.", "key"),
     Command::new("incrby", 3, Group::String, incrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Raises an integer by an amount.", "key increment:integer"),
+        .doc("Increments an integer by an amount.", "key increment:integer"),
     Command::new("incrbyfloat", 3, Group::String, incrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .propagated_as(propagation::string_value)
         .since("2.6.0", "O(1)")
-        .doc("Raises a decimal number by an amount.", "key increment:double"),
+        .doc("Increments a decimal number by an amount.", "key increment:double"),
     Command::new("lcs", -3, Group::String, lcs::lcs)
         .flags(READONLY)
         .keys(&[KeySpec::range(1, 1, 1, access::RO | access::ACCESS)])
@@ -118,13 +118,13 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&[KeySpec::range(1, -1, 1, access::RO | access::ACCESS)])
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Answers the strings at several keys.", "key ...")
+        .doc("Returns the strings at several keys.", "key ...")
         .tips(&["request_policy:multi_shard"]),
     Command::new("mset", -3, Group::String, mset)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::range(1, -1, 2, access::OW | access::UPDATE)])
         .since("1.0.1", "O(N) where N is the number of keys")
-        .doc("Stores several strings.", "<data: key value> ...")
+        .doc("Sets several strings.", "<data: key value> ...")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("msetex", -4, Group::String, msetex)
         .flags(WRITE | DENY_OOM)
@@ -137,7 +137,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::pairs)
         .since("9.1.0", "O(N) where N is the number of keys")
         .doc(
-            "Stores several strings with one expiry, if a condition holds for all of their keys.",
+            "Sets several strings with one expiry, if a condition holds for all of their keys.",
             "numkeys <data: key value> ... [condition: NX | XX] [expiration: EX seconds | PX milliseconds \
                 | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
         )
@@ -146,13 +146,13 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::range(1, -1, 2, access::OW | access::INSERT)])
         .since("1.0.1", "O(N) where N is the number of keys")
-        .doc("Stores several strings if none of their keys exists.", "<data: key value> ..."),
+        .doc("Sets several strings if none of their keys exists.", "<data: key value> ..."),
     Command::new("psetex", 4, Group::String, psetex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
         .propagated_as(propagation::set_to_expire)
         .since("2.6.0", "O(1)")
-        .doc("Stores a string that lives for some milliseconds.", "key milliseconds value"),
+        .doc("Sets a string with a time to live in milliseconds.", "key milliseconds value"),
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)
@@ -161,7 +161,7 @@ pub const COMMANDS: &[Command] = &[
         .propagated_as(propagation::set)
         .since("1.0.0", "O(1)")
         .doc(
-            "Stores a string, whatever was there.",
+            "Sets a string, overwriting any previous value.",
             "key value [condition: NX@2.6.12 | XX@2.6.12 | IFEQ comparison-value@8.1.0 | \
                 IFNE ifne-value@8.4.0 | IFDEQ ifdeq-digest:integer@8.4.0 | IFDNE ifdne-digest:integer@8.4.0] \
                 [GET@6.2.0] \
@@ -181,27 +181,27 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[OVERWRITES])
         .propagated_as(propagation::set_to_expire)
         .since("2.0.0", "O(1)")
-        .doc("Stores a string that lives for some seconds.", "key seconds value"),
+        .doc("Sets a string with a time to live in seconds.", "key seconds value"),
     Command::new("setnx", 3, Group::String, setnx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::OW | access::INSERT)])
         .since("1.0.0", "O(1)")
-        .doc("Stores a string if its key does not exist.", "key value"),
+        .doc("Sets a string if its key does not exist.", "key value"),
     Command::new("setrange", 4, Group::String, setrange)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
         .since("2.2.0", "O(1), or O(M) where M is the length of a long value")
-        .doc("Overwrites a part of a string, growing it as needed.", "key offset value"),
+        .doc("Overwrites part of a string, extending it as needed.", "key offset value"),
     Command::new("strlen", 2, Group::String, strlen)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO)])
         .since("2.2.0", "O(1)")
-        .doc("Answers the length of a string.", "key"),
+        .doc("Returns the length of a string.", "key"),
     Command::new("substr", 4, Group::String, getrange)
         .flags(READONLY)
         .keys(&[READS])
         .since("1.0.0", "O(N) where N is the length of the reply")
-        .doc("Answers a part of a string; an older name of GETRANGE.", "key start end"),
+        .doc("Returns a substring; an older name of GETRANGE.", "key start end"),
 ];
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

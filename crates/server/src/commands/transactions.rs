@@ -10,26 +10,26 @@ pub const COMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
         .control(Control::DropsTransaction)
         .since("2.0.0", "O(N) where N is the number of queued commands")
-        .doc("Gives a transaction up.", ""),
+        .doc("Discards a transaction.", ""),
     Command::new("exec", 1, Group::Transactions, exec)
         .flags(NO_SCRIPT | LOADING | STALE | SKIP_COMMANDLOG)
         .control(Control::RunsTransaction)
         .since("1.2.0", "Depends on the commands in the transaction")
-        .doc("Runs all commands of a transaction as one.", ""),
+        .doc("Runs all queued commands of a transaction.", ""),
     Command::new("multi", 1, Group::Transactions, multi)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
         .control(Control::OpensTransaction)
         .since("1.2.0", "O(1)")
-        .doc("Begins a transaction: what follows is queued until EXEC.", ""),
+        .doc("Starts a transaction; further commands are queued until EXEC.", ""),
     Command::new("unwatch", 1, Group::Transactions, unwatch)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
         .since("2.2.0", "O(1)")
-        .doc("Forgets all watched keys.", ""),
+        .doc("Stops watching all keys.", ""),
     Command::new("watch", -2, Group::Transactions, watch)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
         .keys(&[KeySpec::range(1, -1, 1, access::RO)])
         .since("2.2.0", "O(1) for every key")
-        .doc("Lets the next transaction run only if none of the keys has changed.", "key ..."),
+        .doc("Watches keys; the next transaction runs only if none of them has changed.", "key ..."),
 ];
 
 fn multi(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

@@ -10,7 +10,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::counted(2, access::RW | access::ACCESS | access::DELETE)])
         .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
-            "Removes members from the first sorted set that has any, waiting until one has.",
+            "Pops members from the first non-empty sorted set; blocks until one is available.",
             "timeout numkeys key ... <where: MIN | MAX> [COUNT count]",
         ),
     Command::new("bzpopmax", -3, Group::SortedSet, popping::bzpopmax)
@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
-            "Removes the highest member of the first sorted set that has any, waiting until one has.",
+            "Pops the member with the highest score of the first non-empty sorted set; blocks until one is available.",
             "key ... timeout",
         )
         .history(&[("6.0.0", "`timeout` may have a fraction.")]),
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
-            "Removes the lowest member of the first sorted set that has any, waiting until one has.",
+            "Pops the member with the lowest score of the first non-empty sorted set; blocks until one is available.",
             "key ... timeout",
         )
         .history(&[("6.0.0", "`timeout` may have a fraction.")]),
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
         .prefetch_hint(PrefetchHint::Element(3))
         .since("1.2.0", "O(log(N)) for each member")
         .doc(
-            "Adds members or changes their scores.",
+            "Adds members or updates their scores.",
             "key [condition@3.0.2: NX | XX] [comparison@6.2.0: GT | LT] [change=CH@3.0.2] \
                 [increment=INCR@3.0.2] <data: score member> ...",
         )
@@ -50,18 +50,18 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO)])
         .since("1.2.0", "O(1)")
-        .doc("Counts the members.", "key"),
+        .doc("Returns the number of members.", "key"),
     Command::new("zcount", 4, Group::SortedSet, super::zcount)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.0.0", "O(log(N))")
-        .doc("Counts the members within bounds of score.", "key min:double max:double"),
+        .doc("Returns the number of members within a range of scores.", "key min:double max:double"),
     Command::new("zdiff", -3, Group::SortedSet, algebra::zdiff)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Answers what is in the first sorted set and in none of the others.",
+            "Returns the difference of sorted sets.",
             "numkeys key ... [WITHSCORES]",
         ),
     Command::new("zdiffstore", -4, Group::SortedSet, algebra::zdiffstore)
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         ])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Stores what is in the first sorted set and in none of the others.",
+            "Stores the difference of sorted sets.",
             "destination numkeys key ...",
         ),
     Command::new("zincrby", 4, Group::SortedSet, super::zincrby)
@@ -80,20 +80,20 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
         .prefetch_hint(PrefetchHint::Element(3))
         .since("1.2.0", "O(log(N))")
-        .doc("Raises the score of a member.", "key increment:integer member"),
+        .doc("Increments the score of a member.", "key increment:integer member"),
     Command::new("zinter", -3, Group::SortedSet, algebra::zinter)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Answers what is in all sorted sets.",
+            "Returns the intersection of sorted sets.",
             "numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>] [WITHSCORES]",
         ),
     Command::new("zintercard", -3, Group::SortedSet, algebra::zintercard)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("7.0.0", "O(N*log(N)) where N is the number of members of all sets")
-        .doc("Counts what is in all sorted sets.", "numkeys key ... [LIMIT limit:integer]"),
+        .doc("Returns the number of members of the intersection of sorted sets.", "numkeys key ... [LIMIT limit:integer]"),
     Command::new("zinterstore", -4, Group::SortedSet, algebra::zinterstore)
         .flags(WRITE | DENY_OOM)
         .keys(&[
@@ -102,20 +102,20 @@ pub const COMMANDS: &[Command] = &[
         ])
         .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Stores what is in all sorted sets.",
+            "Stores the intersection of sorted sets.",
             "destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>]",
         ),
     Command::new("zlexcount", 4, Group::SortedSet, super::zlexcount)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.9", "O(log(N))")
-        .doc("Counts the members within bounds of name.", "key min max"),
+        .doc("Returns the number of members within a lexicographic range.", "key min max"),
     Command::new("zmpop", -4, Group::SortedSet, popping::zmpop)
         .flags(WRITE)
         .keys(&[KeySpec::counted(1, access::RW | access::ACCESS | access::DELETE)])
         .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
-            "Removes members from the first sorted set that has any.",
+            "Pops members from the first non-empty sorted set.",
             "numkeys key ... <where: MIN | MAX> [COUNT count]",
         ),
     Command::new("zmscore", -3, Group::SortedSet, super::zmscore)
@@ -123,24 +123,24 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
-        .doc("Answers the scores of several members.", "key member ..."),
+        .doc("Returns the scores of several members.", "key member ..."),
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
         .prefetch_hint(PrefetchHint::Back)
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
-        .doc("Removes the highest members and answers them.", "key [count]"),
+        .doc("Removes and returns the members with the highest scores.", "key [count]"),
     Command::new("zpopmin", -2, Group::SortedSet, popping::zpopmin)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
         .prefetch_hint(PrefetchHint::Front)
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
-        .doc("Removes the lowest members and answers them.", "key [count]"),
+        .doc("Removes and returns the members with the lowest scores.", "key [count]"),
     Command::new("zrandmember", -2, Group::SortedSet, sampling::zrandmember)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(M)) where N is the number of members answered")
-        .doc("Answers random members.", "key [options: count [WITHSCORES]]")
+        .doc("Returns random members.", "key [options: count [WITHSCORES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("zrange", -4, Group::SortedSet, range::zrange)
         .flags(READONLY)
@@ -148,7 +148,7 @@ pub const COMMANDS: &[Command] = &[
         .prefetch_hint(PrefetchHint::Ranks { reversed: false })
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
-            "Answers a range of members.",
+            "Returns a range of members.",
             "key start:string stop:string [sortby@6.2.0: BYSCORE | BYLEX] [REV@6.2.0] [LIMIT \
                 <limit@6.2.0: offset count>] [WITHSCORES]",
         )
@@ -157,13 +157,13 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Answers the members within bounds of name.", "key min max [LIMIT <limit: offset count>]"),
+        .doc("Returns the members within a lexicographic range.", "key min max [LIMIT <limit: offset count>]"),
     Command::new("zrangebyscore", -4, Group::SortedSet, range::zrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("1.0.5", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
-            "Answers the members within bounds of score.",
+            "Returns the members within a range of scores.",
             "key min:double max:double [WITHSCORES@2.0.0] [LIMIT <limit: offset count>]",
         )
         .history(&[("2.0.0", "`WITHSCORES`.")]),
@@ -180,7 +180,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(log(N))")
-        .doc("Answers how many members have a lower score.", "key member [WITHSCORE]")
+        .doc("Returns the rank of a member, ordered by ascending score.", "key member [WITHSCORE]")
         .history(&[("7.2.0", "`WITHSCORE`.")]),
     Command::new("zrem", -3, Group::SortedSet, super::zrem)
         .flags(WRITE | FAST)
@@ -193,29 +193,29 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Removes the members within bounds of name.", "key min max"),
+        .doc("Removes the members within a lexicographic range.", "key min max"),
     Command::new("zremrangebyrank", 4, Group::SortedSet, range::zremrangebyrank)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .since("2.0.0", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Removes a range of members by rank.", "key start stop"),
+        .doc("Removes the members within a range of ranks.", "key start stop"),
     Command::new("zremrangebyscore", 4, Group::SortedSet, range::zremrangebyscore)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Removes the members within bounds of score.", "key min:double max:double"),
+        .doc("Removes the members within a range of scores.", "key min:double max:double"),
     Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Ranks { reversed: true })
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Answers a range of members, highest first.", "key start stop [WITHSCORES]"),
+        .doc("Returns a range of members in descending order.", "key start stop [WITHSCORES]"),
     Command::new("zrevrangebylex", -4, Group::SortedSet, range::zrevrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
-            "Answers the members within bounds of name, highest first.",
+            "Returns the members within a lexicographic range in descending order.",
             "key max min [LIMIT <limit: offset count>]",
         ),
     Command::new("zrevrangebyscore", -4, Group::SortedSet, range::zrevrangebyscore)
@@ -223,7 +223,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
-            "Answers the members within bounds of score, highest first.",
+            "Returns the members within a range of scores in descending order.",
             "key max:double min:double [WITHSCORES] [LIMIT <limit: offset count>]",
         )
         .history(&[("2.1.6", "Bounds that exclude.")]),
@@ -232,13 +232,13 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(log(N))")
-        .doc("Answers how many members have a higher score.", "key member [WITHSCORE]")
+        .doc("Returns the rank of a member, ordered by descending score.", "key member [WITHSCORE]")
         .history(&[("7.2.0", "`WITHSCORE`.")]),
     Command::new("zscan", -3, Group::SortedSet, sampling::zscan)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
-        .doc("Walks the members, some at a time.", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
+        .doc("Iterates over members.", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
         .history(&[("8.0.0", "`NOSCORES`.")])
         .tips(&["nondeterministic_output"]),
     Command::new("zscore", 3, Group::SortedSet, super::zscore)
@@ -246,13 +246,13 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Element(2))
         .since("1.2.0", "O(1)")
-        .doc("Answers the score of a member.", "key member"),
+        .doc("Returns the score of a member.", "key member"),
     Command::new("zunion", -3, Group::SortedSet, algebra::zunion)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Answers what is in any of the sorted sets.",
+            "Returns the union of sorted sets.",
             "numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>] [WITHSCORES]",
         ),
     Command::new("zunionstore", -4, Group::SortedSet, algebra::zunionstore)
@@ -263,7 +263,7 @@ pub const COMMANDS: &[Command] = &[
         ])
         .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
-            "Stores what is in any of the sorted sets.",
+            "Stores the union of sorted sets.",
             "destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>]",
         ),
 ];
