@@ -44,171 +44,171 @@ const PERCENT: f64 = 100.0;
 
 /// By INFO's sections.
 pub const ROWS: &[Row] = rows! {
-    gauge "uptime_in_seconds", "uptime_seconds", ONE, "uptime_in_seconds", "Time since the server's start";
-    gauge "process_id", "process_id", ONE, "process_id", "The process's number";
-    gauge "server_time_usec", "time_seconds", MICROSECONDS, "", "The server's clock, since 1970";
-    gauge "io_threads_active", "io_threads_active", ONE, "io_threads_active", "Whether other threads serve sockets";
+    gauge "uptime_in_seconds", "uptime_seconds", ONE, "uptime_in_seconds", "Uptime of the server";
+    gauge "process_id", "process_id", ONE, "process_id", "Process id";
+    gauge "server_time_usec", "time_seconds", MICROSECONDS, "", "The server's Unix time";
+    gauge "io_threads_active", "io_threads_active", ONE, "io_threads_active", "Whether I/O threads are active";
     gauge "tls_server_cert_expires_in_seconds", "tls_server_certificate_expires_seconds", ONE, "",
-        "Until the server's certificate ends";
+        "Time until the server certificate expires";
     gauge "tls_client_cert_expires_in_seconds", "tls_client_certificate_expires_seconds", ONE, "",
-        "Until the certificate for the server's own connections ends";
+        "Time until the client certificate of the server's own connections expires";
     gauge "tls_ca_cert_expires_in_seconds", "tls_ca_certificate_expires_seconds", ONE, "",
-        "Until the certificate that signs others ends";
+        "Time until the CA certificate expires";
     // Clients
-    gauge "connected_clients", "connected_clients", ONE, "connected_clients", "Clients, without replicas";
-    gauge "maxclients", "clients_max", ONE, "max_clients", "Clients that may be connected";
+    gauge "connected_clients", "connected_clients", ONE, "connected_clients", "Connected clients, without replicas";
+    gauge "maxclients", "clients_max", ONE, "max_clients", "Limit of connected clients";
     gauge "client_recent_max_input_buffer", "client_input_buffer_max_bytes", ONE, "client_recent_max_input_buffer_bytes",
-        "The largest query buffer";
+        "Largest query buffer of a client";
     gauge "client_recent_max_output_buffer", "client_output_buffer_max_bytes", ONE, "client_recent_max_output_buffer_bytes",
-        "The most unsent output of a client";
-    gauge "blocked_clients", "blocked_clients", ONE, "blocked_clients", "Clients that wait in a blocking command";
-    gauge "tracking_clients", "tracking_clients", ONE, "tracking_clients", "Clients that are told of changed keys";
+        "Largest unsent output of a client";
+    gauge "blocked_clients", "blocked_clients", ONE, "blocked_clients", "Clients blocked by a command";
+    gauge "tracking_clients", "tracking_clients", ONE, "tracking_clients", "Clients with client-side caching enabled";
     gauge "pubsub_clients", "pubsub_clients", ONE, "pubsub_clients", "Clients with subscriptions";
     gauge "watching_clients", "watching_clients", ONE, "watching_clients", "Clients with watched keys";
     gauge "clients_in_timeout_table", "clients_with_timeout", ONE, "clients_in_timeout_table",
-        "Blocked clients whose wait has an end";
-    gauge "total_watched_keys", "watched_keys", ONE, "total_watched_keys", "Keys that are watched";
-    gauge "total_blocking_keys", "blocking_keys", ONE, "total_blocking_keys", "Keys that clients wait for";
+        "Blocked clients with a timeout";
+    gauge "total_watched_keys", "watched_keys", ONE, "total_watched_keys", "Watched keys";
+    gauge "total_blocking_keys", "blocking_keys", ONE, "total_blocking_keys", "Keys on which clients are blocked";
     gauge "total_blocking_keys_on_nokey", "blocking_keys_on_nokey", ONE, "total_blocking_keys_on_nokey",
-        "Keys whose end clients wait for";
+        "Keys on whose deletion clients are blocked";
     gauge "paused_timeout_milliseconds", "clients_paused_seconds", MILLISECONDS, "",
-        "Until clients go on that are paused";
+        "Time until CLIENT PAUSE ends";
     // Memory
-    gauge "used_memory", "memory_used_bytes", ONE, "memory_used_bytes", "Memory in use";
+    gauge "used_memory", "memory_used_bytes", ONE, "memory_used_bytes", "Memory used, as counted by the allocator";
     gauge "used_memory_rss", "memory_resident_bytes", ONE, "memory_used_rss_bytes",
-        "Memory that the system counts for the process";
+        "Resident memory of the process";
     gauge "used_memory_peak", "memory_used_peak_bytes", ONE, "memory_used_peak_bytes",
-        "The most memory that was in use";
-    gauge "used_memory_peak_perc", "memory_used_of_peak_ratio", PERCENT, "", "Memory in use as a part of its peak";
+        "Peak of memory used";
+    gauge "used_memory_peak_perc", "memory_used_of_peak_ratio", PERCENT, "", "Memory used as a fraction of its peak";
     gauge "used_memory_overhead", "memory_overhead_bytes", ONE, "memory_used_overhead_bytes",
-        "Memory in use that holds no data";
+        "Memory used for other purposes than data";
     gauge "used_memory_startup", "memory_startup_bytes", ONE, "memory_used_startup_bytes",
-        "Memory in use at the start";
-    gauge "used_memory_dataset", "memory_dataset_bytes", ONE, "memory_used_dataset_bytes", "Memory that holds data";
+        "Memory used at startup";
+    gauge "used_memory_dataset", "memory_dataset_bytes", ONE, "memory_used_dataset_bytes", "Memory used for data";
     gauge "used_memory_dataset_perc", "memory_dataset_ratio", PERCENT, "",
-        "Memory that holds data as a part of what is in use";
+        "Memory used for data as a fraction of memory used";
     gauge "allocator_allocated", "allocator_allocated_bytes", ONE, "allocator_allocated_bytes",
-        "What the allocator has given out";
+        "Memory allocated from the allocator";
     gauge "allocator_active", "allocator_active_bytes", ONE, "allocator_active_bytes",
-        "Pages of which the allocator has given out a part";
+        "Memory in pages that hold allocations";
     gauge "allocator_resident", "allocator_resident_bytes", ONE, "allocator_resident_bytes",
-        "Pages that the allocator holds";
+        "Resident pages of the allocator";
     gauge "allocator_muzzy", "allocator_muzzy_bytes", ONE, "allocator_muzzy_bytes",
-        "Pages that the system may take back";
+        "Unused pages that the system may reclaim";
     gauge "allocator_frag_ratio", "allocator_fragmentation_ratio", ONE, "allocator_frag_ratio",
-        "Active over allocated memory";
+        "Ratio of active to allocated memory";
     gauge "allocator_frag_bytes", "allocator_fragmentation_bytes", ONE, "allocator_frag_bytes",
         "Active memory that is not allocated";
     gauge "allocator_rss_ratio", "allocator_resident_ratio", ONE, "allocator_rss_ratio",
-        "Resident over active memory";
+        "Ratio of resident to active memory";
     gauge "allocator_rss_bytes", "allocator_resident_unused_bytes", ONE, "allocator_rss_bytes",
         "Resident memory that is not active";
-    gauge "total_system_memory", "system_memory_bytes", ONE, "total_system_memory_bytes", "The machine's memory";
-    gauge "used_memory_lua", "memory_lua_bytes", ONE, "memory_used_lua_bytes", "Memory of scripts that run";
+    gauge "total_system_memory", "system_memory_bytes", ONE, "total_system_memory_bytes", "Total memory of the machine";
+    gauge "used_memory_lua", "memory_lua_bytes", ONE, "memory_used_lua_bytes", "Memory of running scripts";
     gauge "used_memory_vm_eval", "memory_scripts_vm_bytes", ONE, "memory_used_vm_eval_bytes",
-        "Memory of the interpreter of scripts";
+        "Memory of the script interpreter";
     gauge "used_memory_scripts_eval", "memory_scripts_cached_bytes", ONE, "memory_used_scripts_eval_bytes",
         "Memory of cached scripts";
-    gauge "number_of_cached_scripts", "scripts_cached", ONE, "number_of_cached_scripts", "Scripts in the cache";
-    gauge "number_of_functions", "functions", ONE, "number_of_functions", "Functions in libraries";
-    gauge "number_of_libraries", "function_libraries", ONE, "number_of_libraries", "Libraries of functions";
+    gauge "number_of_cached_scripts", "scripts_cached", ONE, "number_of_cached_scripts", "Cached scripts";
+    gauge "number_of_functions", "functions", ONE, "number_of_functions", "Loaded functions";
+    gauge "number_of_libraries", "function_libraries", ONE, "number_of_libraries", "Loaded function libraries";
     gauge "used_memory_vm_functions", "memory_functions_vm_bytes", ONE, "memory_used_vm_functions_bytes",
-        "Memory of the interpreter of functions";
+        "Memory of the function interpreter";
     gauge "used_memory_vm_total", "memory_vm_bytes", ONE, "", "Memory of interpreters";
     gauge "used_memory_functions", "memory_functions_bytes", ONE, "memory_used_functions_bytes",
-        "Memory of libraries of functions";
+        "Memory of function libraries";
     gauge "used_memory_scripts", "memory_scripts_bytes", ONE, "memory_used_scripts_bytes",
         "Memory of scripts and functions";
-    gauge "maxmemory", "memory_max_bytes", ONE, "memory_max_bytes", "Memory that may be in use; 0 is no limit";
+    gauge "maxmemory", "memory_max_bytes", ONE, "memory_max_bytes", "maxmemory; 0 is no limit";
     gauge "mem_fragmentation_ratio", "memory_fragmentation_ratio", ONE, "mem_fragmentation_ratio",
-        "Resident memory over memory in use";
+        "Ratio of resident memory to memory used";
     gauge "mem_fragmentation_bytes", "memory_fragmentation_bytes", ONE, "mem_fragmentation_bytes",
-        "Resident memory that is not in use";
+        "Resident memory minus memory used";
     gauge "mem_not_counted_for_evict", "memory_not_counted_for_eviction_bytes", ONE, "mem_not_counted_for_eviction_bytes",
-        "Memory in use that maxmemory does not count";
+        "Memory used that maxmemory does not count";
     gauge "mem_replication_backlog", "memory_replication_backlog_bytes", ONE, "mem_replication_backlog_bytes",
         "Memory of the replication backlog";
     gauge "mem_total_replication_buffers", "memory_replication_buffers_bytes", ONE, "mem_total_replication_buffers_bytes",
-        "Memory of the backlog and of what replicas have yet to be sent";
+        "Memory of the backlog and of unsent replica output";
     gauge "mem_clients_slaves", "memory_replicas_bytes", ONE, "mem_clients_slaves", "Memory of replicas' connections";
     gauge "mem_clients_normal", "memory_clients_bytes", ONE, "mem_clients_normal", "Memory of clients' connections";
     gauge "mem_cluster_links", "memory_cluster_links_bytes", ONE, "mem_cluster_links_bytes",
-        "Memory of connections between nodes";
+        "Memory of cluster links";
     gauge "mem_aof_buffer", "memory_aof_buffer_bytes", ONE, "mem_aof_buffer_bytes",
-        "Memory of what the append-only file has yet to be given";
+        "Memory of buffers not yet written to the append-only file";
     gauge "used_memory_dictionaries", "memory_dictionaries_bytes", ONE, "",
-        "Memory of dictionaries that values are compressed with";
+        "Memory of compression dictionaries";
     gauge "mem_overhead_db_hashtable_rehashing", "memory_tables_growing_bytes", ONE, "mem_overhead_db_hashtable_rehashing_bytes",
-        "Memory of tables of keys that are about to go";
+        "Memory of key tables that are being freed";
     gauge "active_defrag_running", "active_defragmentation_running", ONE, "active_defrag_running",
-        "Processor time that defragmentation may take, in percent";
+        "Processor time of defragmentation in percent; 0 is inactive";
     gauge "lazyfree_pending_objects", "lazyfree_pending_objects", ONE, "lazyfree_pending_objects",
-        "Values that wait to be freed in the background";
-    counter "lazyfreed_objects", "lazyfreed_objects", ONE, "", "Values that were freed in the background";
+        "Values waiting to be freed in the background";
+    counter "lazyfreed_objects", "lazyfreed_objects", ONE, "", "Values freed in the background";
     // Persistence
     gauge "loading", "loading", ONE, "loading_dump_file", "Whether data is being loaded";
-    gauge "async_loading", "async_loading", ONE, "async_loading", "Whether data is being loaded beside the old";
-    gauge "current_cow_size", "child_copied_bytes", ONE, "", "Memory copied for the child that writes a file";
-    gauge "current_cow_peak", "child_copied_peak_bytes", ONE, "", "The most memory copied for such a child";
-    gauge "current_fork_perc", "child_progress_ratio", PERCENT, "", "How much of its work the child has done";
-    gauge "current_save_keys_processed", "child_keys_done", ONE, "", "Keys that the child has written";
-    gauge "current_save_keys_total", "child_keys", ONE, "", "Keys that it has to write";
+    gauge "async_loading", "async_loading", ONE, "async_loading", "Whether data is being loaded while the old data is served";
+    gauge "current_cow_size", "child_copied_bytes", ONE, "", "Copy-on-write memory of the running child";
+    gauge "current_cow_peak", "child_copied_peak_bytes", ONE, "", "Peak of copy-on-write memory of children";
+    gauge "current_fork_perc", "child_progress_ratio", PERCENT, "", "Progress of the running child";
+    gauge "current_save_keys_processed", "child_keys_done", ONE, "", "Keys written by the running child";
+    gauge "current_save_keys_total", "child_keys", ONE, "", "Keys that the running child has to write";
     gauge "rdb_changes_since_last_save", "rdb_changes_since_last_save", ONE, "rdb_changes_since_last_save",
         "Changes since the last snapshot";
     gauge "rdb_bgsave_in_progress", "rdb_save_in_progress", ONE, "rdb_bgsave_in_progress",
-        "Whether a snapshot is being written";
+        "Whether a snapshot is in progress";
     gauge "rdb_last_save_time", "rdb_last_save_timestamp_seconds", ONE, "rdb_last_save_timestamp_seconds",
-        "When the last snapshot was written, since 1970";
+        "Unix time of the last successful snapshot";
     gauge "rdb_last_bgsave_status", "rdb_last_save_ok", ONE, "rdb_last_bgsave_status",
-        "Whether the last snapshot was written well";
+        "Whether the last snapshot succeeded";
     gauge "rdb_last_bgsave_time_sec", "rdb_last_save_duration_seconds", ONE, "rdb_last_bgsave_duration_sec",
-        "How long the last snapshot took; -1 is never";
+        "Duration of the last snapshot; -1 is none";
     gauge "rdb_current_bgsave_time_sec", "rdb_current_save_duration_seconds", ONE, "rdb_current_bgsave_duration_sec",
-        "How long the snapshot under way has taken; -1 is none";
+        "Duration of the snapshot in progress; -1 is none";
     counter "rdb_saves", "rdb_saves", ONE, "rdb_saves", "Snapshots written";
     gauge "rdb_last_cow_size", "rdb_last_copied_bytes", ONE, "rdb_last_cow_size_bytes",
-        "Memory copied for the last snapshot";
+        "Copy-on-write memory of the last snapshot";
     gauge "rdb_last_load_keys_expired", "rdb_last_load_expired_keys", ONE, "rdb_last_load_expired_keys",
-        "Keys of the last loaded snapshot that had expired";
+        "Expired keys in the last loaded snapshot";
     gauge "rdb_last_load_keys_loaded", "rdb_last_load_keys", ONE, "rdb_last_load_loaded_keys",
-        "Keys of the last loaded snapshot";
-    gauge "aof_enabled", "aof_enabled", ONE, "aof_enabled", "Whether there is an append-only file";
+        "Keys in the last loaded snapshot";
+    gauge "aof_enabled", "aof_enabled", ONE, "aof_enabled", "Whether the append-only file is enabled";
     gauge "aof_rewrite_in_progress", "aof_rewrite_in_progress", ONE, "aof_rewrite_in_progress",
-        "Whether it is being rewritten";
+        "Whether a rewrite of the append-only file is in progress";
     gauge "aof_rewrite_scheduled", "aof_rewrite_scheduled", ONE, "aof_rewrite_scheduled",
-        "Whether it will be rewritten after what is under way";
+        "Whether a rewrite of the append-only file is scheduled";
     gauge "aof_last_rewrite_time_sec", "aof_last_rewrite_duration_seconds", ONE, "aof_last_rewrite_duration_sec",
-        "How long the last rewrite took; -1 is never";
+        "Duration of the last rewrite; -1 is none";
     gauge "aof_current_rewrite_time_sec", "aof_current_rewrite_duration_seconds", ONE, "aof_current_rewrite_duration_sec",
-        "How long the rewrite under way has taken; -1 is none";
+        "Duration of the rewrite in progress; -1 is none";
     gauge "aof_last_bgrewrite_status", "aof_last_rewrite_ok", ONE, "aof_last_bgrewrite_status",
-        "Whether the last rewrite went well";
+        "Whether the last rewrite succeeded";
     counter "aof_rewrites", "aof_rewrites", ONE, "", "Rewrites of the append-only file";
     gauge "aof_last_write_status", "aof_last_write_ok", ONE, "aof_last_write_status",
-        "Whether the append-only file takes what is written";
+        "Whether the last write to the append-only file succeeded";
     gauge "aof_last_cow_size", "aof_last_copied_bytes", ONE, "aof_last_cow_size_bytes",
-        "Memory copied for the last rewrite";
-    gauge "aof_current_size", "aof_size_bytes", ONE, "aof_current_size_bytes", "Bytes of the append-only file";
-    gauge "aof_base_size", "aof_base_size_bytes", ONE, "aof_base_size_bytes", "Its bytes after the last rewrite";
-    gauge "aof_pending_rewrite", "aof_pending_rewrite", ONE, "aof_pending_rewrite", "Whether a rewrite waits";
-    gauge "aof_buffer_length", "aof_buffer_bytes", ONE, "aof_buffer_length", "Bytes that it has yet to be given";
+        "Copy-on-write memory of the last rewrite";
+    gauge "aof_current_size", "aof_size_bytes", ONE, "aof_current_size_bytes", "Size of the append-only file";
+    gauge "aof_base_size", "aof_base_size_bytes", ONE, "aof_base_size_bytes", "Size of the append-only file after the last rewrite";
+    gauge "aof_pending_rewrite", "aof_pending_rewrite", ONE, "aof_pending_rewrite", "Whether a rewrite is pending";
+    gauge "aof_buffer_length", "aof_buffer_bytes", ONE, "aof_buffer_length", "Bytes not yet written to the append-only file";
     gauge "aof_pending_bio_fsync", "aof_pending_fsync", ONE, "aof_pending_bio_fsync",
-        "Whether a sync to disk is under way";
-    counter "aof_delayed_fsync", "aof_delayed_fsyncs", ONE, "", "Syncs to disk that others had to wait for";
+        "Whether an fsync is in progress";
+    counter "aof_delayed_fsync", "aof_delayed_fsyncs", ONE, "", "Writes delayed by an fsync in progress";
     gauge "module_fork_in_progress", "module_fork_in_progress", ONE, "module_fork_in_progress",
-        "Always 0: there are no modules";
+        "Always 0: modules are not supported";
     gauge "module_fork_last_cow_size", "module_fork_last_copied_bytes", ONE, "module_fork_last_cow_size",
-        "Always 0: there are no modules";
-    gauge "loading_start_time", "loading_start_timestamp_seconds", ONE, "", "When loading began, since 1970";
-    gauge "loading_total_bytes", "loading_file_bytes", ONE, "", "Bytes of the file that is loaded";
-    gauge "loading_loaded_bytes", "loading_loaded_bytes", ONE, "", "Bytes of it that are loaded";
-    gauge "loading_loaded_perc", "loading_progress_ratio", PERCENT, "", "The part of it that is loaded";
-    gauge "loading_eta_seconds", "loading_left_seconds", ONE, "", "How long the rest will take";
+        "Always 0: modules are not supported";
+    gauge "loading_start_time", "loading_start_timestamp_seconds", ONE, "", "Unix time at which loading began";
+    gauge "loading_total_bytes", "loading_file_bytes", ONE, "", "Size of the file being loaded";
+    gauge "loading_loaded_bytes", "loading_loaded_bytes", ONE, "", "Bytes loaded";
+    gauge "loading_loaded_perc", "loading_progress_ratio", PERCENT, "", "Fraction of the file loaded";
+    gauge "loading_eta_seconds", "loading_left_seconds", ONE, "", "Estimated time until loading ends";
     // Stats
     counter "total_connections_received", "connections_received", ONE, "connections_received", "Connections accepted";
-    counter "total_commands_processed", "commands_processed", ONE, "commands_processed", "Commands run";
+    counter "total_commands_processed", "commands_processed", ONE, "commands_processed", "Commands processed";
     gauge "instantaneous_ops_per_sec", "commands_per_second", ONE, "instantaneous_ops_per_sec",
-        "Commands a second, of late";
+        "Commands processed per second";
     counter "total_net_input_bytes", "network_input_bytes", ONE, "net_input_bytes", "Bytes received from clients";
     counter "total_net_output_bytes", "network_output_bytes", ONE, "net_output_bytes", "Bytes sent to clients";
     counter "total_net_repl_input_bytes", "replication_input_bytes", ONE, "net_repl_input_bytes",
@@ -216,116 +216,116 @@ pub const ROWS: &[Row] = rows! {
     counter "total_net_repl_output_bytes", "replication_output_bytes", ONE, "net_repl_output_bytes",
         "Bytes sent to replicas";
     gauge "instantaneous_input_kbps", "network_input_bytes_per_second", KILOBYTES, "instantaneous_input_kbps",
-        "Bytes a second received from clients, of late";
+        "Bytes received from clients per second";
     gauge "instantaneous_output_kbps", "network_output_bytes_per_second", KILOBYTES, "instantaneous_output_kbps",
-        "Bytes a second sent to clients, of late";
+        "Bytes sent to clients per second";
     gauge "instantaneous_input_repl_kbps", "replication_input_bytes_per_second", KILOBYTES, "",
-        "Bytes a second received from the primary, of late";
+        "Bytes received from the primary per second";
     gauge "instantaneous_output_repl_kbps", "replication_output_bytes_per_second", KILOBYTES, "",
-        "Bytes a second sent to replicas, of late";
-    counter "rejected_connections", "rejected_connections", ONE, "rejected_connections", "Connections refused";
+        "Bytes sent to replicas per second";
+    counter "rejected_connections", "rejected_connections", ONE, "rejected_connections", "Connections rejected";
     counter "sync_full", "full_syncs", ONE, "", "Full syncs of replicas";
     counter "sync_partial_ok", "partial_syncs", ONE, "", "Partial syncs of replicas";
-    counter "sync_partial_err", "partial_syncs_refused", ONE, "", "Partial syncs that could not be had";
-    counter "expired_keys", "expired_keys", ONE, "expired_keys", "Keys removed because their time was over";
-    counter "expired_fields", "expired_fields", ONE, "", "Fields removed because their time was over";
+    counter "sync_partial_err", "partial_syncs_refused", ONE, "", "Partial syncs refused";
+    counter "expired_keys", "expired_keys", ONE, "expired_keys", "Expired keys removed";
+    counter "expired_fields", "expired_fields", ONE, "", "Expired hash fields removed";
     gauge "expired_stale_perc", "expired_stale_ratio", PERCENT, "",
-        "The part of keys with a time that is over, as estimated";
+        "Estimated fraction of expired keys among keys with an expiry";
     counter "expired_time_cap_reached_count", "expire_cycles_cut_short", ONE, "expired_time_cap_reached",
-        "Rounds of expiry that ran out of time";
+        "Expiry cycles that reached their time limit";
     counter "expire_cycle_cpu_milliseconds", "expire_cycle_seconds", MILLISECONDS, "expire_cycle_cpu_time_ms",
-        "Time that expiry took";
-    counter "evicted_keys", "evicted_keys", ONE, "evicted_keys", "Keys removed for want of memory";
-    counter "evicted_clients", "evicted_clients", ONE, "evicted_clients", "Clients closed for what they held";
-    counter "evicted_scripts", "evicted_scripts", ONE, "evicted_scripts", "Scripts removed from the cache";
+        "Time spent in expiry cycles";
+    counter "evicted_keys", "evicted_keys", ONE, "evicted_keys", "Keys evicted";
+    counter "evicted_clients", "evicted_clients", ONE, "evicted_clients", "Clients evicted";
+    counter "evicted_scripts", "evicted_scripts", ONE, "evicted_scripts", "Scripts evicted from the cache";
     counter "total_eviction_exceeded_time", "memory_exceeded_seconds", MILLISECONDS, "eviction_exceeded_time_ms",
-        "Time in which more memory was in use than may be";
+        "Time during which memory used exceeded maxmemory";
     gauge "current_eviction_exceeded_time", "memory_exceeded_now_seconds", MILLISECONDS, "current_eviction_exceeded_time_ms",
-        "Since when more memory is in use than may be";
-    counter "keyspace_hits", "keyspace_hits", ONE, "keyspace_hits", "Lookups that found their key";
-    counter "keyspace_misses", "keyspace_misses", ONE, "keyspace_misses", "Lookups that found none";
+        "Time since memory used exceeded maxmemory";
+    counter "keyspace_hits", "keyspace_hits", ONE, "keyspace_hits", "Key lookups that hit";
+    counter "keyspace_misses", "keyspace_misses", ONE, "keyspace_misses", "Key lookups that missed";
     gauge "pubsub_channels", "pubsub_channels", ONE, "pubsub_channels", "Channels with subscribers";
     gauge "pubsub_patterns", "pubsub_patterns", ONE, "pubsub_patterns", "Patterns with subscribers";
     gauge "pubsubshard_channels", "pubsub_shard_channels", ONE, "pubsubshard_channels",
         "Shard channels with subscribers";
-    gauge "latest_fork_usec", "last_fork_seconds", MICROSECONDS, "latest_fork_usec", "How long the last fork took";
+    gauge "latest_fork_usec", "last_fork_seconds", MICROSECONDS, "latest_fork_usec", "Duration of the last fork";
     counter "total_forks", "forks", ONE, "", "Forks";
-    gauge "migrate_cached_sockets", "migrate_cached_connections", ONE, "", "Connections that MIGRATE keeps";
+    gauge "migrate_cached_sockets", "migrate_cached_connections", ONE, "", "Cached connections of MIGRATE";
     counter "active_defrag_hits", "defragmentation_hits", ONE, "", "Values moved by defragmentation";
-    counter "active_defrag_misses", "defragmentation_misses", ONE, "", "Values that it left alone";
-    counter "active_defrag_key_hits", "defragmentation_key_hits", ONE, "", "Keys of which it moved something";
-    counter "active_defrag_key_misses", "defragmentation_key_misses", ONE, "", "Keys of which it moved nothing";
-    counter "total_active_defrag_time", "defragmentation_seconds", MILLISECONDS, "", "Time that it ran";
-    gauge "tracking_total_keys", "tracked_keys", ONE, "tracking_total_keys", "Keys of which clients are told";
-    gauge "tracking_total_items", "tracked_items", ONE, "tracking_total_items", "Pairs of such a key and a client";
+    counter "active_defrag_misses", "defragmentation_misses", ONE, "", "Values not moved by defragmentation";
+    counter "active_defrag_key_hits", "defragmentation_key_hits", ONE, "", "Keys with values moved by defragmentation";
+    counter "active_defrag_key_misses", "defragmentation_key_misses", ONE, "", "Keys without values moved by defragmentation";
+    counter "total_active_defrag_time", "defragmentation_seconds", MILLISECONDS, "", "Time spent in defragmentation";
+    gauge "tracking_total_keys", "tracked_keys", ONE, "tracking_total_keys", "Keys tracked for client-side caching";
+    gauge "tracking_total_items", "tracked_items", ONE, "tracking_total_items", "Pairs of tracked key and client";
     gauge "tracking_total_prefixes", "tracked_prefixes", ONE, "tracking_total_prefixes",
-        "Prefixes of which clients are told";
-    counter "unexpected_error_replies", "unexpected_error_replies", ONE, "", "Errors from a primary or a file";
-    counter "total_error_replies", "error_replies", ONE, "", "Errors that clients were sent";
-    counter "dump_payload_sanitizations", "dump_payloads_checked", ONE, "", "Payloads that were looked through";
+        "Prefixes tracked for client-side caching";
+    counter "unexpected_error_replies", "unexpected_error_replies", ONE, "", "Unexpected errors from a primary or a file";
+    counter "total_error_replies", "error_replies", ONE, "", "Error replies";
+    counter "dump_payload_sanitizations", "dump_payloads_checked", ONE, "", "Payloads validated by RESTORE";
     counter "total_reads_processed", "socket_reads", ONE, "", "Reads of clients' sockets";
     counter "total_writes_processed", "socket_writes", ONE, "", "Writes to clients' sockets";
-    counter "io_threaded_reads_processed", "io_threads_reads", ONE, "", "Reads by other threads";
-    counter "io_threaded_writes_processed", "io_threads_writes", ONE, "", "Writes by other threads";
+    counter "io_threaded_reads_processed", "io_threads_reads", ONE, "", "Reads by I/O threads";
+    counter "io_threaded_writes_processed", "io_threads_writes", ONE, "", "Writes by I/O threads";
     counter "client_query_buffer_limit_disconnections", "client_query_buffer_limit_disconnections", ONE, "client_query_buffer_limit_disconnections",
-        "Clients closed for what they sent";
+        "Clients closed because of the query buffer limit";
     counter "client_output_buffer_limit_disconnections", "client_output_buffer_limit_disconnections", ONE, "client_output_buffer_limit_disconnections",
-        "Clients closed for what they did not read";
-    counter "reply_buffer_shrinks", "reply_buffer_shrinks", ONE, "", "Reply buffers made smaller";
-    counter "reply_buffer_expands", "reply_buffer_expands", ONE, "", "Reply buffers made larger";
-    counter "eventloop_cycles", "event_loop_turns", ONE, "eventloop_cycles", "Turns of the event loop";
+        "Clients closed because of the output buffer limit";
+    counter "reply_buffer_shrinks", "reply_buffer_shrinks", ONE, "", "Reply buffers shrunk";
+    counter "reply_buffer_expands", "reply_buffer_expands", ONE, "", "Reply buffers expanded";
+    counter "eventloop_cycles", "event_loop_turns", ONE, "eventloop_cycles", "Cycles of the event loop";
     counter "eventloop_duration_sum", "event_loop_seconds", MICROSECONDS, "eventloop_duration_sum_usec",
-        "Time in the event loop, without waiting";
+        "Time spent in the event loop, without waiting";
     counter "eventloop_duration_cmd_sum", "event_loop_commands_seconds", MICROSECONDS, "eventloop_duration_cmd_sum_usec",
-        "Time in commands";
+        "Time spent in commands";
     gauge "instantaneous_eventloop_cycles_per_sec", "event_loop_turns_per_second", ONE, "instantaneous_eventloop_cycles_per_sec",
-        "Turns a second, of late";
+        "Event loop cycles per second";
     gauge "instantaneous_eventloop_duration_usec", "event_loop_turn_seconds", MICROSECONDS, "instantaneous_eventloop_duration_usec",
-        "How long a turn takes, of late";
-    counter "acl_access_denied_auth", "acl_denied_logins", ONE, "", "Failed logins";
-    counter "acl_access_denied_cmd", "acl_denied_commands", ONE, "", "Commands refused to users";
-    counter "acl_access_denied_key", "acl_denied_keys", ONE, "", "Keys refused to users";
-    counter "acl_access_denied_channel", "acl_denied_channels", ONE, "", "Channels refused to users";
-    counter "acl_access_denied_db", "acl_denied_databases", ONE, "", "Databases refused to users";
-    counter "acl_access_denied_tls_cert", "acl_denied_certificates", ONE, "", "Certificates that name no user";
+        "Mean duration of an event loop cycle";
+    counter "acl_access_denied_auth", "acl_denied_logins", ONE, "", "Failed authentications";
+    counter "acl_access_denied_cmd", "acl_denied_commands", ONE, "", "Commands denied by ACL";
+    counter "acl_access_denied_key", "acl_denied_keys", ONE, "", "Keys denied by ACL";
+    counter "acl_access_denied_channel", "acl_denied_channels", ONE, "", "Channels denied by ACL";
+    counter "acl_access_denied_db", "acl_denied_databases", ONE, "", "Databases denied by ACL";
+    counter "acl_access_denied_tls_cert", "acl_denied_certificates", ONE, "", "Client certificates without a matching user";
     // Replication
     gauge "connected_slaves", "connected_replicas", ONE, "connected_slaves", "Replicas";
     gauge "master_repl_offset", "replication_offset_bytes", ONE, "master_repl_offset",
-        "How far the stream of changes has come";
+        "Replication offset";
     gauge "second_repl_offset", "replication_second_offset_bytes", ONE, "second_repl_offset",
-        "Up to where the former primary's replicas may go on here";
-    gauge "slave_repl_offset", "replica_offset_bytes", ONE, "", "How far this replica has come";
-    gauge "slave_read_repl_offset", "replica_read_offset_bytes", ONE, "", "How far this replica has read";
-    gauge "master_last_io_seconds_ago", "primary_silent_seconds", ONE, "", "Since when the primary is silent";
+        "Replication offset up to which the previous replication id is valid";
+    gauge "slave_repl_offset", "replica_offset_bytes", ONE, "", "Replication offset of this replica";
+    gauge "slave_read_repl_offset", "replica_read_offset_bytes", ONE, "", "Replication offset read by this replica";
+    gauge "master_last_io_seconds_ago", "primary_silent_seconds", ONE, "", "Time since the last data from the primary";
     gauge "master_link_status", "primary_link_up", ONE, "", "Whether the link to the primary is up";
-    gauge "master_link_down_since_seconds", "primary_link_down_seconds", ONE, "", "Since when it is down";
-    gauge "master_sync_in_progress", "primary_sync_in_progress", ONE, "", "Whether the primary sends a snapshot";
-    gauge "slave_priority", "replica_priority", ONE, "slave_priority", "Its rank when a new primary is chosen";
+    gauge "master_link_down_since_seconds", "primary_link_down_seconds", ONE, "", "Time since the link to the primary went down";
+    gauge "master_sync_in_progress", "primary_sync_in_progress", ONE, "", "Whether a full sync from the primary is in progress";
+    gauge "slave_priority", "replica_priority", ONE, "slave_priority", "Priority of this replica for promotion";
     gauge "slave_expires_tracked_keys", "replica_expiring_keys", ONE, "slave_expires_tracked_keys",
-        "Keys with a time that were written on the replica itself";
+        "Keys with an expiry written on this replica itself";
     gauge "repl_backlog_active", "replication_backlog_active", ONE, "repl_backlog_is_active",
-        "Whether the stream of changes is kept";
+        "Whether the replication backlog is active";
     gauge "repl_backlog_size", "replication_backlog_size_bytes", ONE, "replication_backlog_bytes",
-        "How much of it is kept";
+        "Size of the replication backlog";
     gauge "repl_backlog_first_byte_offset", "replication_backlog_first_offset_bytes", ONE, "repl_backlog_first_byte_offset",
-        "From where on it is kept";
+        "First offset in the replication backlog";
     gauge "repl_backlog_histlen", "replication_backlog_history_bytes", ONE, "repl_backlog_history_bytes",
-        "How much is kept by now";
+        "Bytes in the replication backlog";
     // Processor time
-    counter "used_cpu_sys", "processor_system_seconds", ONE, "cpu_sys_seconds", "Processor time in the system";
-    counter "used_cpu_user", "processor_user_seconds", ONE, "cpu_user_seconds", "Processor time outside of it";
+    counter "used_cpu_sys", "processor_system_seconds", ONE, "cpu_sys_seconds", "System processor time";
+    counter "used_cpu_user", "processor_user_seconds", ONE, "cpu_user_seconds", "User processor time";
     counter "used_cpu_sys_children", "processor_children_system_seconds", ONE, "cpu_sys_children_seconds",
-        "Processor time of children in the system";
+        "System processor time of children";
     counter "used_cpu_user_children", "processor_children_user_seconds", ONE, "cpu_user_children_seconds",
-        "Processor time of children outside of it";
+        "User processor time of children";
     counter "used_cpu_sys_main_thread", "processor_main_thread_system_seconds", ONE, "cpu_sys_main_thread_seconds",
-        "Processor time of the main thread in the system";
+        "System processor time of the main thread";
     counter "used_cpu_user_main_thread", "processor_main_thread_user_seconds", ONE, "cpu_user_main_thread_seconds",
-        "Processor time of the main thread outside of it";
+        "User processor time of the main thread";
     counter "used_active_time_main_thread", "main_thread_active_seconds", ONE, "",
-        "Time in which the main thread did not wait";
-    gauge "engines_count", "scripting_engines", ONE, "", "Languages of scripts";
-    gauge "cluster_enabled", "cluster_enabled", ONE, "cluster_enabled", "Whether this is a node of a cluster";
+        "Time during which the main thread was active";
+    gauge "engines_count", "scripting_engines", ONE, "", "Script engines";
+    gauge "cluster_enabled", "cluster_enabled", ONE, "cluster_enabled", "Whether cluster mode is enabled";
 };
 
 /// Replicas' full and partial syncs are gauges under the names that dashboards know, as are other counters whose names
