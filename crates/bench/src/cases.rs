@@ -28,7 +28,7 @@ pub enum Load {
         count: u64,
         len: usize,
     },
-    /// One of each, with so many members, fields or elements.
+    /// One key of each type, with this number of members, fields or elements.
     SortedSet(u64),
     Hash(u64),
     Set(u64),

@@ -125,7 +125,7 @@ pub fn run(options: &CompareOptions) -> Result<(), String> {
         return Err("no case has such a name; see --list".to_string());
     }
     if options.servers.len() > usize::from(u16::MAX - options.port) {
-        return Err("there are not so many ports".to_string());
+        return Err("there are not enough ports".to_string());
     }
     let manner = Manner { clients: options.clients as usize, threads: options.threads as usize };
     print_line!("{}", heading(options.csv));

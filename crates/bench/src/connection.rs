@@ -105,7 +105,7 @@ impl Conversation {
         self.answer()
     }
 
-    /// So many commands, which `append` encodes one by one; the first answer that is an error ends it.
+    /// Sends this number of commands, each encoded by `append`; stops at the first error reply.
     pub fn load(&mut self, count: u64, mut append: impl FnMut(u64, &mut Vec<u8>)) -> Result<(), LoadError> {
         let mut request = Vec::new();
         for first in (0..count).step_by(BULK_COMMANDS as usize) {

@@ -33,7 +33,7 @@ pub trait Requests: Send {
     /// The batch that was laid out last.
     fn bytes(&self) -> &[u8];
 
-    /// Whether [`Requests::reply`] is to be told the replies.
+    /// Whether [`Requests::reply`] receives the replies.
     fn wants_replies(&self) -> bool {
         false
     }
@@ -49,7 +49,7 @@ pub struct Test<'a> {
     pub requests: &'a (dyn Fn(usize) -> Box<dyn Requests + 'a> + Sync),
     pub connections: usize,
     pub threads: usize,
-    /// A connection that has had so many replies is closed, and another takes its place.
+    /// A connection is closed and replaced after this number of replies.
     pub reconnect_after: Option<u64>,
     /// Commands a second of all connections together.
     pub rate: Option<f64>,
@@ -68,7 +68,7 @@ impl Test<'_> {
     }
 }
 
-/// What threads tell of a test while it runs.
+/// What threads report of a running test.
 pub struct Shared {
     connected: Barrier,
     pub start: OnceLock<Instant>,
@@ -302,7 +302,7 @@ pub fn run(test: &Test<'_>, shared: &Shared, thread: usize) -> Result<Share, Loa
         live,
     };
     let outcome = all.run();
-    // Nobody goes on when one thread cannot.
+    // All threads stop when one fails.
     if outcome.is_err() {
         shared.stops.store(true, Ordering::Relaxed);
     }
@@ -323,7 +323,7 @@ fn connect<'a>(test: &Test<'a>, thread: usize) -> Result<Connected<'a>, LoadErro
     Ok((poll, clients))
 }
 
-/// Tells the system what a connection waits for.
+/// Registers a connection's interest with the poller.
 fn watch(
     poll: &rustix::fd::OwnedFd,
     client: &Client<'_>,

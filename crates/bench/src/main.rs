@@ -7,7 +7,7 @@
 //! 2. `workloads` are the tests by name, `template` the bytes of a test's requests.
 //! 3. `run` runs a test: `load` sends requests and times the replies, over the connections of `connection`;
 //!    `cluster` knows which keys belong to which node.
-//! 4. `summary` tells what came out.
+//! 4. `summary` prints the results.
 
 /// Prints a line on standard output, as [`client::print_bytes`] does. Servers that were started for a measurement have
 /// ended by then.

@@ -52,10 +52,10 @@ pub struct Options {
     /// Requests of each test (default 100000)
     #[arg(short = 'n')]
     pub requests: Option<u64>,
-    /// Run each test for so many seconds, instead of -n
+    /// Run each test for this number of seconds, instead of -n
     #[arg(long, value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// Run each test for so many seconds before it is measured
+    /// Warm up each test for this number of seconds
     #[arg(long, value_parser = seconds, default_value = "0")]
     pub warmup: Duration,
     /// Bytes of a value, 1 to 1 GiB

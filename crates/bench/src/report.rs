@@ -194,7 +194,7 @@ fn write(page: &Page, out: &Path) -> Result<(), String> {
     fs::write(out.join("results.md"), page.markdown()).map_err(failed)
 }
 
-/// The machine and the programs, as they tell it.
+/// The machine and the programs, as they report themselves.
 fn circumstances(bench: &Bench) -> Vec<String> {
     let first = |path: &str, name: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();

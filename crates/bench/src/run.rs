@@ -27,7 +27,7 @@ pub struct Measured {
     pub rates: Vec<f64>,
 }
 
-/// What has happened since the test began, and since it was last told.
+/// Counts since the start of the test, and since the last report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     pub is_warming: bool,
@@ -39,7 +39,7 @@ pub struct Progress {
     pub recent_latency_sum_ns: u64,
 }
 
-/// Runs a test; `watch` is told of its progress four times a second.
+/// Runs a test; `watch` receives its progress four times a second.
 pub fn run(test: &Test<'_>, mut watch: impl FnMut(&Progress)) -> Result<Measured, LoadError> {
     let shared = Shared::new(test);
     let mut rates = Vec::new();

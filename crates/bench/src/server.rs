@@ -124,7 +124,7 @@ impl Server {
         field.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| "INFO has no used_memory".to_string())
     }
 
-    /// Its name and version, as INFO tells them.
+    /// Its name and version, from INFO.
     pub fn version(&self) -> Result<String, LoadError> {
         let mut conversation = self.conversation()?;
         for (field, name) in

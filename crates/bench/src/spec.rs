@@ -39,10 +39,10 @@ pub struct SpecOptions {
     /// Its port, or that of the server to be started
     #[arg(short = 'p', default_value_t = 6379)]
     pub port: u16,
-    /// Measure no longer than so many seconds, whatever a definition says
+    /// Limit measurements to this number of seconds, overriding the definition
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
-    /// Give up storing data after so many seconds
+    /// Stop loading data after this number of seconds
     #[arg(long, default_value = "1800", value_parser = seconds)]
     pub preload_seconds: Duration,
     /// Threads that generate the load, at most

@@ -135,7 +135,7 @@ fn of_command(options: &Options, data: &[u8]) -> Result<Workload, String> {
     Ok(Workload { title: options.command.join(" "), template, preparation: None })
 }
 
-/// The server's `save` and `appendonly`, if it tells them.
+/// The server's `save` and `appendonly`, if CONFIG GET is allowed.
 fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, String> {
     let ask = |name: &str| -> Result<Option<String>, LoadError> {
         match Conversation::new(setup)?.ask(&["CONFIG", "GET", name]) {

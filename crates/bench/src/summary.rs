@@ -29,7 +29,7 @@ pub fn milliseconds(nanoseconds: u64) -> f64 {
 pub const CSV_HEADING: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\
                                \"p99_latency_ms\",\"max_latency_ms\"";
 
-/// Latencies up to this are told in steps of a tenth of a millisecond, greater ones in steps of one.
+/// Latencies up to this are listed in steps of a tenth of a millisecond, greater ones in steps of one.
 const FINE_STEPS_END_NS: u64 = 2_000_000;
 
 impl Measured {
@@ -177,7 +177,7 @@ fn columns(indent: &str, figures: &[f64; 6]) -> [String; 2] {
 }
 
 impl Progress {
-    /// What is shown while a test runs; `by_time`: until a time is over, not until so many requests have been sent.
+    /// Progress of a running test; `by_time`: the test is limited by time, not by requests.
     pub fn line(&self, title: &str, by_time: bool) -> String {
         let per_second = |commands: u64, elapsed: Duration| commands as f64 / elapsed.as_secs_f64().max(1e-6);
         let mean = |sum: u64, count: u64| sum as f64 / 1e6 / count.max(1) as f64;

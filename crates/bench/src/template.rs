@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// So many printable bytes that a server can hardly compress; the same each time.
+/// Printable bytes of the given length that compress badly; the same for each call.
 pub fn data(len: usize) -> Vec<u8> {
     let mut random = Random::new(64, len as u64);
     (0..len).map(|_| b'0' + random.next_number() as u8).collect()
@@ -145,7 +145,7 @@ impl Template {
         Self { bytes, commands, places, tag_places }
     }
 
-    /// The template so many times in a row.
+    /// The template repeated this number of times.
     pub fn repeated(&self, count: usize) -> Vec<u8> {
         self.bytes.repeat(count)
     }
@@ -205,7 +205,7 @@ impl Claims {
         Self { sequences, claimed: AtomicU64::new(0) }
     }
 
-    /// Takes up to so many.
+    /// Takes up to this number of values.
     fn claim(&self, count: u64) -> u64 {
         let before = self.claimed.fetch_add(count, Ordering::Relaxed);
         self.sequences.saturating_sub(before).min(count)

@@ -103,7 +103,7 @@ fn template(command: &str, ingredients: &Ingredients) -> Template {
     Template::command(&args)
 }
 
-/// A library of so many functions.
+/// A library with this number of functions.
 fn library(functions: u32) -> Vec<u8> {
     let function =
         |number: u32| format!("redis.register_function('foo{number}', function(keys, args) return 0 end)\n");

@@ -18,10 +18,10 @@ fn generator(args: &[&str]) -> Command {
 /// Runs the generator against a server; what it said on standard output and standard error.
 fn run(server: &Process, args: &[&str]) -> (bool, String, String) {
     let port = server.port.to_string();
-    told(generator(&["-p", &port]).args(args).output().unwrap())
+    printed(generator(&["-p", &port]).args(args).output().unwrap())
 }
 
-fn told(output: Output) -> (bool, String, String) {
+fn printed(output: Output) -> (bool, String, String) {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
@@ -98,7 +98,7 @@ fn passwords_come_from_everywhere() {
     let (port, uri) = (server.port.to_string(), format!("valkey://:secret@127.0.0.1:{}", server.port));
     let with = |args: &[&str], variables: &[(&str, &str)]| {
         let mut command = generator(&["-p", &port, "-q", "-n", "10", "-t", "ping_mbulk"]);
-        let (is_well, _, err) = told(command.args(args).envs(variables.iter().copied()).output().unwrap());
+        let (is_well, _, err) = printed(command.args(args).envs(variables.iter().copied()).output().unwrap());
         assert_eq!(is_well, err.is_empty(), "{err}");
         is_well
     };
@@ -125,14 +125,14 @@ fn readers_may_leave_early() {
         // Of which nobody has the other end.
         let (_, unread) = std::io::pipe().unwrap();
         let mut command = if args[0].starts_with('-') { generator(&["-p", &port]) } else { generator(&[]) };
-        let (_, _, err) = told(command.args(args).stdout(unread).output().unwrap());
+        let (_, _, err) = printed(command.args(args).stdout(unread).output().unwrap());
         assert_eq!(err, "", "{args:?}");
     }
 }
 
 #[test]
 fn the_manual_page_has_all_commands() {
-    let (is_well, page, _) = told(generator(&["--generate", "man"]).output().unwrap());
+    let (is_well, page, _) = printed(generator(&["--generate", "man"]).output().unwrap());
     assert!(is_well);
     for part in [
         ".SH SYNOPSIS\n\\fBwarmline\\-benchmark\\fR [\\fIoptions\\fR] [\\fIcommand\\fR]\n",
@@ -142,7 +142,7 @@ fn the_manual_page_has_all_commands() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
-    let (_, completions, _) = told(generator(&["--generate", "bash"]).output().unwrap());
+    let (_, completions, _) = printed(generator(&["--generate", "bash"]).output().unwrap());
     assert!(completions.contains("compare spec report") && !completions.contains("compare spec report help"));
 }
 
@@ -169,7 +169,7 @@ fn latencies_at_a_rate_count_from_when_requests_were_due() {
             .unwrap();
     std::thread::sleep(Duration::from_secs(1));
     server.connect().ask("DEBUG SLEEP 1");
-    let (is_well, out, err) = told(load.wait_with_output().unwrap());
+    let (is_well, out, err) = printed(load.wait_with_output().unwrap());
     assert!(is_well, "{err}");
     let line = out.lines().nth(1).unwrap();
     let figures: Vec<f64> =
@@ -186,20 +186,20 @@ fn servers_are_compared() {
     let port = free_port().to_string();
     let common = ["compare", "--port", &port, "--runs", "1", "--csv", &server, &server];
     let (is_well, out, err) =
-        told(generator(&common).args(["--cases", "ping-p1", "--scale", "0.01"]).output().unwrap());
+        printed(generator(&common).args(["--cases", "ping-p1", "--scale", "0.01"]).output().unwrap());
     assert!(is_well, "{err}");
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[1].starts_with("\"ping-p1\",A,") && lines[2].starts_with("\"ping-p1\",B,"), "{out}");
     assert!(lines[1].ends_with(",1.000,1.000,1.000"), "{out}");
 
     let own = ["--command", "MGET key:__rand_int__ key:__rand_int__", "-r", "1000", "-n", "2000"];
-    let (is_well, out, err) = told(generator(&common).args(own).output().unwrap());
+    let (is_well, out, err) = printed(generator(&common).args(own).output().unwrap());
     assert!(is_well && out.lines().nth(2).is_some_and(|line| line.contains(",B,")), "{out}{err}");
     for odd in [["--scale", "nan"], ["--scale", "0"], ["--port", "65535"]] {
         let output = generator(&["compare", &server, &server]).args(odd).output().unwrap();
         assert!(matches!(output.status.code(), Some(1 | 2)), "{odd:?}");
     }
-    let (is_well, _, err) = told(
+    let (is_well, _, err) = printed(
         generator(&["compare", "nothing-of-this-name {port}", &server, "--port", &port]).output().unwrap(),
     );
     assert!(!is_well && err.contains("cannot start \"nothing-of-this-name {port}\""), "{err}");
@@ -238,7 +238,7 @@ fn published_definitions_run_or_are_named() {
     let tool = file("tool.yml", DEFINITION.replace("tool: memtier_benchmark\n  arg", "tool: other\n  arg"));
     let port = server.port.to_string();
     let mut spec = generator(&["spec", "-p", &port, "--seconds", "0.3", &unknown, &option, &tool, &good]);
-    let (is_well, out, err) = told(spec.output().unwrap());
+    let (is_well, out, err) = printed(spec.output().unwrap());
     assert!(is_well, "{err}");
     let line = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(line("good: ").contains(" requests per second, p50=") && !line("good: ").contains('('), "{out}");
@@ -256,7 +256,7 @@ fn a_page_of_results_is_made() {
     let server = Process::start(&[]);
     let out = server.directory.join("pages");
     let port = free_port().to_string();
-    let (is_well, _, err) = told(
+    let (is_well, _, err) = printed(
         generator(&["report", "--sections", "e", "--scale", "0.01", "--runs", "1", "--port", &port])
             .args(["--warmline", &process::program(), "--out"])
             .arg(&out)

@@ -41,8 +41,8 @@ fn loads_of_all_shapes_are_answered_whole() {
     ] {
         let before = calls(&mut plain);
         let output = run(&server, &server.certificates, options);
-        let told = [&output.stdout[..], &output.stderr].concat();
-        assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&told));
+        let printed = [&output.stdout[..], &output.stderr].concat();
+        assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&printed));
         let done = calls(&mut plain) - before;
         assert!(done >= requests, "{options:?}: {done}");
         expected += requests;
@@ -61,6 +61,6 @@ fn a_server_that_is_not_believed_gets_no_load() {
     let server = TlsProcess::start(&[]);
     let output = run(&server, &Certificates::new(), &["-t", "get", "-n", "10"]);
     assert!(!output.status.success());
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("invalid peer certificate"), "{told}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("invalid peer certificate"), "{printed}");
 }

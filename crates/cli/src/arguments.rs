@@ -28,7 +28,7 @@ pub fn command(options: &Options, words: &[String]) -> Result<Vec<Vec<u8>>, Fail
         args.push(if options.quoted_input {
             unquoted(word).ok_or_else(|| {
                 print_line!("Invalid quoted string");
-                Failure::Told
+                Failure::Reported
             })?
         } else {
             word.clone().into_bytes()

@@ -48,7 +48,7 @@ const COMMANDS: [ClusterCommand; 6] = [
 /// Those of other clients that move slots or nodes.
 const CHANGES: [&str; 7] = ["create", "fix", "reshard", "rebalance", "add-node", "del-node", "import"];
 
-/// What a line tells.
+/// The severity of a line.
 #[derive(Clone, Copy)]
 enum Level {
     Information,

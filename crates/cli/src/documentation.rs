@@ -232,7 +232,7 @@ fn collect(docs: &Value, version: Option<&str>, out: &mut Vec<Command>) {
     }
 }
 
-/// The version that servers of Valkey's line tell; those of another line count differently.
+/// The version that Valkey servers report; Redis servers are versioned differently.
 fn server_version(session: &mut Session) -> Option<String> {
     if let Some(version) = &session.server_version {
         return Some(version.clone());

@@ -1,6 +1,6 @@
 //! A connection under TLS, on which one thread may read while another writes.
 //!
-//! Whoever writes holds `outgoing` for as long as that takes, and `session` only while it encrypts; whoever reads holds
+//! A writer holds `outgoing` until its bytes are written, and `session` only while it encrypts; a reader holds
 //! `session` only while it decrypts. So neither waits for a server that waits for the other.
 
 use std::io::{self, ErrorKind, Read, Write};

@@ -47,5 +47,5 @@ pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), F
     }
     let verdict = if failed == 0 { "SUCCESS" } else { "FAILURE" };
     print_line!("{verdict}: {passed}/{} passed", passed + failed);
-    if failed == 0 { Ok(()) } else { Err(Failure::Told) }
+    if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
 }

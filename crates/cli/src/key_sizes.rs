@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::scan::shown;
 use crate::session::Session;
 
-/// The types that every server has: name, the command that tells a size, and what it counts.
+/// The types that every server has: name, the command that returns the size, and its unit.
 const KNOWN: [(&str, &str, &str); 6] = [
     ("string", "STRLEN", "bytes"),
     ("list", "LLEN", "items"),
@@ -17,7 +17,7 @@ const KNOWN: [(&str, &str, &str); 6] = [
     ("stream", "XLEN", "entries"),
 ];
 
-/// The command that tells how long values of this type are, if it is one that every server has.
+/// The command that returns the length of values of this type, if every server has it.
 pub fn size_command(type_name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(name, ..)| *name == type_name).map(|(_, command, _)| *command)
 }
@@ -26,7 +26,7 @@ pub fn size_command(type_name: &str) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     Elements,
-    /// Memory, from so many elements of a key, or as many as the server looks at by itself.
+    /// Memory, sampled from this number of elements, or the server's default number.
     Memory(Option<u64>),
 }
 

@@ -75,8 +75,8 @@ pub enum Failure {
     Usage(String),
     /// The server's error.
     Reply(String),
-    /// Everything has been said.
-    Told,
+    /// The error has been printed already.
+    Reported,
 }
 
 impl std::fmt::Display for Failure {
@@ -85,7 +85,7 @@ impl std::fmt::Display for Failure {
             Self::Session(error) => error.fmt(f),
             Self::Io(what, error) => write!(f, "Error {what}: {}", system_text(error)),
             Self::Usage(text) | Self::Reply(text) => f.write_str(text),
-            Self::Told => Ok(()),
+            Self::Reported => Ok(()),
         }
     }
 }
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
             tell_line!("{failure}");
             ExitCode::FAILURE

@@ -80,7 +80,7 @@ pub struct Options {
     /// Take the argument that equals this tag from standard input
     #[arg(short = 'X', value_name = "TAG")]
     pub tag_from_stdin: Option<String>,
-    /// Run the command so many times (negative: for ever)
+    /// Run the command this number of times (negative: forever)
     #[arg(short = 'r', default_value_t = 1)]
     pub repeat: i64,
     /// Seconds between repetitions, calls of --scan and rows of --stat; between every hundred calls of the other scans
@@ -164,10 +164,10 @@ pub struct Options {
     /// Show that spectrum in grey
     #[arg(long, hide = true)]
     pub mono: bool,
-    /// Measure for so many seconds how long the system keeps a running program waiting
+    /// Measure scheduling latency of the system for this number of seconds
     #[arg(long, value_name = "SECONDS")]
     pub intrinsic_latency: Option<u64>,
-    /// Use the server as a cache for so many keys, a fifth of which are asked for four times out of five
+    /// Simulate a cache of this number of keys, with 80 % of requests for 20 % of the keys
     #[arg(long, value_name = "KEYS")]
     pub lru_test: Option<u64>,
     /// Find the largest key of each type, by elements
@@ -176,19 +176,19 @@ pub struct Options {
     /// Find the largest key of each type, by memory
     #[arg(long)]
     pub memkeys: bool,
-    /// As --memkeys, from so many elements of each key
+    /// As --memkeys, with this number of sampled elements per key
     #[arg(long, value_name = "ELEMENTS")]
     pub memkeys_samples: Option<u64>,
     /// Find the keys that are used most (needs a maxmemory-policy that ends in lfu)
     #[arg(long)]
     pub hotkeys: bool,
-    /// As --hotkeys, so many of them instead of 16
+    /// As --hotkeys, with this number of keys instead of 16
     #[arg(long, value_name = "KEYS")]
     pub hotkeys_count: Option<usize>,
     /// Show sizes and lengths of all keys: the largest, by type, and how they are distributed
     #[arg(long)]
     pub keystats: bool,
-    /// As --keystats, from so many elements of each key
+    /// As --keystats, with this number of sampled elements per key
     #[arg(long, value_name = "ELEMENTS")]
     pub keystats_samples: Option<u64>,
     /// Where --keystats goes on
@@ -214,7 +214,7 @@ pub struct Options {
     /// Run that script in the server's debugger, which there is not
     #[arg(long, hide = true)]
     pub ldb: bool,
-    /// As --ldb, while the server serves nobody else
+    /// As --ldb, synchronously: the server serves no other client meanwhile
     #[arg(long, hide = true)]
     pub ldb_sync_mode: bool,
     /// Say more
@@ -244,7 +244,7 @@ pub struct Options {
     pub cluster_options: ClusterOptions,
 }
 
-/// What `--cluster` is told.
+/// Arguments of `--cluster`.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Clusters")]
 pub struct ClusterOptions {
@@ -389,7 +389,7 @@ impl Options {
         })
     }
 
-    /// Whether messages that nobody asked for are printed.
+    /// Whether push messages are printed.
     pub fn shows_pushes(&self, is_watched: bool) -> bool {
         match self.show_pushes.as_deref() {
             Some(choice) if choice.starts_with(['n', 'N']) => false,

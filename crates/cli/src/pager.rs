@@ -40,7 +40,7 @@ fn run(text: &[u8]) -> io::Result<()> {
     };
     let mut child = command.stdin(Stdio::piped()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        // Whoever has seen enough ends the pager early.
+        // The pager may exit before all output is read.
         let _seen_enough = input.write_all(text);
     }
     child.wait().map(drop)

@@ -62,7 +62,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
         outcome?;
     }
     print_line!("errors: {errors}, replies: {replies}");
-    if errors > 0 { Err(Failure::Told) } else { Ok(()) }
+    if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 
 /// Everything from standard input, then an ECHO whose reply marks the end. A line end comes before it, in case the

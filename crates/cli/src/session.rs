@@ -34,7 +34,7 @@ pub struct Settings {
     pub resp3_is_optional: bool,
     pub follow_redirections: bool,
     pub show_pushes: bool,
-    /// Errors are not printed: the caller tells them.
+    /// Errors are not printed: the caller reports them.
     pub errors_to_caller: bool,
     /// Somebody types commands.
     pub interactive: bool,
@@ -259,7 +259,7 @@ impl Session {
         Ok(replies)
     }
 
-    /// Runs a command so many times (negative: for ever) and prints what comes of it, following redirections. The last
+    /// Runs a command this number of times (negative: forever) and prints the replies, following redirections. The last
     /// reply. Where the connection is lost it is not run again, as it may have been done; the next one connects anew.
     pub fn run(&mut self, args: &[Vec<u8>], repeat: i64) -> Result<Value, SessionError> {
         if !self.is_connected() {

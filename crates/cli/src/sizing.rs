@@ -184,7 +184,7 @@ impl DatabaseSample<'_> {
             if batch.len() >= BATCH_KEYS || is_over {
                 is_full = !self.measure(std::mem::take(&mut batch), copier, sizes)?;
             }
-            // Only a walk to the end tells how many keys match.
+            // The number of matching keys is known only after a full scan.
             if is_over || (is_full && !walk.is_selective()) {
                 break;
             }

@@ -14,7 +14,7 @@ const READ_LEN: usize = 64 * 1024;
 /// Where a snapshot ends.
 #[derive(Debug, PartialEq)]
 pub enum SnapshotEnd {
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// Before these bytes, which come behind it.
     Marker([u8; MARKER_LEN]),
@@ -28,7 +28,7 @@ pub enum Start {
     Partial,
 }
 
-/// Tells the primary about this replica. False if it refuses, as older ones do what they do not know.
+/// Announces this replica to the primary. Returns false if the primary refuses, as older versions do with unknown options.
 pub fn send_setting(session: &mut Session, name: &str, value: &str) -> Result<bool, Failure> {
     tell_line!("sending REPLCONF {name} {value}");
     let reply = session.request(&["REPLCONF", name, value])?;

@@ -59,8 +59,8 @@ fn commands_and_large_values_pass() {
     for number in 0..50_000 {
         requests.extend(process::encode(&[b"ECHO", format!("{number:>100}").as_bytes()]));
     }
-    let told = with(&["--pipe"], &requests);
-    assert!(told.contains("errors: 0, replies: 50000"), "{told}");
+    let printed = with(&["--pipe"], &requests);
+    assert!(printed.contains("errors: 0, replies: 50000"), "{printed}");
     // By its name in an address, and by a directory of authorities.
     let port = server.tls_port;
     let uri = format!("rediss://127.0.0.1:{port}/3");
@@ -93,8 +93,8 @@ fn servers_and_clients_that_are_not_believed_are_told() {
     for (authorities, reason) in
         [(others.path("ca.crt"), "invalid peer certificate"), ("/nonexistent".to_owned(), "/nonexistent")]
     {
-        let told = fails_with(&["--cacert", &authorities]);
-        assert!(told.contains(reason), "{told}");
+        let printed = fails_with(&["--cacert", &authorities]);
+        assert!(printed.contains(reason), "{printed}");
     }
     assert!(fails(&["--tls", "--cert", &certificate, "PING"]).contains("--key"));
     // Plain text where TLS is spoken.

@@ -3,7 +3,7 @@
 //! 1. [`ServerUri`] and [`TlsOptions`] are parts of a command line; [`Address`] says where a server is.
 //! 2. [`Stream`] is a connection there, over TCP, a Unix socket or TLS.
 //! 3. [`append_request`] encodes commands, [`Replies`] reads what comes back.
-//! 4. [`print_bytes`] and [`tell`] are for whoever runs the program.
+//! 4. [`print_bytes`] and [`tell`] write to the terminal.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! What a program says. Whoever reads it may stop to at any time, such as `head` behind a pipe.
+//! Output of programs. Writes to standard output and error; a reader such as `head` may close the pipe at any time.
 
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
 use crate::system_text;
 
-/// Writes to standard output at once. Where nobody reads that any more the program ends, as quietly as by SIGPIPE,
+/// Writes to standard output and flushes. If the pipe is closed the program ends, as quietly as by SIGPIPE,
 /// which Rust's programs do not get.
 pub fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();

@@ -17,7 +17,7 @@ pub fn append_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     write_argument(out, bytes).expect(TAKEN);
 }
 
-/// The command that says who is there; `None` without a password, as then nobody is to be said.
+/// The command that authenticates; `None` without a password.
 pub fn authentication(user: Option<&str>, password: Option<&str>) -> Option<Vec<String>> {
     let words = ["AUTH"].into_iter().chain(user).chain([password?]);
     Some(words.map(str::to_owned).collect())

@@ -120,7 +120,7 @@ impl Stream {
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    /// Whether there may be something to read that a poll will not tell of.
+    /// Returns whether there may be bytes to read that a poll does not report.
     pub fn has_received(&self) -> bool {
         matches!(self, Self::Tls(stream) if stream.has_received())
     }

@@ -23,7 +23,7 @@ pub enum ClientAuthentication {
     Required,
 }
 
-/// What a server is told of TLS.
+/// TLS options of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerOptions {
     pub identity: IdentityFiles,
@@ -172,12 +172,12 @@ fn client_config(
             .map_err(|error| identity.refused(&error))?,
         None => builder.with_no_client_auth(),
     };
-    // Whoever has come to be believed is asked again each time.
+    // A peer is verified again on each connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// What a client is told of TLS on its command line.
+/// TLS options on a client's command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
     pub identity: Option<IdentityFiles>,

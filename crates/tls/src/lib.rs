@@ -4,7 +4,7 @@
 //! 1. [`materials`] reads certificates and keys, [`suites`] the names that OpenSSL has for versions and cipher suites.
 //! 2. [`configs`] makes a server's and a client's configuration of them; [`resumption`] is how sessions go on later.
 //! 3. [`session`] encrypts and decrypts on whatever socket it is lent, [`stream`] does so where reading may block.
-//! 4. [`certificate`] tells what is written in a certificate.
+//! 4. [`certificate`] reads fields of a certificate.
 
 #![forbid(unsafe_code)]
 

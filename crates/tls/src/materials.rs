@@ -129,7 +129,7 @@ impl Authorities {
             let failed = |error: std::io::Error| failed(path, &error.to_string());
             for entry in fs::read_dir(path).map_err(failed)? {
                 let path = entry.map_err(failed)?.path();
-                // What is no file, or no certificate, is nobody who could be believed.
+                // An entry that is not a file or not a certificate cannot be a trusted authority.
                 if path.is_file()
                     && let Ok(pem) = read_file(&path)
                 {
@@ -184,7 +184,7 @@ impl Reading {
     }
 }
 
-/// Enough of files to tell whether they have changed: of certificates what is in them, of keys and directories which
+/// Enough of files to detect changes: of certificates what is in them, of keys and directories which
 /// file it is and when it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(Vec<(PathBuf, Option<Vec<u8>>, u64, i64, i64)>);

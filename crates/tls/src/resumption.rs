@@ -114,7 +114,7 @@ impl StoresServerSessions for SessionCache {
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
         let mut sessions = self.sessions();
         let found = sessions.by_id.remove(key)?;
-        // Rare, for whoever may take a session away is given tickets.
+        // Rare: peers that may resume a session are given tickets.
         sessions.order.retain(|id| id != key);
         self.current(found)
     }

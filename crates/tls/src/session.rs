@@ -9,7 +9,7 @@
 //! decrypted and encrypted in buffers of the thread, lent for the time of a call.
 //!
 //! 1. All records that have come whole are decrypted at once: what no readiness event will announce is in `decrypted`, and
-//!    [`Session::has_decrypted`] tells of it. What is left in `partial` is a part of a record, or of a handshake's message.
+//!    [`Session::has_decrypted`] reports it. What is left in `partial` is a part of a record, or of a handshake's message.
 //! 2. A call writes nothing new before `outgoing` is empty: records leave in their order, and at most
 //!    [`PIECE_BYTES_MAX`] and what a handshake needs wait to be sent.
 //! 3. After the first error nothing is read or written any more, but what had been decrypted before is handed out.
@@ -126,7 +126,7 @@ impl Session {
         self.is_established
     }
 
-    /// There is something to hand out, or an end to tell, that the socket will say nothing of.
+    /// There are decrypted bytes, or an end of stream, that the socket will not announce.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         self.handed_out < self.decrypted.len() || self.is_at_end || self.failure.is_some()
@@ -240,7 +240,7 @@ impl Session {
         }
         INCOMING.set(scratch);
         if self.has_unsent() {
-            // What cannot be sent now is sent by the next `flush`, or the next read tells what is wrong.
+            // What cannot be sent now is sent by the next `flush`, or the next read returns the error.
             let _ = self.flush(socket);
         }
         match (bytes.len() - before, ended) {
@@ -358,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Tells the peer that no more will come, and sends as much of that as the socket takes.
+    /// Queues a close_notify alert, and sends as much of it as the socket accepts.
     pub fn close(&mut self, socket: &mut impl Write) -> io::Result<()> {
         self.flush(socket)?;
         if self.is_established && self.failure.is_none() && !self.is_silent {
@@ -558,12 +558,12 @@ fn advance<Data>(
         match step {
             Ok(true) => {}
             Ok(false) => return outcome,
-            // Whoever speaks no TLS at all could not read an alert.
+            // A peer that does not speak TLS could not read an alert.
             Err(error @ Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
                 outcome.failure.get_or_insert(error);
                 return outcome;
             }
-            // Once more, for the alert that tells the peer: what is wrong must not be looked at again behind it.
+            // Once more, to send the alert: the faulty bytes must not be processed again behind it.
             Err(error) if outcome.failure.is_none() => outcome.failure = Some(error),
             Err(_) => return outcome,
         }

@@ -69,7 +69,7 @@ impl<S: Read + Write> TlsStream<S> {
         self.position < self.received.len() || self.session.has_decrypted()
     }
 
-    /// Tells the server that no more will be written.
+    /// Signals the server that no more bytes will be written.
     pub fn close(&mut self) -> io::Result<()> {
         self.session.close(&mut self.socket)
     }

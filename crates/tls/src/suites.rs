@@ -47,7 +47,7 @@ static TLS12_OF_BLOCKS: LazyLock<[Tls12CipherSuite; TLS12.len()]> = LazyLock::ne
     })
 });
 
-/// Whether a suite is one of TLS 1.2 whose key encrypts only so many blocks.
+/// Returns whether a suite is one of TLS 1.2 whose key encrypts a limited number of blocks.
 pub(crate) fn has_limit(suite: SupportedCipherSuite) -> bool {
     matches!(suite, SupportedCipherSuite::Tls12(suite) if suite.common.confidentiality_limit <= TLS12_BLOCKS_MAX)
 }
@@ -166,7 +166,7 @@ fn tls13(names: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     names.split(':').filter(|name| !name.is_empty()).map(one).collect()
 }
 
-/// Places in [`TLS12`] that a list selects, and names in it that nobody knows. As for OpenSSL a word adds to the list, with
+/// Positions in [`TLS12`] that a list selects, and unknown names in it. As for OpenSSL a word adds to the list, with
 /// `-` takes away, with `!` for good, and with `+` goes to its end.
 fn tls12(list: &str) -> (Vec<usize>, Vec<String>) {
     let (mut selected, mut banned, mut unknown) = (Vec::new(), Vec::new(), Vec::new());

@@ -24,8 +24,8 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 const REPLIES_BYTES_MAX: usize = 8 << 20;
 /// The same as JSON: one that is all control characters would be six times as long.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Of all connections together so much waits to be read by those who have asked, small answers aside: these get through
-/// whoever reads nothing.
+/// Limit of unread replies of all connections together, small replies aside: these get through
+/// even if other clients do not read.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
 const SMALL_ANSWER_BYTES: usize = 64 << 10;
 /// Requests whose words and replies are held at a time: 8 MB of small ones take 160 MB here. The others wait.

@@ -11,7 +11,7 @@ pub struct Credentials {
     pub password: String,
 }
 
-/// A header that nobody can be found by.
+/// A header that does not name valid credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownScheme;
 

@@ -5,7 +5,7 @@
 //!  coarse: a sample of ten seconds each, the 55 minutes before; ten fine ones make one
 //! ```
 //!
-//! 1. Samples are numbered; a coarse one has the number of the last fine one in it, so that whoever has seen that lacks
+//! 1. Samples are numbered; a coarse one has the number of the last fine one in it, so that a reader who has that sample lacks
 //!    nothing.
 //! 2. A sample holds how far counters have come since the one before, and gauges as they stood at its end, or at their
 //!    highest, where it is made of several. A counter that falls (CONFIG RESETSTAT) began again at zero.

@@ -2,7 +2,7 @@
 //!
 //! 1. Every field of INFO that is a number, or one of the words for yes and no, becomes a metric: by its row in
 //!    [`rows`](crate::rows), or under its own name.
-//! 2. Lines that are lists (`cmdstat_get:calls=1,...`) become one metric for each member of the list, told apart by a
+//! 2. Lines that are lists (`cmdstat_get:calls=1,...`) become one metric for each member of the list, distinguished by a
 //!    label.
 
 use std::borrow::Cow;

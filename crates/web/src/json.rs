@@ -74,7 +74,7 @@ pub fn replies(replies: &[Value]) -> String {
     out
 }
 
-/// Appends a reply. Its depth is limited by whoever has read it.
+/// Appends a reply. Its depth was limited when it was read.
 pub fn reply(out: &mut String, value: &Value) {
     match value {
         Value::Bulk(bytes) => text(out, bytes),

@@ -9,7 +9,7 @@
 //!
 //! 1. Everything that is answered about the server's data and clients comes from commands, asked for as the user that the
 //!    request names: permissions are the server's, and have no second home here. The history alone is made of figures that
-//!    this thread is told each second; it is for those who may ask for INFO.
+//!    this thread receives each second; it is for users who may run INFO.
 //! 2. Nothing here runs on the thread that runs commands, and each connection, request and answer has a limit.
 //! 3. A page of another site learns nothing: the host that a request names must be known, and none may ask for it.
 
@@ -44,7 +44,7 @@ pub trait Server: Send + Sync + 'static {
     /// A connection to it, for somebody at `peer` who has come to `local`.
     ///
     /// # Errors
-    /// The server takes nobody any more, or the system has no more files.
+    /// The server accepts no more connections, or the process has no more files.
     fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream>;
 
     /// What those who come now speak TLS by, where that is spoken; `None`: there is nothing to speak it by.
@@ -56,7 +56,7 @@ pub trait Server: Send + Sync + 'static {
     /// Why clients should not be sent there now; empty when they may be.
     fn unready(&self) -> Vec<&'static str>;
 
-    /// Whether a command may be run over HTTP, whoever asks.
+    /// Returns whether a command may be run over HTTP by any user.
     fn judge(&self, words: &[Vec<u8>]) -> Verdict;
 
     /// Has the server call `answer` with what it has done; it may also drop it.

@@ -27,7 +27,7 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTION_FOR: Duration = Duration::from_secs(300);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 const SAMPLED_EACH: Duration = Duration::from_secs(1);
-/// After an error of the system, such as too many open files, nobody is accepted for so long.
+/// After a system error, such as too many open files, no connection is accepted for this time.
 const REST: Duration = Duration::from_secs(1);
 
 /// The running thread, which ends with this.
@@ -47,7 +47,7 @@ impl Drop for Thread {
     }
 }
 
-/// Answers whoever comes to `listeners`, on a thread of its own.
+/// Serves `listeners` on a thread of its own.
 ///
 /// # Errors
 /// The system has no thread or poller for it.
@@ -73,7 +73,7 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
             }
             let mut stopped = stopped;
             drop(tokio::spawn(sample(shared)));
-            // Fails only when nobody is left who could say so.
+            // Fails only if the receiver is gone.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         });
         // What is being answered ends with the process.
@@ -91,14 +91,14 @@ struct Shared {
     server: Arc<dyn Server>,
 }
 
-/// Has the server tell what it has done, each second. One that does not answer leaves a gap.
+/// Samples the server each second. A sample that is not answered leaves a gap.
 async fn sample(shared: Arc<Shared>) {
     let mut clock = tokio::time::interval(SAMPLED_EACH);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         clock.tick().await;
         let (answer, answered) = tokio::sync::oneshot::channel();
-        // Whoever stops waits for nothing.
+        // A stop does not wait for open requests.
         shared.server.ask_figures(Box::new(|figures| drop(answer.send(figures))));
         if let Ok(figures) = answered.await {
             shared.routes.note(figures);
@@ -121,7 +121,7 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
-    // Whoever is too many is closed, so that nobody waits for those who only hold connections.
+    // Connections beyond the limit are closed, so that idle connections delay no other.
     let Ok(_permit) = shared.free.try_acquire() else { return };
     let Ok(local) = stream.local_addr() else { return };
     if !shared.speaks_tls {
@@ -129,7 +129,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     }
     let Some(config) = shared.server.tls() else { return };
     let handshake = TlsAcceptor::from(config).accept(stream);
-    // Why it failed is between the peer and its certificates; that it did, it has been told.
+    // The peer has received an alert; the reason concerns its certificates.
     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await {
         converse(stream, peer, local, &shared).await;
     }
@@ -146,7 +146,7 @@ where
         .max_buf_size(REQUEST_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
-    // However it ends, by the peer's errors or by time, there is nobody left to tell.
+    // After an error of the peer or a timeout there is no one to reply to.
     if tokio::time::timeout(CONNECTION_FOR, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(ENDS_WITHIN, connection).await;

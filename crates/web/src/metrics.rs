@@ -40,8 +40,8 @@ impl Form {
 
 const OPENMETRICS: &str = "application/openmetrics-text";
 
-/// All of INFO but percentiles of latencies, which cost as much as the rest together: histograms tell more. In parts, because
-/// a command of more than ten words ends the connection of whoever has yet to log in.
+/// All of INFO but percentiles of latencies, which cost as much as the rest together: histograms say more. In parts, because
+/// a command of more than ten words closes a connection that is not authenticated.
 const INFO: [&[&str]; 2] = [
     &["INFO", "server", "tls", "clients", "memory", "persistence", "threads", "stats"],
     &["INFO", "replication", "cpu", "commandstats", "errorstats", "cluster", "scriptingengines", "keyspace"],

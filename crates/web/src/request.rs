@@ -43,7 +43,7 @@ pub enum Refusal {
     Type,
     Bad(String),
     TooLarge(String),
-    /// Nobody, or somebody the server does not know.
+    /// No user, or a user that the server does not know.
     Unauthorized(String),
     /// Somebody who may not, in the server's words.
     Forbidden(String),
@@ -214,9 +214,9 @@ mod tests {
             panic!("metrics for somebody");
         };
         assert_eq!(credentials.command(), ["AUTH", "me", "secret"]);
-        let nobody = ("authorization", "Digest x");
-        assert!(matches!(asked("GET", "/metrics", &[here, nobody]), Err(Refusal::Unauthorized(_))));
+        let unknown = ("authorization", "Digest x");
+        assert!(matches!(asked("GET", "/metrics", &[here, unknown]), Err(Refusal::Unauthorized(_))));
         // What is for anybody does not look who asks.
-        assert!(matches!(asked("GET", "/ready", &[here, nobody]), Ok(Asks::Ready)));
+        assert!(matches!(asked("GET", "/ready", &[here, unknown]), Ok(Asks::Ready)));
     }
 }

@@ -21,7 +21,7 @@ use crate::{Server, console};
 
 /// The server has so long to answer all that one request asks of it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
-/// Whoever guesses passwords waits so long for each.
+/// Delay of the reply to a wrong password.
 const WRONG_PASSWORD_TAKES: Duration = Duration::from_millis(500);
 
 /// What may be answered to a scrape.

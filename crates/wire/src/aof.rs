@@ -158,7 +158,7 @@ pub fn write_command<'a>(
     Ok(())
 }
 
-/// Begins a command: so many arguments follow.
+/// Begins a command with this number of arguments.
 #[inline]
 pub fn write_count(out: &mut impl Write, arguments: usize) -> io::Result<()> {
     write_header(out, b'*', arguments)

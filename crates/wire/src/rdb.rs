@@ -17,7 +17,7 @@
 //! A checksum of 0 in a file means that none was calculated.
 //!
 //! Up to version 11 the format is one. Since then Redis has gone on to 12, 13... and Valkey to 80: types from 22 up and
-//! opcode 243 mean one thing in the one's files and another in the other's, which [`Origin`] tells apart.
+//! opcode 243 have different meanings in files of either, which [`Origin`] distinguishes.
 
 pub mod module;
 pub mod read;
@@ -78,7 +78,7 @@ impl Origin {
             Magic::Valkey => Origin::Valkey,
             _ if FOREIGN_VERSIONS.contains(&version) => Origin::Redis,
             Magic::Redis => Origin::Common,
-            // Nothing tells who wrote a payload of an older version: types that came later are taken as Valkey's, as
+            // The writer of a payload of an older version is unknown: types that came later are taken as Valkey's, as
             // Valkey does.
             Magic::Absent => Origin::Valkey,
         }
@@ -141,7 +141,7 @@ pub mod kind {
     pub const REDIS_HASH_LISTPACK: u8 = REDIS | 25;
     /// With the messages that producers have asked to be added once.
     pub const REDIS_STREAM_LISTPACKS_4: u8 = REDIS | 26;
-    /// With the pending entries of groups that belong to nobody.
+    /// With the pending entries of groups that have no consumer.
     pub const REDIS_STREAM_LISTPACKS_5: u8 = REDIS | 27;
     pub const REDIS_ARRAY: u8 = REDIS | 28;
 

@@ -181,7 +181,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// Whether so much may be written; if not, the buffer is lost.
+    /// Returns whether this many bytes may be written; if not, the buffer is dropped.
     fn may_grow(&mut self, additional: usize) -> bool {
         if self.len_max.is_some_and(|max| self.output.len().saturating_add(additional) > max.get()) {
             self.overflowed = true;

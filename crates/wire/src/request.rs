@@ -122,7 +122,7 @@ pub enum Progress {
 }
 
 /// What is wrong with a request. `Display` and [`ProtocolError::text`] give the reply's text after `ERR Protocol
-/// error: `; the connection is then closed, for nothing tells where the next command would start.
+/// error: `; the connection is then closed, since the start of the next command is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     InlineTooLong,

@@ -6,7 +6,7 @@
 //! 1. `position` moves behind every part that was read; what lies before it may be cut off at any time.
 //! 2. Memory follows the bytes received, never a length that was merely announced.
 //! 3. Depth is limited, and nothing here is recursive but the dropping of values, which depth bounds. What is too deep is
-//!    passed over to its end before that is told: whoever reads can go on behind it.
+//!    skipped to its end before the error is returned: the reader can continue behind it.
 
 use std::fmt;
 
@@ -256,7 +256,7 @@ impl Reader {
         }
     }
 
-    /// Forgets what has been read of a response, of whose innermost aggregate so many elements are missing.
+    /// Forgets what has been read of a response whose innermost aggregate lacks this number of elements.
     fn give_up(&mut self, missing: u64) -> Result<Skipper, ResponseError> {
         // Each aggregate is one of the missing elements of that around it.
         let rest = self.open.drain(..).try_fold(missing, |sum, frame| sum.checked_add(frame.missing - 1));

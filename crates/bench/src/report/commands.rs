@@ -24,7 +24,7 @@ const CASES: [&str; 12] = [
     "xadd-p10",
 ];
 const MANNER: Manner = Manner { clients: 50, threads: 1 };
-/// Requests a second of which the latencies are told, and for how long.
+/// Requests per second at which latencies are measured, and the duration.
 const RATE: f64 = 40_000.0;
 const RATE_SECONDS: f64 = 8.0;
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
@@ -111,7 +111,7 @@ fn at_a_rate(bench: &Bench, candidates: &[Candidate], cases: &[&Case]) -> Result
     let plot = Plot {
         name: "latency".to_string(),
         title: format!("Latency of GET at {RATE:.0} requests a second"),
-        x_label: "one request in so many takes longer".to_string(),
+        x_label: "one request in this number takes longer".to_string(),
         y_label: "milliseconds".to_string(),
         shape: Shape::Lines,
         series: candidates

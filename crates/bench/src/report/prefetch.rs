@@ -82,7 +82,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     })
 }
 
-/// All commands with so many I/O threads, each with prefetching off and on.
+/// All commands with this number of I/O threads, each with prefetching off and on.
 fn with_threads(
     bench: &Bench,
     threads: u64,

@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     let mut ways: Vec<(String, Candidate, bool)> = vec![
         ("set on both sides".to_string(), own.with(&own.name, "--tcp-nodelay yes"), true),
         ("set by the server alone".to_string(), own.with(&own.name, "--tcp-nodelay yes"), false),
-        ("set by nobody (Nagle's algorithm)".to_string(), own.with(&own.name, "--tcp-nodelay no"), false),
+        ("not set (Nagle's algorithm)".to_string(), own.with(&own.name, "--tcp-nodelay no"), false),
     ];
     ways.extend(
         bench.valkey.iter().map(|valkey| (format!("{}, both sides", valkey.name), valkey.clone(), true)),

@@ -13,13 +13,13 @@ const MEMBERS: u64 = 129;
 const SET_COUNTS: [u64; 3] = [10_000, 40_000, 100_000];
 /// On paper, from what a set takes.
 const SETS_ON_PAPER: u64 = 2_000_000;
-/// The greatest number is the one for which the hungriest server takes so much of the memory that is free.
+/// The largest number of sets is the one for which the server with the highest memory use takes this share of free memory.
 const MEMORY_SHARE: f64 = 0.6;
 const SETS_MAX: u64 = 500_000;
 const PIPELINES: [u64; 2] = [1, 16];
 const MANNER: Manner = Manner { clients: 50, threads: 1 };
 
-/// What one server does with so many sets: bytes a set, and figures for each depth of the pipeline.
+/// Figures of one server for a number of sets: bytes a set, and times for each pipeline depth.
 struct Step {
     bytes: f64,
     figures: Vec<Figures>,
@@ -166,7 +166,7 @@ fn plot(counts: &[u64], found: &[(String, Vec<Step>)]) -> Plot {
 }
 
 const SIZES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// So many members at least, of as many sets as that takes, say what a member takes.
+/// Minimum number of members, over all sets, from which bytes a member are computed.
 const MEMBERS_WEIGHED: u64 = 1_000_000;
 
 fn operations(size: u64) -> [(&'static str, String); 4] {

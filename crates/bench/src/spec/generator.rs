@@ -11,7 +11,7 @@ use wire::response::Value;
 use super::memtier::{Argument, Pattern, Plan};
 use crate::load::Requests;
 
-/// Random data are pieces of so many bytes more than the longest piece has.
+/// The buffer of random data is this number of bytes longer than the longest piece.
 const SPARE_DATA_LEN: usize = 4096;
 
 pub struct Generator<'a> {

@@ -13,7 +13,7 @@ pub fn run(cluster: &mut Cluster, directory: &Path) -> Result<(), Failure> {
     let is_sound = check::run(cluster, false).is_ok();
     if !directory.is_dir() {
         tell(Level::Error, format!("[ERR] {} is not a valid directory", directory.display()));
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     let description: Vec<_> = cluster.nodes.iter().map(describe).collect();
     for node in cluster.nodes.iter_mut().filter(|node| node.replicates.is_none()) {
@@ -27,7 +27,7 @@ pub fn run(cluster: &mut Cluster, directory: &Path) -> Result<(), Failure> {
     if let Err(error) = std::fs::write(&path, text) {
         tell(Level::Error, format!("Could not save nodes to: {}: {error}", path.display()));
         tell(Level::Error, "[ERR] Failed to back cluster!");
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     if !is_sound {
         tell(

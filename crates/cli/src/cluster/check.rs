@@ -17,7 +17,7 @@ pub fn run(cluster: &mut Cluster, search_multiple_owners: bool) -> Result<(), Fa
     if search_multiple_owners {
         is_sound &= single_owners(cluster)?;
     }
-    if is_sound { Ok(()) } else { Err(Failure::Told) }
+    if is_sound { Ok(()) } else { Err(Failure::Reported) }
 }
 
 fn show_nodes(cluster: &Cluster) {

@@ -1,4 +1,4 @@
-//! The nodes of a cluster, as each of them tells of itself.
+//! The nodes of a cluster, as each reports itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -117,7 +117,7 @@ fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
 }
 
 impl Cluster {
-    /// Asks a node for all others, and each of them for itself; those that do not answer are told and left out.
+    /// Queries a node for all others, and each of them for its own state; nodes that do not answer are reported and left out.
     pub fn load(access: &Access, host: &str, port: u16) -> Result<Cluster, Failure> {
         let mut session = access.connect(host, port)?;
         let reply = session.request(&["INFO"])?;
@@ -126,7 +126,7 @@ impl Cluster {
             let reason =
                 if reply.is_error() { info } else { "is not configured as a cluster node.".to_owned() };
             tell(Level::Error, format!("[ERR] Node {host}:{port} {reason}"));
-            return Err(Failure::Told);
+            return Err(Failure::Reported);
         }
         let (own, others): (Vec<Line>, Vec<Line>) =
             lines(&mut session)?.into_iter().partition(|line| line.has_flag("myself"));

@@ -5,7 +5,7 @@ use crate::scan::shown;
 use crate::statistics::human_bytes;
 
 const BAR_LEN: usize = 60;
-/// Lengths of names that are told apart.
+/// Number of distinct lengths of names.
 const NAME_LENGTHS: [u64; 7] = [1 << 5, 1 << 8, 1 << 16, 1 << 20, 1 << 24, 1 << 27, 1 << 29];
 
 fn human(bytes: u64) -> String {

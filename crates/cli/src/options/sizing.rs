@@ -1,4 +1,4 @@
-//! What `--sizing` is told.
+//! Options of `--sizing`.
 
 use std::path::PathBuf;
 

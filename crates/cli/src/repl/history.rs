@@ -41,7 +41,7 @@ impl HistoryFile {
     }
 }
 
-/// Whether a command has passwords in it, or tells of them.
+/// Returns whether a command contains passwords, or reports them.
 pub fn is_secret(words: &[Vec<u8>]) -> bool {
     let word_is = |index: usize, names: &[&str]| {
         words

@@ -28,7 +28,7 @@ impl Moments {
         self.squares += distance * (figure - self.mean);
     }
 
-    /// The sum over so many, of which these are a sample without repetition.
+    /// The sum over a population of which these values are a sample without replacement.
     pub fn total(&self, population: f64) -> Estimate {
         let count = self.count as f64;
         let left_out = (1.0 - count / population.max(1.0)).max(0.0);

@@ -27,7 +27,7 @@ const OPTIONS: &str = "--port 0 --unixsocketperm 700 --appendonly no --maxmemory
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(10);
 const DIRECTORY_TRIES: u32 = 100;
-/// From so many keys on the table of keys takes as much for each as it does at any size.
+/// From this number of keys on, the bytes of the key table per key are constant.
 const KEYS_OF_A_LARGE_TABLE: u64 = 100_000;
 
 /// A command and its arguments.
@@ -59,7 +59,7 @@ pub struct OwnServer {
     pub version: String,
 }
 
-/// A new directory that nobody else can enter.
+/// A new directory with access for its owner only.
 fn private_directory() -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
@@ -166,7 +166,7 @@ impl OwnServer {
         })
     }
 
-    /// What the table of so many keys takes, in bytes.
+    /// Bytes of a key table with this number of keys.
     pub fn measure_table(&mut self, keys: u64) -> Result<f64, Failure> {
         let count = keys.clamp(1, KEYS_OF_A_LARGE_TABLE);
         let replies = self.ask(&[
@@ -175,12 +175,12 @@ impl OwnServer {
             request(&[b"FLUSHALL", b"SYNC"]),
         ])?;
         let bytes = table_bytes(&replies[1], 0).ok_or_else(|| {
-            Failure::Usage("--sizing-server: MEMORY STATS tells no table's size".to_owned())
+            Failure::Usage("--sizing-server: MEMORY STATS does not report the size of a table".to_owned())
         })?;
         Ok(bytes as f64 * keys as f64 / count as f64)
     }
 
-    /// What is there now takes so many bytes, `None` if it is not there; then it is removed.
+    /// Bytes of the present data, `None` if there is none; the data is removed.
     pub fn measure(&mut self, key: &[u8]) -> Result<Option<u64>, Failure> {
         let replies = self.ask(&[request(&[b"MEMORY", b"USAGE", key]), request(&[b"DEL", key])])?;
         Ok(match replies[0] {

@@ -7,9 +7,9 @@ use super::sample::{Copier, Measured, SampledKey, TTL_MS};
 use crate::Failure;
 use crate::key_sizes::size_command;
 
-/// So much is read of one key.
+/// Bytes read of one key.
 const READ_BYTES_MAX: u64 = 8 << 20;
-/// And about so much, but no more elements than this, with one command.
+/// Bytes read by one command, approximately, and the limit of elements.
 const PAGE_BYTES: u64 = 256 << 10;
 const PAGE_ELEMENTS_MAX: u64 = 1000;
 /// A string is measured by one that is not longer.

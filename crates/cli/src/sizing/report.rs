@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::estimate::{Database, Estimate, Group, Refused, Sizes};
 use crate::statistics::human_bytes;
 
-/// A sum that may be further off is told so.
+/// A sum whose error may exceed this is marked.
 const MARGIN_PERCENT_MAX: f64 = 5.0;
 
 /// A larger part of what is used that is not in the sums is pointed out.

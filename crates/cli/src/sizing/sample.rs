@@ -24,7 +24,7 @@ pub struct SampledKey {
     pub name: Vec<u8>,
     pub type_name: String,
     pub encoding: String,
-    /// Elements, or bytes of a string; `None` where no command tells.
+    /// Elements, or bytes of a string; `None` where no command reports it.
     pub len: Option<u64>,
     /// What it takes there.
     pub bytes: u64,

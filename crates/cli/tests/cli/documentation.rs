@@ -73,7 +73,7 @@ pub fn hints_need_no_server() {
     ] {
         assert_eq!((output.stdout.as_str(), output.code), ("SUCCESS: 3/3 passed\n", 0), "{output:?}");
     }
-    // A user who may not ask is told from what is built in.
+    // A user who may not ask is served from the built-in table.
     server.ask(&["acl", "setuser", "asker", "on", "nopass", "+@all", "-command|docs"]);
     let user = ["--user", "asker", "-a", "x", "--no-auth-warning", "--test_hint_file", &file];
     assert_eq!(server.run(&user).code, 0);

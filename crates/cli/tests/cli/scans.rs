@@ -73,10 +73,10 @@ pub fn readers_may_leave_early() {
         let arguments: Vec<&str> = mode.split(' ').collect();
         let output = server.client(&arguments).stdout(unread_pipe()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{mode}");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.is_empty() || mode == "--rdb -" && !told.contains("Error"), "{mode}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(printed.is_empty() || mode == "--rdb -" && !printed.contains("Error"), "{mode}: {printed}");
     }
-    // Nor is what is told of errors read any more.
+    // Error output is not read either.
     server.ask(&["config", "set", "repl-ping-replica-period", "1"]);
     let mut client = server.client(&["--replica"]);
     let status = client.stdin(Stdio::null()).stdout(unread_pipe()).stderr(unread_pipe()).status();

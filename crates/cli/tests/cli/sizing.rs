@@ -109,10 +109,10 @@ fn faults(server: &Server, what: &str, keys: usize, empty_bytes: f64, error_max:
         pairs.push(("by used_memory", (taken, bytes(&output.stdout, "db0 ").1)));
     }
     let is_off = |(_, (truth, estimate)): &(&str, (f64, f64))| (estimate - truth).abs() > truth * error_max;
-    let told = |(source, (truth, estimate)): (&str, (f64, f64))| {
+    let printed = |(source, (truth, estimate)): (&str, (f64, f64))| {
         format!("{what}: {estimate} estimated, {truth} {source}")
     };
-    pairs.into_iter().filter(is_off).map(told).collect()
+    pairs.into_iter().filter(is_off).map(printed).collect()
 }
 
 /// The estimate, against a server that has loaded such data, and against one whose clients have built it piece by piece,

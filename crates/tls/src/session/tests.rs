@@ -143,7 +143,7 @@ impl Drop for Files {
     }
 }
 
-/// Reads all there is with buffers of so much room.
+/// Reads all available bytes with buffers of this size.
 fn read_all(session: &mut Session, end: &mut End, room: usize) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
@@ -284,7 +284,7 @@ fn the_end_comes_behind_the_last_bytes_and_one_direction_may_end_first() {
         assert!(pair.server.has_decrypted());
         bytes.clear();
         assert_eq!(pair.server.read(&mut pair.server_end, &mut bytes).unwrap(), 1);
-        assert!(pair.server.has_decrypted(), "the end is yet to be told, and no event will come");
+        assert!(pair.server.has_decrypted(), "the end has not been reported, and no event will follow");
         assert_eq!(pair.server.read(&mut pair.server_end, &mut bytes).unwrap(), 0);
         assert_eq!(pair.server.write(&mut pair.server_end, b"answer").unwrap(), 6);
         pair.deliver();

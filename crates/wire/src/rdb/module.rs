@@ -1,4 +1,4 @@
-//! What modules write. Each number or string says what it is, so that it can be read past by whoever lacks the module.
+//! Values written by modules. Each number or string carries its kind, so that a reader without the module can skip it.
 //!
 //! ```text
 //!  value         id, a length (a name of 9 characters of 6 bits, 10 bits of version) | elements... | 0
@@ -15,7 +15,7 @@ const NAME_CHARACTERS: usize = 9;
 const NAME_SHIFT: u32 = 10;
 const CLASS_NAME_CHARACTERS: usize = 4;
 const CLASS_NAME_SHIFT: u32 = 8;
-/// Of a class of key metadata: whoever does not know the class may leave it out.
+/// Of a class of key metadata: a reader that does not know the class may skip it.
 const MAY_BE_IGNORED: u32 = 1;
 /// Servers have no more classes of key metadata.
 const CLASSES_MAX: u64 = 7;

@@ -29,8 +29,8 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that a value and the replies that show it hold together. Growable, because the value may be: whoever changes
-/// it does so in place only while nobody else holds it.
+/// Bytes that a value and the replies that show it hold together. Growable, because the value may be: it is changed
+/// in place only while there is no other reference.
 pub type SharedBytes = Arc<Vec<u8>>;
 
 /// What has been sent is cut off the front when it is this much and at least half.
@@ -40,7 +40,7 @@ const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 /// jemalloc keeps for a thread: what is longer comes from the arena each time.
 pub(super) const CHUNK_BYTES: usize = 32 * 1024;
 
-/// So many bytes of headers that were filled in later may be missing from a buffer that was set aside.
+/// Bytes of headers filled in later that may be missing from a buffer that was set aside.
 const SPARSE_BYTES_FORGIVEN: usize = 64;
 
 /// Replies and messages in the order in which they are to be sent. Its length is what is left to send.
@@ -126,7 +126,7 @@ impl Output {
 
     /// Appends bytes without copying them; they may not be empty.
     pub(super) fn push_shared(&mut self, shared: SharedBytes, range: Range<usize>) {
-        assert!(!range.is_empty(), "an empty piece cannot be told from one that has been sent");
+        assert!(!range.is_empty(), "an empty piece is indistinguishable from one that has been sent");
         let pieces = self.pieces.get_or_insert_default();
         pieces.shared_len += range.len();
         pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range, is_own: false });
@@ -181,7 +181,7 @@ impl Output {
         self.pieces.take_if(|pieces| pieces.queue.is_empty());
     }
 
-    /// The byte that is sent behind so many others.
+    /// The byte at this offset of what is to be sent.
     pub(super) fn byte_at(&self, position: usize) -> Option<u8> {
         let last_piece = self.pieces.as_ref().and_then(|pieces| pieces.queue.back());
         let behind_pieces = &self.bytes[last_piece.map_or(self.sent, |piece| piece.at)..];
@@ -254,7 +254,7 @@ impl Output {
         copy
     }
 
-    /// So much of what was left has been sent. What is referred to is let go of as soon as it is.
+    /// Records that this number of bytes has been sent. References to sent pieces are dropped.
     pub fn advance(&mut self, len: usize) {
         let mut left = len;
         if let Some(pieces) = &mut self.pieces {
@@ -300,8 +300,8 @@ impl Output {
         self.pieces.take_if(|pieces| pieces.queue.is_empty());
     }
 
-    /// Invariant 5: what is left of the buffer that was set aside last is too little for its room, and goes to the buffer
-    /// at hand, which is empty.
+    /// Invariant 5: what is left of the buffer that was set aside last is too little for its room, and moves to the
+    /// present buffer, which is empty.
     fn take_back_if_sparse(&mut self) {
         let Some(pieces) = &mut self.pieces else { return };
         let Some(index) = pieces.sparse_from() else { return };
@@ -390,7 +390,7 @@ impl Pieces {
         first.shared.capacity() - len
     }
 
-    /// So many bytes of a piece are no more to be sent.
+    /// Removes this number of bytes from a piece.
     fn forget(&mut self, len: usize, is_own: bool) {
         self.shared_len -= len;
         self.own_len -= if is_own { len } else { 0 };

@@ -251,7 +251,7 @@ fn an_argument_apart_counts_for_the_length_of_its_command() {
         let (mut buffer, mut parser) = (before.clone().into_bytes(), Parser::new());
         let (mut position, mut args) = (0, Vec::new());
         assert_eq!(parser.parse(&mut buffer, &mut position, &limits, &mut args), Ok(Progress::Incomplete));
-        // Nobody touches these pages but the last.
+        // Only the last of these pages is touched.
         let mut apart = vec![0; len + 2];
         apart[len..].copy_from_slice(b"\r\n");
         parser.accept_apart(&apart).unwrap();
