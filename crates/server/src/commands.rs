@@ -33,6 +33,7 @@ pub mod server;
 pub mod sets;
 pub mod sort;
 pub mod sorted_sets;
+mod sources;
 pub mod streams;
 pub mod strings;
 pub mod timeout;

@@ -42,8 +42,9 @@ pub(crate) fn moved(bytes: usize) {
     let _ = bytes;
 }
 
+/// Counts places looked at: for those who look at many structures, too.
 #[inline(always)]
-pub(crate) fn visited(places: usize) {
+pub fn visited(places: usize) {
     #[cfg(debug_assertions)]
     add(|work| work.visited += places as u64);
     let _ = places;

@@ -3,6 +3,7 @@
 use super::object::StringValue;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use structures::hash::HashSeed;
+use structures::work;
 
 /// A member with the keyed hash of its text: who chooses members cannot have them collide.
 pub struct HashedValue<'a> {
@@ -12,6 +13,7 @@ pub struct HashedValue<'a> {
 
 impl<'a> HashedValue<'a> {
     pub fn new(value: StringValue<'a>, seed: HashSeed) -> Self {
+        work::visited(1);
         HashedValue { hash: value.with_bytes(|bytes| seed.hash(bytes)), value }
     }
 }

@@ -83,13 +83,17 @@ fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u
     });
     result.resize(len, 0);
     match combination {
-        Combination::And => others.iter().for_each(|other| {
-            with_bytes(other, |bytes| {
-                let (shared, beyond) = result.split_at_mut(bytes.len());
-                shared.iter_mut().zip(bytes).for_each(|(a, b)| *a &= b);
-                beyond.fill(0);
+        Combination::And => {
+            // Behind the end of the shortest there is nothing in common, and nothing more to look at.
+            let shared =
+                texts.iter().map(|text| text.as_ref().map_or(0, StringValue::len)).min().unwrap_or(0);
+            result[shared..].fill(0);
+            others.iter().for_each(|other| {
+                with_bytes(other, |bytes| {
+                    result[..shared].iter_mut().zip(bytes).for_each(|(a, b)| *a &= b);
+                });
             });
-        }),
+        }
         Combination::Or => or_all(&mut result, others),
         Combination::Xor => others.iter().for_each(|other| {
             with_bytes(other, |bytes| result.iter_mut().zip(bytes).for_each(|(a, b)| *a ^= b));

@@ -1,6 +1,7 @@
 //! Intersections, unions and differences of sets, answered or stored.
 
 use crate::command::{Args, Context, Outcome};
+use crate::commands::sources::{distinct, is_difference_asked};
 use crate::db::hashed_value::{HashedValue, KeptHash};
 use crate::db::set::Set;
 use crate::db::{EventClasses, StringValue};
@@ -56,43 +57,46 @@ fn combine<'a>(
 
 /// Walks the smallest set and asks the others, smallest first.
 fn intersection<'a>(sets: &[Option<&'a Set>], emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
-    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
+    let Some(sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
+    let mut sets = distinct(sets);
     sets.sort_by_key(|set| set.len());
-    let Some(&smallest) = sets.first() else { return };
-    sets.retain(|set| !std::ptr::eq(*set, smallest));
-    smallest.any(&mut |member| sets.iter().all(|set| set.contains_value(member)) && emit(member));
+    let Some((&smallest, others)) = sets.split_first() else { return };
+    smallest.any(&mut |member| others.iter().all(|set| set.contains_value(member)) && emit(member));
 }
 
 /// Members of a compact set that are sought one by one before a table of it pays.
 const SOUGHT_MAX: usize = 16;
+/// Members that are sought in a set, for each of its own, before a table of it pays. Sets that are asked get no more
+/// look-ups altogether than so many times the members of all.
+const SOUGHT_PER_MEMBER_MAX: usize = 8;
 
 /// Walks set after set, largest first; a member is new if none of the sets before has it.
 #[expect(clippy::mutable_key_type, reason = "what decompresses a text changes nothing of the text")]
 fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
-    let mut present: Vec<&Set> = sets.iter().flatten().copied().collect();
+    let mut present = distinct(sets.iter().flatten().copied().collect());
     present.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut left: usize = present.iter().map(|set| set.len()).sum();
     // Sets before that are asked, and the members of those that are not.
     let mut asked: Vec<&Set> = Vec::new();
     let mut met: HashSet<HashedValue<'a>, KeptHash> = HashSet::default();
-    for (index, &set) in present.iter().enumerate() {
+    for set in present {
         left -= set.len();
-        if present[..index].iter().any(|before| std::ptr::eq(*before, set)) {
-            continue;
-        }
+        let sought_max = if set.is_compact() { SOUGHT_MAX } else { SOUGHT_PER_MEMBER_MAX * set.len() };
+        let is_asked = left <= sought_max;
         let stopped = set.any(&mut |member| {
-            let is_known = asked.iter().any(|before| before.contains_value(member))
-                || !met.is_empty() && met.contains(&HashedValue::new(member, seed));
-            !is_known && emit(member)
+            if asked.iter().any(|before| before.contains_value(member)) {
+                return false;
+            }
+            if is_asked {
+                let is_met = !met.is_empty() && met.contains(&HashedValue::new(member, seed));
+                return !is_met && emit(member);
+            }
+            met.insert(HashedValue::new(member, seed)) && emit(member)
         });
         if stopped {
             return;
         }
-        if set.is_compact() && left > SOUGHT_MAX {
-            set.for_each(&mut |member| {
-                met.insert(HashedValue::new(member, seed));
-            });
-        } else {
+        if is_asked {
             asked.push(set);
         }
     }
@@ -102,14 +106,12 @@ fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(Stri
 /// whichever looks at fewer members. A set without itself is empty.
 fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let Some((&Some(first), others)) = sets.split_first() else { return };
-    let mut others: Vec<&Set> = others.iter().flatten().copied().collect();
+    let mut others = distinct(others.iter().flatten().copied().collect());
     if others.iter().any(|set| std::ptr::eq(*set, first)) {
         return;
     }
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
-    let asking = first.len() * (others.len() + 1) / 2;
-    let removing = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
-    if asking <= removing {
+    if is_difference_asked(first.len(), others.iter().map(|set| set.len())) {
         first.any(&mut |member| !others.iter().any(|set| set.contains_value(member)) && emit(member));
         return;
     }
@@ -119,9 +121,13 @@ fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut
         left.insert(HashedValue::new(member, seed));
     });
     for other in others {
-        other.for_each(&mut |member| {
+        let is_empty = other.any(&mut |member| {
             left.swap_remove(&HashedValue::new(member, seed));
+            left.is_empty()
         });
+        if is_empty {
+            return;
+        }
     }
     for member in &left {
         if emit(member.value) {

@@ -2,6 +2,7 @@
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
+use crate::commands::sources::is_difference_asked;
 use crate::db::hashed_value::{HashedValue, KeptHash};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
@@ -60,13 +61,18 @@ impl Source<'_> {
         }
     }
 
+    /// Where the collection is: one key's is at one address.
+    fn address(&self) -> *const () {
+        match self {
+            Source::Absent => std::ptr::null(),
+            Source::Sorted(set) => std::ptr::from_ref(*set).cast(),
+            Source::Plain(set) => std::ptr::from_ref(*set).cast(),
+        }
+    }
+
     /// Whether both are of one key.
     fn is_same(&self, other: &Source<'_>) -> bool {
-        match (self, other) {
-            (Source::Sorted(a), Source::Sorted(b)) => std::ptr::eq(*a, *b),
-            (Source::Plain(a), Source::Plain(b)) => std::ptr::eq(*a, *b),
-            _ => false,
-        }
+        !self.address().is_null() && self.address() == other.address()
     }
 
     fn score(&self, member: &[u8]) -> Option<f64> {
@@ -248,6 +254,14 @@ fn intersect<'a>(
     });
 }
 
+/// How many members these sources have at most, however often they are named.
+fn distinct_members_max<'s, 'a: 's>(sources: impl Iterator<Item = &'s Source<'a>>) -> usize {
+    let mut lens: Vec<(*const (), usize)> = sources.map(|source| (source.address(), source.len())).collect();
+    lens.sort_unstable();
+    lens.dedup();
+    lens.into_iter().map(|(_, len)| len).sum()
+}
+
 /// Calls `emit` for each member of the union, in no order. Members of the smaller sources wait in a table; those of the
 /// largest are only looked up there.
 fn unite<'a>(
@@ -261,7 +275,7 @@ fn unite<'a>(
     // Of a key that is named more than once, members are visited once, for all its weights.
     let (copies, others): (Vec<usize>, Vec<usize>) =
         order.into_iter().partition(|&index| sources[index].is_same(&sources[largest]) || index == largest);
-    let capacity = others.iter().map(|&index| sources[index].len()).sum();
+    let capacity = distinct_members_max(others.iter().map(|&index| &sources[index]));
     let mut table: IndexMap<HashedValue<'a>, f64, KeptHash> =
         IndexMap::with_capacity_and_hasher(capacity, KeptHash::default());
     for index in others {
@@ -291,6 +305,40 @@ fn unite<'a>(
     }
 }
 
+/// Calls `emit` for each member of the first source that no other has, in no order. Either the others are asked for each
+/// member of the first, or their members are taken out of a table of it.
+fn subtract<'a>(sources: &[Source<'a>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>, f64)) {
+    let Some((first, others)) = sources.split_first() else { return };
+    if others.iter().any(|other| first.is_same(other)) {
+        return;
+    }
+    if is_difference_asked(first.len(), others.iter().map(Source::len)) {
+        first.for_each(&mut |member, score| {
+            if !others.iter().any(|other| other.score_of(&member).is_some()) {
+                emit(member, score);
+            }
+            true
+        });
+        return;
+    }
+    let mut left: IndexMap<HashedValue<'a>, f64, KeptHash> =
+        IndexMap::with_capacity_and_hasher(first.len(), KeptHash::default());
+    first.for_each(&mut |member, score| {
+        left.insert(HashedValue::new(member, seed), score);
+        true
+    });
+    for other in others {
+        other.for_each(&mut |member, _| {
+            left.swap_remove(&HashedValue::new(member, seed));
+            !left.is_empty()
+        });
+        if left.is_empty() {
+            return;
+        }
+    }
+    left.iter().for_each(|(hashed, score)| emit(hashed.value, *score));
+}
+
 /// The members of the result, in the order of a sorted set.
 fn combine<'a>(
     query: &Query<'_>,
@@ -306,15 +354,9 @@ fn combine<'a>(
     match operation {
         Operation::Intersection => intersect(query, sources, &mut add),
         Operation::Union => unite(query, sources, seed, &mut add),
-        Operation::Difference => {
-            let Some((first, others)) = sources.split_first() else { return result };
-            if others.iter().any(|other| first.is_same(other)) {
-                return result;
-            }
-            first.for_each(&mut |member, score| {
-                others.iter().any(|other| other.score_of(&member).is_some()) || add(member, score)
-            });
-        }
+        Operation::Difference => subtract(sources, seed, &mut |member, score| {
+            add(member, score);
+        }),
     }
     ordered::sort(&mut result);
     result

@@ -1,0 +1,55 @@
+//! The sources of commands that combine collections: which of several ways is the shortest, however many there are.
+
+use std::ptr;
+
+/// Sources up to this number are compared one with another; of more, the addresses are sorted.
+const COMPARED_MAX: usize = 16;
+
+/// Each source once, in the order in which they were first named.
+pub(super) fn distinct<T>(mut sources: Vec<&T>) -> Vec<&T> {
+    if sources.len() <= COMPARED_MAX {
+        for at in (1..sources.len()).rev() {
+            if sources[..at].iter().any(|before| ptr::eq(*before, sources[at])) {
+                sources.remove(at);
+            }
+        }
+        return sources;
+    }
+    let mut named: Vec<(usize, &T)> = sources.into_iter().enumerate().collect();
+    // Stable: the first of each comes first.
+    named.sort_by_key(|&(_, source)| ptr::from_ref(source));
+    named.dedup_by(|next, first| ptr::eq(next.1, first.1));
+    named.sort_unstable_by_key(|&(at, _)| at);
+    named.into_iter().map(|(_, source)| source).collect()
+}
+
+/// Whether a difference looks at fewer members when each of the first source is sought in the others, rather than when
+/// the others' members are taken out of a table of the first. On average half of the others are asked.
+pub(super) fn is_difference_asked(
+    first_len: usize,
+    other_lens: impl ExactSizeIterator<Item = usize>,
+) -> bool {
+    let asking = first_len.saturating_mul(other_lens.len() + 1) / 2;
+    asking <= first_len.saturating_add(other_lens.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_stay_in_the_order_in_which_they_were_first_named() {
+        let texts: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+        for count in [1, 5, 16, 17, 40] {
+            let named: Vec<&String> =
+                (0..count * 3).map(|at| &texts[(at * 7 + at / count) % count]).collect();
+            let mut expected: Vec<&String> = Vec::new();
+            for &text in &named {
+                if !expected.contains(&text) {
+                    expected.push(text);
+                }
+            }
+            assert_eq!(distinct(named), expected);
+        }
+    }
+}
