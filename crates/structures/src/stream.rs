@@ -23,6 +23,7 @@ mod node;
 mod oldest;
 mod producers;
 mod references;
+mod sorted_blocks;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +31,13 @@ use std::fmt;
 
 use crate::listpack::Listpack;
 use crate::radix_tree::{Cursor, Key, RadixTree};
-use crate::size_class::usable_size;
 use group::NamedGroup;
 pub use group::{Claimable, Consumer, ConsumerId, Group, GroupMut, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView, RawEntry};
 pub use producers::{MessageLimits, PRODUCERS_MAX, Producers};
 pub use references::{References, Trimmed, Unreferenced};
+use sorted_blocks::SortedBlocks;
 
 /// Milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,7 +173,7 @@ pub struct Stream {
     part_bytes: usize,
     state: State,
     /// By ascending name. Few streams have more than a few, and each word here is one for every stream.
-    groups: Box<[NamedGroup]>,
+    groups: SortedBlocks<NamedGroup>,
     producers: Option<Box<Producers>>,
 }
 
@@ -390,7 +391,7 @@ impl Stream {
         max_deleted_id: Option<StreamId>,
     ) {
         if last_id < self.state.last_id {
-            for (_, group) in &mut self.groups {
+            for (_, group) in self.groups.iter_mut() {
                 GroupMut::new(group, &mut self.part_bytes).forget_oldest();
             }
             self.forget_deleted_above(last_id);
@@ -441,8 +442,8 @@ impl Stream {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let places = usable_size(self.groups.len() * size_of::<NamedGroup>());
-        self.nodes.memory_bytes() + self.part_bytes + places + self.producers_memory_bytes()
+        let names = self.groups.memory_bytes();
+        self.nodes.memory_bytes() + self.part_bytes + names + self.producers_memory_bytes()
     }
 
     /// [`Stream::part_bytes`], from what is there.
@@ -478,7 +479,8 @@ impl Stream {
             group.check();
             group.check_oldest(|id| self.get(id).is_some());
         });
-        assert!(self.groups.is_sorted_by(|a, b| a.0 < b.0));
+        self.groups.check();
+        assert!(self.groups.iter().is_sorted_by(|a, b| a.0 < b.0));
     }
 }
 

@@ -633,3 +633,51 @@ fn radix_trees() {
         assert_eq!(meter.hold(bound, || tree.remove(&key(number))), Some(number));
     }
 }
+
+// ---- groups ----
+
+/// A block of 256 groups or consumers is moved, and once in a while the places of all blocks; ways to a name have two steps
+/// for each doubling.
+const GROUP_CHANGED: Bound = Bound { allocated: 64 << 10, hashed: 0, moved: 32 << 10, visited: 80 };
+
+#[test]
+fn groups_and_consumers() {
+    let mut stream = Stream::new();
+    let count = scaled(MILLION / 5);
+    let mut meter = Meter::new("stream: create a group");
+    for number in 0..count {
+        let created =
+            meter.hold(GROUP_CHANGED, || stream.create_group(&element(number), StreamId::MIN, None));
+        assert!(created);
+    }
+    let bytes = stream.memory_bytes() as u64;
+    let mut meter = Meter::new("stream: create a consumer");
+    // The table of consumers doubles: 8 bytes each.
+    let consumer_created = Bound { allocated: GROUP_CHANGED.allocated + 16 * count, ..GROUP_CHANGED };
+    for number in 0..count {
+        let mut group = stream.group_mut(&element(7)).expect("it is there");
+        let created = meter.hold(consumer_created, || group.create_consumer(&element(number), 1));
+        assert!(created.is_some());
+    }
+    let mut meter = Meter::new("stream: remove a consumer, and create another");
+    for number in shuffled(count, 17) {
+        let mut group = stream.group_mut(&element(7)).expect("it is there");
+        let removed = Bound { visited: GROUP_CHANGED.visited + count, ..consumer_created };
+        assert_eq!(meter.hold(removed, || group.remove_consumer(&element(number))), Some(0));
+        if number.is_multiple_of(3) {
+            let name = element(number + count);
+            assert!(meter.hold(consumer_created, || group.create_consumer(&name, 1)).is_some());
+            assert_eq!(meter.hold(removed, || group.remove_consumer(&name)), Some(0));
+        }
+    }
+    assert_eq!(stream.memory_bytes() as u64, bytes, "consumers that are gone take memory");
+    let mut meter = Meter::new("stream: remove a group");
+    for number in shuffled(count, 18) {
+        let removed = meter.hold(GROUP_CHANGED, || stream.remove_group(&element(number)));
+        assert!(removed.is_some());
+        if number.is_multiple_of(10_000) {
+            stream.check();
+        }
+    }
+    assert_eq!(stream.memory_bytes(), Stream::new().memory_bytes());
+}

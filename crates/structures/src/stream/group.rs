@@ -3,15 +3,18 @@
 //! Invariants:
 //! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
 //!    round.
-//! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
+//! 2. `by_name` lists the occupied places of `consumers` in the order of their names. The last place is occupied, and
+//!    `free_places` has all others that are not.
 //! 3. Those of `oldest.rs`.
 //! 4. `consumer_bytes` is what the consumers, with their names, take from the allocator; whoever changes a group of a stream
 //!    has it as a [`GroupMut`], which sees to the stream's sum of all groups.
 
 use super::oldest::{Delivered, Oldest};
+use super::sorted_blocks::{Place, SortedBlocks};
 use super::{COUNTER_MAX, Direction, Entries, Entry, Finder, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
 use crate::size_class::usable_size;
+use crate::work;
 use std::ops::{Deref, DerefMut};
 
 /// A consumer within its group. Stays valid until the consumer is removed.
@@ -39,7 +42,7 @@ pub struct Consumer {
 
 impl Consumer {
     fn memory_bytes(&self) -> usize {
-        usable_size(self.name.len()) + self.pending.memory_bytes()
+        usable_size(size_of::<Consumer>()) + usable_size(self.name.len()) + self.pending.memory_bytes()
     }
 
     pub fn name(&self) -> &[u8] {
@@ -67,8 +70,10 @@ pub struct Group {
     /// How many entries were read, counted from the stream's first ever; nothing when that is not known.
     pub entries_read: Option<u64>,
     pending: RadixTree<Pending>,
-    by_name: Vec<ConsumerId>,
-    consumers: Vec<Option<Consumer>>,
+    by_name: SortedBlocks<ConsumerId>,
+    consumers: Vec<Option<Box<Consumer>>>,
+    /// Of `consumers`, without order. Some may be taken again, or gone: whoever wants one looks.
+    free_places: Option<Box<Vec<u32>>>,
     consumer_bytes: usize,
     oldest: Oldest,
 }
@@ -90,8 +95,9 @@ impl Clone for Group {
             pending: self.pending.clone(),
             by_name: self.by_name.clone(),
             // A copy has no room to grow.
-            consumer_bytes: consumers.iter().flatten().map(Consumer::memory_bytes).sum(),
+            consumer_bytes: consumers.iter().flatten().map(|consumer| consumer.memory_bytes()).sum(),
             consumers,
+            free_places: self.free_places.clone(),
             oldest: self.oldest.clone(),
         }
     }
@@ -149,8 +155,9 @@ impl Group {
             last_id,
             entries_read,
             pending: RadixTree::new(),
-            by_name: Vec::new(),
+            by_name: SortedBlocks::default(),
             consumers: Vec::new(),
+            free_places: None,
             consumer_bytes: 0,
             oldest: Oldest::new(),
         }
@@ -161,21 +168,30 @@ impl Group {
     }
 
     /// Where the consumer of this name stands in `by_name`, or where it would.
-    fn search(&self, name: &[u8]) -> Result<usize, usize> {
-        self.by_name.binary_search_by(|&id| self.consumer(id).name().cmp(name))
+    fn search(&self, name: &[u8]) -> Result<Place, Place> {
+        self.by_name.search(|&id| self.consumer(id).name().cmp(name))
     }
 
     pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
-        self.search(name).ok().map(|at| self.by_name[at])
+        self.search(name).ok().map(|place| *self.by_name.get(place))
+    }
+
+    /// A place that is free: the end, unless there is another.
+    fn free_place(&mut self) -> usize {
+        while let Some(place) = self.free_places.as_mut().and_then(|places| places.pop()) {
+            work::visited(1);
+            if let Some(None) = self.consumers.get(place as usize) {
+                return place as usize;
+            }
+        }
+        self.free_places = None;
+        self.consumers.len()
     }
 
     /// A new consumer; nothing when there is one of this name.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
         let at = self.search(name).err()?;
-        let mut place = self.consumers.len();
-        if self.by_name.len() < place {
-            place = self.consumers.iter().position(Option::is_none).unwrap_or(place);
-        }
+        let place = self.free_place();
         let id = ConsumerId(u32::try_from(place).expect("fewer than 2^32 consumers"));
         let consumer =
             Consumer { name: name.into(), seen_ms: now_ms, active_ms: None, pending: RadixTree::new() };
@@ -183,7 +199,7 @@ impl Group {
             self.consumers.push(None);
         }
         self.consumer_bytes += consumer.memory_bytes();
-        self.consumers[place] = Some(consumer);
+        self.consumers[place] = Some(Box::new(consumer));
         self.by_name.insert(at, id);
         Some(id)
     }
@@ -197,10 +213,24 @@ impl Group {
         for (key, ()) in consumer.pending.iter() {
             self.pending.remove(&key);
         }
+        self.give_back_place(id);
+        Some(consumer.pending.len())
+    }
+
+    /// Places at the end go, with the room for them; others are for consumers to come.
+    fn give_back_place(&mut self, id: ConsumerId) {
         while let Some(None) = self.consumers.last() {
+            work::visited(1);
             self.consumers.pop();
         }
-        Some(consumer.pending.len())
+        if self.consumers.len() < self.consumers.capacity() / 4 {
+            self.consumers.shrink_to(self.consumers.len() * 2);
+        }
+        if self.by_name.len() == self.consumers.len() {
+            self.free_places = None;
+        } else if (id.0 as usize) < self.consumers.len() {
+            self.free_places.get_or_insert_default().push(id.0);
+        }
     }
 
     pub fn consumer(&self, id: ConsumerId) -> &Consumer {
@@ -299,15 +329,24 @@ impl Group {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let places = usable_size(self.consumers.capacity() * size_of::<Option<Consumer>>());
-        let names = usable_size(self.by_name.capacity() * size_of::<ConsumerId>());
-        self.consumer_bytes + self.pending.memory_bytes() + self.oldest.memory_bytes() + places + names
+        let places = usable_size(self.consumers.capacity() * size_of::<Option<Box<Consumer>>>());
+        let free_places = self.free_places.as_ref().map_or(0, |places| {
+            usable_size(size_of::<Vec<u32>>()) + usable_size(places.capacity() * size_of::<u32>())
+        });
+        let names = self.by_name.memory_bytes();
+        let (pending, oldest) = (self.pending.memory_bytes(), self.oldest.memory_bytes());
+        self.consumer_bytes + pending + oldest + places + free_places + names
     }
 
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         self.pending.check();
+        self.by_name.check();
         assert_eq!(self.by_name.len(), self.consumers.iter().flatten().count());
+        assert!(self.consumers.last().is_none_or(Option::is_some));
+        let free_places: &[u32] = self.free_places.as_ref().map_or(&[], |places| places);
+        let free = (0..).zip(&self.consumers).filter(|(_, consumer)| consumer.is_none());
+        free.for_each(|(place, _)| assert!(free_places.contains(&place)));
         assert!(self.consumers().map(|(_, consumer)| consumer.name()).is_sorted_by(|a, b| a < b));
         let mut pending = 0;
         for (id, consumer) in self.consumers() {
@@ -320,7 +359,7 @@ impl Group {
         }
         assert_eq!(pending, self.pending_len());
         let consumers = self.consumers.iter().flatten();
-        assert_eq!(consumers.map(Consumer::memory_bytes).sum::<usize>(), self.consumer_bytes);
+        assert_eq!(consumers.map(|consumer| consumer.memory_bytes()).sum::<usize>(), self.consumer_bytes);
     }
 
     /// As [`Group::check`], what depends on which entries exist.
@@ -336,8 +375,8 @@ impl Group {
 }
 
 impl Stream {
-    fn search_group(&self, name: &[u8]) -> Result<usize, usize> {
-        self.groups.binary_search_by(|(other, _)| (**other).cmp(name))
+    fn search_group(&self, name: &[u8]) -> Result<Place, Place> {
+        self.groups.search(|(other, _)| (**other).cmp(name))
     }
 
     /// A new group; false when there is one of this name.
@@ -345,29 +384,25 @@ impl Stream {
         let Err(at) = self.search_group(name) else { return false };
         let group = (name.into(), Box::new(Group::new(last_id, entries_read)));
         self.part_bytes += memory_bytes_of(&group);
-        let mut groups = std::mem::take(&mut self.groups).into_vec();
-        groups.insert(at, group);
-        self.groups = groups.into();
+        self.groups.insert(at, group);
         true
     }
 
     /// Takes a group out, to be dropped; nothing when there is none.
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
         let at = self.search_group(name).ok()?;
-        let mut groups = std::mem::take(&mut self.groups).into_vec();
-        let removed = groups.remove(at);
+        let removed = self.groups.remove(at);
         self.part_bytes -= memory_bytes_of(&removed);
-        self.groups = groups.into();
         Some(removed.1)
     }
 
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
-        self.search_group(name).ok().map(|at| &*self.groups[at].1)
+        self.search_group(name).ok().map(|at| &*self.groups.get(at).1)
     }
 
     pub fn group_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
         let at = self.search_group(name).ok()?;
-        Some(GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes))
+        Some(GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes))
     }
 
     pub fn group_count(&self) -> usize {
@@ -391,7 +426,7 @@ impl Stream {
         mut read: impl FnMut(StreamId, Entry<'_>, Option<Pending>),
     ) -> Option<u64> {
         let at = self.search_group(group).ok()?;
-        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
+        let mut group = GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes);
         let mut delivered = 0;
         let Some(start) = group.last_id.next() else { return Some(0) };
         let mut entries = Entries::new(&self.nodes, start, StreamId::MAX, Direction::Forward);
@@ -415,7 +450,7 @@ impl Stream {
     /// without such a group.
     pub fn claimable(&mut self, group: &[u8], until_ms: i64, count_max: usize) -> Option<Claimable> {
         let at = self.search_group(group).ok()?;
-        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
+        let mut group = GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes);
         let Group { oldest, pending, .. } = &mut *group;
         let exists = |id: StreamId| Entries::new(&self.nodes, id, id, Direction::Forward).next().is_some();
         let is_pending = |(delivered_ms, id): Delivered| {
@@ -443,7 +478,7 @@ impl Stream {
         mut read: impl FnMut(StreamId, Option<Entry<'_>>),
     ) -> Option<u64> {
         let at = self.search_group(group).ok()?;
-        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
+        let mut group = GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes);
         let group = &mut *group;
         let own = &group.consumers[consumer.0 as usize].as_ref()?.pending;
         let mut cursor = own.at_or_after(&after.next()?.to_key());

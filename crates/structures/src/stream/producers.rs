@@ -14,7 +14,7 @@
 //! 1. No producer is without records, and none has more than `messages_max`.
 //! 2. A producer's records are numbered one behind the other, from `first_number` on; its index has each under the hash of
 //!    its message, and the index over producers has each under that of its name. No two have the same.
-//! 3. `message_bytes` is the sum over a producer's records, `producer_bytes` over the producers.
+//! 3. `message_bytes` is the sum over a producer's records, `producer_bytes` and `records` over the producers.
 //! 4. While there are producers, `due_ms` is not [`NEVER_MS`].
 //!
 //! Rejected: one queue of all records by age, which would find the old ones without a look at each producer: 16 bytes a
@@ -24,6 +24,7 @@ use super::hash_index::{HashIndex, NUMBERS};
 use super::{Stream, StreamId};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
+use crate::work;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -154,6 +155,8 @@ pub struct Producers {
     next_due_ms: u64,
     due_ms: u64,
     producer_bytes: usize,
+    /// Of all producers.
+    records: usize,
 }
 
 impl Clone for Producers {
@@ -178,6 +181,7 @@ impl Producers {
             next_due_ms: NEVER_MS,
             due_ms: NEVER_MS,
             producer_bytes: 0,
+            records: 0,
         }
     }
 
@@ -233,6 +237,7 @@ impl Producers {
             }
         };
         self.producer_bytes -= self.producers[at].memory_bytes();
+        self.records -= self.producers[at].records.len();
         let (hash, seed, messages_max) = (hash_of(self.seed, message), self.seed, self.limits.messages_max);
         while self.producers[at].records.front().is_some_and(|first| self.is_expired(first.id, now_ms)) {
             self.producers[at].forget_first(seed);
@@ -248,6 +253,7 @@ impl Producers {
             }
         }
         self.producer_bytes += producer.memory_bytes();
+        self.records += producer.records.len();
         let first_ms = producer.records[0].id.ms;
         self.added = self.added.saturating_add(1);
         self.due_ms = self.due_ms.min(first_ms.saturating_add(self.limits.kept_ms()));
@@ -287,6 +293,7 @@ impl Producers {
                 return;
             }
             self.producers[self.cursor].forget_first(self.seed);
+            self.records -= 1;
         }
         let gone = self.producers.swap_remove(self.cursor);
         self.by_name.remove(hash_of(self.seed, &gone.name), self.cursor as u32);
@@ -299,16 +306,22 @@ impl Producers {
         }
     }
 
-    /// Producers and messages that are remembered.
+    /// Producers and messages that are remembered. Those that are too old, and have yet to be forgotten, are not: while
+    /// there may be some, each message is looked at.
     pub fn tracked(&self, now_ms: u64) -> (usize, usize) {
-        let lens =
-            self.iter().map(|(_, records)| records.filter(|&(_, id)| !self.is_expired(id, now_ms)).count());
+        if self.due_ms > now_ms {
+            return (self.producers.len(), self.records);
+        }
+        let lens = self.producers.iter().map(|producer| {
+            work::visited(producer.records.len());
+            producer.records.iter().filter(|record| !self.is_expired(record.id, now_ms)).count()
+        });
         lens.filter(|&len| len > 0).fold((0, 0), |(producers, messages), len| (producers + 1, messages + len))
     }
 
     /// Messages in memory.
     pub fn len(&self) -> usize {
-        self.producers.iter().map(|producer| producer.records.len()).sum()
+        self.records
     }
 
     pub fn is_empty(&self) -> bool {
@@ -351,6 +364,8 @@ impl Producers {
         }
         let bytes: usize = self.producers.iter().map(Producer::memory_bytes).sum();
         assert_eq!(bytes, self.producer_bytes);
+        let records: usize = self.producers.iter().map(|producer| producer.records.len()).sum();
+        assert_eq!(records, self.records);
         assert!(self.producers.is_empty() || self.due_ms != NEVER_MS);
     }
 }

@@ -47,7 +47,7 @@ impl Stream {
 
     /// The id is pending nowhere any more; where it was is added to `unreferenced`.
     pub fn remove_references(&mut self, id: StreamId, unreferenced: &mut Unreferenced) {
-        for (name, group) in &mut self.groups {
+        for (name, group) in self.groups.iter_mut() {
             if !GroupMut::new(group, &mut self.part_bytes).acknowledge(id) {
                 continue;
             }
