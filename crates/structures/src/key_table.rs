@@ -27,7 +27,7 @@
 //! per doubling instead of once per 16-fold growth, and half of the table is air after each). Ten slots of
 //! 40-bit addresses in a line: user space has 47 bits, and the heap and the mappings of one process lie
 //! further apart than 43 bits. Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of
-//! what expires: the flag in the slot and a count per chunk find it without a second table.
+//! what expires: the flag in the slot and a count per chunk and a bit per 16 buckets find it without a second table.
 //!
 //! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits, a place in slabs and 8 bits
 //! of tag (38.9 bytes in all; a GET in a batch 1.05 to 1.09 of the time, and growing reads every key); entries in pages

@@ -681,3 +681,45 @@ fn groups_and_consumers() {
     }
     assert_eq!(stream.memory_bytes(), Stream::new().memory_bytes());
 }
+
+// ---- keys that expire among others ----
+
+/// A stretch of 16 buckets for each such key, and a way to it past those that have none.
+#[test]
+fn the_search_for_keys_that_expire_passes_over_others() {
+    let mut table: KeyTable<u64> = KeyTable::new(SEED);
+    let count = scaled(MILLION);
+    for number in 0..count {
+        table.put(table.hash(&element(number)), &element(number), NewValue::Inline(b"value"), None, 0);
+    }
+    let all = |table: &mut KeyTable<u64>| {
+        let (mut meter, mut cursor, mut found, mut calls) =
+            (Meter::new("key table: next to expire"), 0, 0, 0);
+        loop {
+            let bound = Bound { visited: 30, ..Bound::default() };
+            cursor = meter.hold(bound, || table.scan_expiring(cursor, &mut |_| found += 1));
+            calls += 1;
+            if cursor == 0 {
+                return (found, calls);
+            }
+        }
+    };
+    for number in (0..count).step_by(1_000) {
+        table.set_expiry(table.hash(&element(number)), &element(number), Some(1));
+    }
+    let (found, calls) = all(&mut table);
+    assert!(found == count / 1_000 && calls <= found + 1, "{found} found in {calls} calls");
+    // Of many that are gone, each stretch is looked at once more.
+    for number in 0..count {
+        table.set_expiry(table.hash(&element(number)), &element(number), Some(1));
+    }
+    for number in (0..count).filter(|number| !number.is_multiple_of(1_000)) {
+        table.set_expiry(table.hash(&element(number)), &element(number), None);
+    }
+    let stretches = table.buckets() as u64 / 16 + 2;
+    let (found, calls) = all(&mut table);
+    assert!(found == count / 1_000 && calls <= stretches, "{calls} calls for {stretches} stretches");
+    let (found, calls) = all(&mut table);
+    assert!(found == count / 1_000 && calls <= found + 2, "{found} found in {calls} calls");
+    table.check();
+}

@@ -5,14 +5,14 @@ mod tests;
 
 use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys};
 
-/// Buckets walked before what has been found says anything about the rest.
-const BUCKETS_PER_ROUND: usize = 64;
+/// Stretches of the table searched between two looks at the clock.
+const STRETCHES_PER_STEP: usize = 4;
 
-/// Keys removed between two looks at the clock: about as many as 64 buckets hold when keys are spread evenly.
+/// Keys removed between two looks at the clock.
 const KEYS_PER_STEP: usize = 256;
 
-/// Rounds without a sufficient number of keys that have an expiry before a database is left for this time.
-const ROUNDS_WITHOUT_KEYS_MAX: u64 = 16;
+/// More than a stretch has when keys are spread evenly.
+const KEYS_PER_STRETCH: usize = 128;
 
 /// A search that has met so many keys leaves a third of the average that was there before.
 const TTL_AVERAGE_KEYS: usize = 1_000;
@@ -62,10 +62,8 @@ pub struct ExpireCycle {
     effort: ExpireEffort,
     /// Databases that the search has not done with, the one at hand counted.
     databases_left: usize,
-    /// Of the database at hand.
-    rounds: u64,
+    /// Of the database at hand, since what was found last has said something about the rest.
     round: Search,
-    round_buckets: usize,
     all: Search,
     /// There may be expired fields.
     fields_left: bool,
@@ -242,9 +240,7 @@ impl Db {
         ExpireCycle {
             effort,
             databases_left: self.database_count(),
-            rounds: 0,
             round: Search::default(),
-            round_buckets: 0,
             all: Search::default(),
             fields_left: true,
         }
@@ -278,29 +274,31 @@ impl Db {
         self.figures.note_stale(cycle.all);
     }
 
-    /// Walks some buckets and removes what is expired there; whether the database has more of it. Reads only bucket lines:
-    /// an entry without an expiry is not touched.
+    /// Walks some stretches of the table and removes what is expired there; whether the database has more of it. Reads only
+    /// bucket lines: an entry without an expiry is not touched.
     fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
         let now_ms = self.turn.now_ms;
-        let database = self.keyspace.database(self.turn.database);
+        let database = self.keyspace.database_mut(self.turn.database);
         let mut expired = Vec::<Box<[u8]>>::new();
         let (mut met, mut ttls) = (0, Ttls::default());
-        let (mut at_end, mut bucket_left) = (false, false);
-        while expired.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
-            let next = database.scan_expiring(*position, 1, &mut |entry| {
+        let (mut at_end, mut stretch_left) = (false, false);
+        for _ in 0..STRETCHES_PER_STEP {
+            if at_end || expired.len() > KEYS_PER_STEP - KEYS_PER_STRETCH {
+                break;
+            }
+            let next = database.scan_expiring(*position, &mut |entry| {
                 met += 1;
                 match entry.expiry_ms() {
                     None => {}
                     Some(expiry_ms) if expiry_ms > now_ms => ttls.add(expiry_ms, now_ms),
                     Some(_) if expired.len() < KEYS_PER_STEP => expired.push(entry.key().into()),
-                    Some(_) => bucket_left = true,
+                    Some(_) => stretch_left = true,
                 }
             });
-            if bucket_left {
+            if stretch_left {
                 break;
             }
             (*position, at_end) = (next, next == 0);
-            cycle.round_buckets += 1;
         }
         for key in &expired {
             let hash = self.key_hash(key);
@@ -322,7 +320,7 @@ impl ExpireCursor {
 impl ExpireCycle {
     fn next_database(&mut self) {
         self.databases_left -= 1;
-        (self.rounds, self.round, self.round_buckets) = (0, Search::default(), 0);
+        self.round = Search::default();
     }
 
     /// Takes in what a step has found; whether the database is worth another.
@@ -331,14 +329,12 @@ impl ExpireCycle {
             search.met += found.met;
             search.expired += found.expired;
         }
-        if self.round_buckets < BUCKETS_PER_ROUND {
+        // A stretch without any of them is not looked at again before it has one: this ends.
+        if self.round.met < self.effort.keys_min() {
             return true;
         }
-        self.rounds += 1;
-        self.round_buckets = 0;
         let round = std::mem::take(&mut self.round);
-        let met_enough = round.met >= self.effort.keys_min() || self.rounds >= ROUNDS_WITHOUT_KEYS_MAX;
-        !met_enough || round.expired * 100 > round.met * self.effort.stale_percent_max()
+        round.expired * 100 > round.met * self.effort.stale_percent_max()
     }
 }
 

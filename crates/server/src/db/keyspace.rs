@@ -363,13 +363,8 @@ impl Database {
     }
 
     /// See [`KeyTable::scan_expiring`].
-    pub(super) fn scan_expiring(
-        &self,
-        cursor: u64,
-        buckets_max: usize,
-        visit: &mut dyn FnMut(EntryRef<'_, Object>),
-    ) -> u64 {
-        self.table.scan_expiring(cursor, buckets_max, visit)
+    pub(super) fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+        self.table.scan_expiring(cursor, visit)
     }
 
     /// Some key, all as likely; it may be expired.

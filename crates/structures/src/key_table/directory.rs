@@ -4,9 +4,15 @@
 //! 1. A chunk is `None`-like (null) or an owned allocation of `capacity` initialised buckets.
 //! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends with the table.
 //! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
+//! 4. A stretch of buckets that has such an entry is in its chunk's `stretches`. One that has had some may be too, until the
+//!    search for expired keys has come by ([`Directory::forget_stretch`]) or the chunk has none left.
+//!
+//! Rejected, by arithmetic rather than prototype: a bit for each bucket (32 bytes for each chunk, where a bit for each
+//! stretch has room beside the capacity), bits that are exact (each removal would read the 16 lines of a stretch).
 
 use super::bucket::Bucket;
 use super::expiring_counts::ExpiringCounts;
+use crate::work;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 
@@ -14,18 +20,29 @@ use std::ops::Range;
 /// of 5M keys (52 KiB) stays in the second-level cache.
 pub(super) const CHUNK_BUCKETS: usize = if cfg!(miri) { 8 } else { 256 };
 
+/// Buckets of a chunk, searched together for what has a time to live.
+pub(super) const STRETCH_BUCKETS: usize = CHUNK_BUCKETS / STRETCHES;
+const STRETCHES: usize = if cfg!(miri) { 4 } else { 16 };
+
 struct Chunk {
     buckets: *mut Bucket,
-    capacity: u32,
+    capacity: u16,
+    /// A bit for each.
+    stretches: u16,
     expiring: u32,
 }
 
+const _: () = assert!(size_of::<Chunk>() == 16 && STRETCHES <= u16::BITS as usize);
+
 impl Chunk {
-    const ABSENT: Chunk = Chunk { buckets: std::ptr::null_mut(), capacity: 0, expiring: 0 };
+    const ABSENT: Chunk = Chunk { buckets: std::ptr::null_mut(), capacity: 0, stretches: 0, expiring: 0 };
 
     /// Gives the chunk `capacity` buckets; what does not fit any more must be empty.
     fn resize(&mut self, capacity: usize) {
-        let old = std::mem::replace(&mut self.capacity, capacity as u32) as usize;
+        let old = usize::from(std::mem::replace(&mut self.capacity, capacity as u16));
+        if STRETCH_BUCKETS * STRETCHES > capacity {
+            self.stretches &= (1 << capacity.div_ceil(STRETCH_BUCKETS)) - 1;
+        }
         let from = self.buckets;
         let layout = chunk_layout(capacity);
         // SAFETY: a capacity of 0 is never asked for. All zero bits are empty slots.
@@ -46,7 +63,7 @@ impl Chunk {
         if !self.buckets.is_null() {
             debug_assert!(self.expiring == 0);
             // SAFETY: invariant 1; the chunk is absent afterwards.
-            unsafe { dealloc(self.buckets.cast(), chunk_layout(self.capacity as usize)) };
+            unsafe { dealloc(self.buckets.cast(), chunk_layout(usize::from(self.capacity))) };
             *self = Chunk::ABSENT;
         }
     }
@@ -54,6 +71,12 @@ impl Chunk {
 
 fn chunk_layout(capacity: usize) -> Layout {
     Layout::array::<Bucket>(capacity).expect("a chunk is at most 16 KiB")
+}
+
+/// The bit of the stretch with this bucket, within its chunk.
+#[inline]
+fn stretch_bit(bucket: usize) -> u16 {
+    1 << (bucket % CHUNK_BUCKETS / STRETCH_BUCKETS)
 }
 
 pub(super) struct Directory {
@@ -77,7 +100,7 @@ impl Directory {
     #[inline]
     pub(super) fn address(&self, bucket: usize) -> *mut Bucket {
         let chunk = &self.chunks[bucket / CHUNK_BUCKETS];
-        debug_assert!(bucket % CHUNK_BUCKETS < chunk.capacity as usize);
+        debug_assert!(bucket % CHUNK_BUCKETS < usize::from(chunk.capacity));
         chunk.buckets.wrapping_add(bucket % CHUNK_BUCKETS)
     }
 
@@ -100,7 +123,7 @@ impl Directory {
         let count = end.div_ceil(CHUNK_BUCKETS);
         while self.chunks.len() > count {
             let mut chunk = self.chunks.pop().expect("longer than count");
-            self.bytes -= chunk.capacity as usize * size_of::<Bucket>();
+            self.bytes -= usize::from(chunk.capacity) * size_of::<Bucket>();
             chunk.free();
         }
         if self.chunks.capacity() > 2 * count {
@@ -117,8 +140,8 @@ impl Directory {
         if self.chunks.get(partial).is_some_and(|chunk| !chunk.buckets.is_null()) {
             let capacity = self.capacity(partial);
             let chunk = &mut self.chunks[partial];
-            if chunk.capacity as usize != capacity {
-                self.bytes = self.bytes - chunk.capacity as usize * size_of::<Bucket>()
+            if usize::from(chunk.capacity) != capacity {
+                self.bytes = self.bytes - usize::from(chunk.capacity) * size_of::<Bucket>()
                     + capacity * size_of::<Bucket>();
                 chunk.resize(capacity);
             }
@@ -149,7 +172,7 @@ impl Directory {
         for at in touched.start / CHUNK_BUCKETS..last {
             let start = at * CHUNK_BUCKETS;
             let chunk = &mut self.chunks[at];
-            let capacity = chunk.capacity as usize;
+            let capacity = usize::from(chunk.capacity);
             if capacity > 0 && unused.start <= start && start + capacity <= unused.end {
                 self.bytes -= capacity * size_of::<Bucket>();
                 chunk.free();
@@ -163,13 +186,36 @@ impl Directory {
         let at = bucket / CHUNK_BUCKETS;
         let chunk = &mut self.chunks[at];
         chunk.expiring = chunk.expiring.wrapping_add_signed(change);
+        if change > 0 {
+            chunk.stretches |= stretch_bit(bucket);
+        } else if chunk.expiring == 0 {
+            chunk.stretches = 0;
+        }
         self.expiring.add(at, change);
     }
 
-    /// The entries with a time to live in the chunk of this bucket.
-    #[inline]
-    pub(super) fn expiring_near(&self, bucket: usize) -> usize {
-        self.chunks[bucket / CHUNK_BUCKETS].expiring as usize
+    /// The first bucket of the next stretch that may have an entry with a time to live, from this bucket on, which may
+    /// itself be within it. It may be among the unused ones.
+    pub(super) fn next_stretch(&self, bucket: usize) -> Option<usize> {
+        let at = bucket / CHUNK_BUCKETS;
+        let chunk = self.chunks.get(at)?;
+        work::visited(1);
+        if chunk.expiring > 0 {
+            let after = chunk.stretches & !(stretch_bit(bucket) - 1);
+            if after != 0 {
+                return Some(
+                    bucket.max(at * CHUNK_BUCKETS + after.trailing_zeros() as usize * STRETCH_BUCKETS),
+                );
+            }
+        }
+        let next = self.expiring.next_from(at + 1, self.chunks.len(), |at| self.expiring_in(at))?;
+        let first = self.chunks[next].stretches.trailing_zeros() as usize;
+        Some(next * CHUNK_BUCKETS + first * STRETCH_BUCKETS)
+    }
+
+    /// A search has seen that the stretch with this bucket has no entry with a time to live.
+    pub(super) fn forget_stretch(&mut self, bucket: usize) {
+        self.chunks[bucket / CHUNK_BUCKETS].stretches &= !stretch_bit(bucket);
     }
 
     /// The buckets of the chunk with the `n`-th such entry, and that entry's rank within the chunk.
@@ -177,13 +223,6 @@ impl Directory {
         let (at, rank) = self.expiring.find(n as u64, self.chunks.len(), |at| self.expiring_in(at))?;
         let start = at * CHUNK_BUCKETS;
         Some((start..start + self.chunks[at].capacity as usize, rank as usize))
-    }
-
-    /// The first bucket of the next chunk with such an entry, from this bucket's chunk on and around the end.
-    pub(super) fn next_with_expiring(&self, bucket: usize) -> Option<usize> {
-        let before = self.expiring.before(bucket / CHUNK_BUCKETS, |at| self.expiring_in(at));
-        let (chunk, _) = self.chunk_of_expiring(before as usize).or_else(|| self.chunk_of_expiring(0))?;
-        Some(chunk.start)
     }
 
     fn expiring_in(&self, chunk: usize) -> u64 {
@@ -194,8 +233,14 @@ impl Directory {
     pub(super) fn check_expiring(&self, count: impl Fn(usize) -> usize) {
         for (at, chunk) in self.chunks.iter().enumerate() {
             let start = at * CHUNK_BUCKETS;
-            let expiring: usize = (start..start + chunk.capacity as usize).map(&count).sum();
+            let expiring: usize = (start..start + usize::from(chunk.capacity)).map(&count).sum();
             assert_eq!(expiring, chunk.expiring as usize, "expiring entries of chunk {at}");
+            for bucket in start..start + usize::from(chunk.capacity) {
+                assert!(
+                    count(bucket) == 0 || chunk.stretches & stretch_bit(bucket) != 0,
+                    "stretch of {bucket}"
+                );
+            }
         }
         self.expiring.check(self.chunks.len(), |at| self.expiring_in(at));
     }
@@ -204,7 +249,7 @@ impl Directory {
     pub(super) fn is_present(&self, bucket: usize) -> bool {
         self.chunks
             .get(bucket / CHUNK_BUCKETS)
-            .is_some_and(|chunk| bucket % CHUNK_BUCKETS < chunk.capacity as usize)
+            .is_some_and(|chunk| bucket % CHUNK_BUCKETS < usize::from(chunk.capacity))
     }
 
     /// Verifies the invariants that do not concern entries.
@@ -214,10 +259,10 @@ impl Directory {
         for (at, chunk) in self.chunks.iter().enumerate() {
             assert_eq!(chunk.buckets.is_null(), chunk.capacity == 0);
             assert!(
-                chunk.capacity == 0 || chunk.capacity as usize == self.capacity(at),
+                chunk.capacity == 0 || usize::from(chunk.capacity) == self.capacity(at),
                 "capacity of chunk {at}"
             );
-            bytes += chunk.capacity as usize * size_of::<Bucket>();
+            bytes += usize::from(chunk.capacity) * size_of::<Bucket>();
         }
         assert_eq!(bytes, self.bytes);
     }

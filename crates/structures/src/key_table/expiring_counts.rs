@@ -15,6 +15,9 @@
 //! Invariant: each number is the sum of the 64 below it that there are; there is no level with one number or none
 //! above another.
 
+use crate::work;
+use std::ops::Range;
+
 const FAN_OUT: usize = 64;
 
 #[derive(Debug, Default)]
@@ -88,18 +91,39 @@ impl ExpiringCounts {
         Some((at, rank))
     }
 
-    /// The entries in the chunks before this one.
-    pub(super) fn before(&self, chunk: usize, count: impl Fn(usize) -> u64) -> u64 {
-        let mut total = 0;
-        let mut at = chunk;
-        for level in 0..=self.levels.len() {
-            let is_top = level == self.levels.len();
-            let start = if is_top { 0 } else { at / FAN_OUT * FAN_OUT };
-            let of = |at| if level == 0 { count(at) } else { self.levels[level - 1][at] };
-            total += (start..at).map(of).sum::<u64>();
-            at /= FAN_OUT;
+    /// The first chunk that has such an entry, from this one on.
+    pub(super) fn next_from(
+        &self,
+        chunk: usize,
+        chunks: usize,
+        count: impl Fn(usize) -> u64,
+    ) -> Option<usize> {
+        let of = |level: usize, at: usize| if level == 0 { count(at) } else { self.levels[level - 1][at] };
+        let len = |level: usize| if level == 0 { chunks } else { self.levels[level - 1].len() };
+        let first = |level: usize, mut range: Range<usize>| {
+            work::visited(1);
+            range.find(|&at| of(level, at) > 0)
+        };
+        // Up, until one of those behind is not empty, then down into the first that is not.
+        let (mut at, mut level) = (chunk, 0);
+        let mut found = loop {
+            let end = if level == self.levels.len() {
+                len(level)
+            } else {
+                at.next_multiple_of(FAN_OUT).min(len(level))
+            };
+            match first(level, at..end) {
+                Some(found) => break found,
+                None if level == self.levels.len() => return None,
+                None => (at, level) = (at.div_ceil(FAN_OUT), level + 1),
+            }
+        };
+        while level > 0 {
+            level -= 1;
+            let start = found * FAN_OUT;
+            found = first(level, start..(start + FAN_OUT).min(len(level))).expect("their sum is not 0");
         }
-        total
+        Some(found)
     }
 
     /// Verifies the invariant.
@@ -147,7 +171,9 @@ mod tests {
                 let (chunk, rank) = tree.find(n, chunks, |at| counts[at]).expect("n is below the total");
                 let before: u64 = counts[..chunk].iter().sum();
                 assert!(before + rank == n && rank < counts[chunk]);
-                assert_eq!(tree.before(chunk, |at| counts[at]), before);
+                let from = random.below(chunks as u64 + 1) as usize;
+                let next = (from..chunks).find(|&at| counts[at] > 0);
+                assert_eq!(tree.next_from(from, chunks, |at| counts[at]), next);
             }
         }
     }

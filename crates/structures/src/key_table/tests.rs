@@ -478,8 +478,7 @@ fn a_scan_visits_all_that_stays_while_the_table_changes_its_size() {
                 done = cursor == 0;
             }
             if !done_expiring {
-                let buckets_max = 1 + random.below(3) as usize;
-                cursor_expiring = table.scan_expiring(cursor_expiring, buckets_max, &mut |entry| {
+                cursor_expiring = table.scan_expiring(cursor_expiring, &mut |entry| {
                     assert!(entry.expiry_ms().is_some());
                     seen_expiring.insert(u64::from_le_bytes(entry.key().try_into().unwrap()));
                 });
@@ -523,7 +522,7 @@ fn a_scan_of_a_table_at_rest_visits_everything_once_and_any_cursor_is_accepted()
             assert_eq!(seen.len(), table.len());
         }
         table.scan(random.next_u64(), &mut |_| ());
-        table.scan_expiring(random.next_u64(), 1, &mut |_| ());
+        table.scan_expiring(random.next_u64(), &mut |_| ());
     }
 }
 
@@ -537,7 +536,7 @@ fn scanning_for_expiry_skips_to_the_one_entry_that_has_it() {
     }
     let (mut cursor, mut calls, mut found) = (0, 0, 0);
     loop {
-        cursor = table.scan_expiring(cursor, 300, &mut |_| found += 1);
+        cursor = table.scan_expiring(cursor, &mut |_| found += 1);
         calls += 1;
         if cursor == 0 {
             break;

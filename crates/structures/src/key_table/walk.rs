@@ -1,12 +1,14 @@
 //! Walking the table: scans, random entries, samples, iteration.
 
 use super::bucket::{self, SLOTS};
+use super::directory::STRETCH_BUCKETS;
 use super::entry::{Entry, EntryRef};
 use super::slot::Slot;
 use super::{KeyTable, NARROW};
 use crate::prefetch::prefetch;
 use crate::random::Random;
 use crate::work;
+use std::ops::Range;
 
 /// A cursor is the upper 48 bits of a hash: every boundary between buckets, at every size, is such a number.
 const CURSOR_SHIFT: u32 = 16;
@@ -39,55 +41,67 @@ impl<T> KeyTable<T> {
         next
     }
 
-    /// Visits the entries with an expiry in up to `buckets_max` buckets, and answers the cursor of the
-    /// next; other entries' memory is not touched, and stretches of the table without such an entry are
-    /// skipped and not counted. The guarantee is that of [`KeyTable::scan`].
-    pub fn scan_expiring(
-        &self,
-        cursor: u64,
-        buckets_max: usize,
-        visit: &mut dyn FnMut(EntryRef<'_, T>),
-    ) -> u64 {
+    /// Visits the entries with an expiry in one stretch of buckets, and answers the cursor of the next; other entries'
+    /// memory is not touched, and neither are stretches without such an entry, but for those that have had some since the
+    /// last time. The guarantee is that of [`KeyTable::scan`].
+    pub fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, T>)) -> u64 {
         if self.expiring == 0 {
             return 0;
         }
-        let mut hash = cursor << CURSOR_SHIFT;
-        let mut budget = buckets_max.max(1);
-        while budget > 0 {
-            let shape = self.shape_of(hash);
-            let mut number = shape.bucket(hash);
-            if self.directory.expiring_near(number) == 0 {
-                number = self.last_of_chunk(number);
-            } else {
-                budget -= 1;
-                let slots = &self.directory.bucket(number).slots;
-                prefetch(self.directory.address(number).wrapping_add(1));
-                bucket::for_each_entry(slots, |slot| {
-                    if slot.expires() {
-                        prefetch(slot.address());
-                    }
-                });
-                bucket::for_each_entry(slots, |slot| {
+        let Some(start) = self.next_stretch(self.number_of(cursor << CURSOR_SHIFT)) else { return 0 };
+        let stretch = self.rest_of_stretch(start);
+        let mut found = 0;
+        for number in stretch.clone() {
+            work::visited(1);
+            bucket::for_each_entry(&self.directory.bucket(number).slots, |slot| {
+                if slot.expires() {
+                    found += 1;
+                    prefetch(slot.address());
+                }
+            });
+        }
+        if found == 0 {
+            self.forget_stretch(&stretch);
+        } else {
+            for number in stretch.clone() {
+                bucket::for_each_entry(&self.directory.bucket(number).slots, |slot| {
                     if slot.expires() {
                         visit(Self::entry_ref(slot));
                     }
                 });
             }
-            // The last bucket of a chunk may belong to a group of the other shape than `number` at first did.
-            match self.shape_at(number).end(number) {
-                Some(end) => hash = end,
-                None => return 0,
-            }
         }
-        hash >> CURSOR_SHIFT
+        let last = stretch.end - 1;
+        self.shape_at(last).end(last).map_or(0, |end| end >> CURSOR_SHIFT)
     }
 
-    /// The last used bucket that lies in the same chunk and on the same side of the split pointer.
-    fn last_of_chunk(&self, number: usize) -> usize {
+    /// The first used bucket of the next stretch that may have an entry with an expiry, from this bucket on.
+    fn next_stretch(&self, number: usize) -> Option<usize> {
         let unused = self.unused_buckets();
-        let chunk_end = (number / super::directory::CHUNK_BUCKETS + 1) * super::directory::CHUNK_BUCKETS;
+        let next = match self.directory.next_stretch(number) {
+            // The stretch may go on behind the unused ones, or another one follow there.
+            Some(next) if unused.contains(&next) => self.directory.next_stretch(unused.end),
+            next => next,
+        };
+        next.filter(|&next| next < self.buckets + unused.len())
+    }
+
+    /// The used buckets from this one on that lie in the same stretch and on the same side of the split pointer.
+    fn rest_of_stretch(&self, number: usize) -> Range<usize> {
+        let unused = self.unused_buckets();
+        let stretch_end = (number / STRETCH_BUCKETS + 1) * STRETCH_BUCKETS;
         let side_end = if number < unused.start { unused.start } else { self.buckets + unused.len() };
-        chunk_end.min(side_end) - 1
+        number..stretch_end.min(side_end)
+    }
+
+    /// These buckets have no entry with an expiry. If they are all that are used of their stretch, it need not be looked at
+    /// until there is one.
+    fn forget_stretch(&mut self, seen: &Range<usize>) {
+        let start = seen.start / STRETCH_BUCKETS * STRETCH_BUCKETS;
+        let mut stretch = start..start + STRETCH_BUCKETS;
+        if stretch.all(|bucket| seen.contains(&bucket) || !self.is_used(bucket)) {
+            self.directory.forget_stretch(seen.start);
+        }
     }
 
     fn shape_at(&self, number: usize) -> &super::Shape {
@@ -148,19 +162,24 @@ impl<T> KeyTable<T> {
     /// The `n`-th entry with an expiry in the order of the chunks, whose counts lead the way.
     fn nth_expiring(&self, n: usize) -> Option<Slot> {
         let (chunk, mut n) = self.directory.chunk_of_expiring(n)?;
-        for number in chunk.filter(|&number| self.is_used(number)) {
-            let mut found = None;
-            bucket::for_each_entry(&self.directory.bucket(number).slots, |slot| {
-                if slot.expires() {
-                    if n == 0 && found.is_none() {
-                        found = Some(slot);
+        let mut next = self.next_stretch(chunk.start);
+        while let Some(start) = next.filter(|start| chunk.contains(start)) {
+            let stretch = self.rest_of_stretch(start);
+            for number in stretch.clone() {
+                let mut found = None;
+                bucket::for_each_entry(&self.directory.bucket(number).slots, |slot| {
+                    if slot.expires() {
+                        if n == 0 && found.is_none() {
+                            found = Some(slot);
+                        }
+                        n = n.wrapping_sub(1);
                     }
-                    n = n.wrapping_sub(1);
+                });
+                if found.is_some() {
+                    return found;
                 }
-            });
-            if found.is_some() {
-                return found;
             }
+            next = self.next_stretch(stretch.end);
         }
         None
     }
@@ -224,18 +243,11 @@ impl<T> KeyTable<T> {
         sampled
     }
 
-    /// The bucket at which to look for an entry with an expiry, from the `at`-th on: not in a chunk that has none.
+    /// The bucket at which to look for an entry with an expiry, from the `at`-th on, and on from the first.
     fn skip_to_expiring(&self, at: usize) -> usize {
-        let number = self.bucket_number(at);
-        if self.directory.expiring_near(number) > 0 {
-            return at;
-        }
-        let unused = self.unused_buckets();
-        match self.directory.next_with_expiring(number) {
-            Some(start) if unused.contains(&start) => self.bucket_index(unused.end),
-            Some(start) => self.bucket_index(start),
-            None => at,
-        }
+        let next =
+            self.next_stretch(self.bucket_number(at)).or_else(|| self.next_stretch(self.bucket_number(0)));
+        next.map_or(at, |number| self.bucket_index(number))
     }
 
     /// Every entry, in the order of the hash.
