@@ -55,6 +55,7 @@ use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
 use policy::Policies;
 use prefetch::Announced;
+use std::collections::BTreeSet;
 use strings::bytes_value;
 use structures::hash::HashSeed;
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
@@ -255,6 +256,16 @@ impl Db {
 
     pub fn database_count(&self) -> usize {
         self.keyspace.database_count()
+    }
+
+    /// The indexes of databases that may have keys: all others have none. What becomes of them meanwhile does not disturb.
+    pub fn databases_in_use(&self) -> impl Iterator<Item = usize> + use<> {
+        self.keyspace.indexes_in_use()
+    }
+
+    /// Of the databases, those that may have other keys than before the last command: it has emptied them, or they have some.
+    pub fn databases_replaced(&self) -> BTreeSet<usize> {
+        self.cleared.iter().map(|cleared| cleared.db_index).chain(self.databases_in_use()).collect()
     }
 
     pub fn seed(&self) -> HashSeed {
@@ -654,13 +665,20 @@ impl Db {
 
     /// Empties the selected database.
     pub fn clear(&mut self, in_background: bool) {
-        let database = self.selected_database_mut().take();
+        let Some(database) = self.keyspace.take(self.selected) else { return };
         if database.is_empty() {
             return;
         }
         self.change_log.audit.database_changed(self.turn.database);
         self.change_log.add_dirty(database.len() as u64);
         self.cleared.push(Cleared { db_index: self.turn.database, database, in_background });
+    }
+
+    /// Empties all databases.
+    pub fn clear_all(&mut self, in_background: bool) {
+        for index in self.databases_in_use() {
+            self.with_database(index, |db| db.clear(in_background));
+        }
     }
 
     /// Databases without keys, of the same shape: for what is to take the place of these ([`Db::replace_all`]).
@@ -676,10 +694,8 @@ impl Db {
 
     /// Puts other databases into the place of these, which are emptied. Whoever does it says so.
     pub fn replace_all(&mut self, mut others: Db, in_background: bool) {
-        for index in 0..self.database_count() {
-            self.with_database(index, |db| db.clear(in_background));
-            self.change_log.audit.database_changed(index);
-        }
+        self.clear_all(in_background);
+        (0..self.database_count()).for_each(|index| self.change_log.audit.database_changed(index));
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
         if others.prefix_rule != self.prefix_rule {
@@ -692,8 +708,8 @@ impl Db {
 
     /// Frees databases that nobody uses.
     pub fn discard_all(&mut self, mut others: Db) {
-        for db_index in 0..others.database_count() {
-            let database = others.keyspace.database_mut(db_index).take();
+        for db_index in others.databases_in_use() {
+            let Some(database) = others.keyspace.take(db_index) else { continue };
             let cleared = Cleared { db_index, database, in_background: true };
             self.discarded.push(Garbage::Database(Box::new(cleared)));
         }

@@ -27,7 +27,7 @@
 //! per doubling instead of once per 16-fold growth, and half of the table is air after each). Ten slots of
 //! 40-bit addresses in a line: user space has 47 bits, and the heap and the mappings of one process lie
 //! further apart than 43 bits. Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of
-//! what expires: the flag in the slot and a count per chunk and a bit per 16 buckets find it without a second table.
+//! what expires: the flag in the slot, a count per chunk and a bit per 16 buckets find it without a second table.
 //!
 //! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits, a place in slabs and 8 bits
 //! of tag (38.9 bytes in all; a GET in a batch 1.05 to 1.09 of the time, and growing reads every key); entries in pages
@@ -45,6 +45,7 @@ mod bucket;
 mod directory;
 mod entry;
 mod expiring_counts;
+mod in_use;
 mod probe;
 mod resize;
 mod shape;
@@ -54,6 +55,7 @@ mod tests;
 mod walk;
 
 pub use entry::{EntryMut, EntryRef, NewValue, Removed, Value, inline_entry_bytes, object_entry_bytes};
+pub use in_use::TablesInUse;
 pub use probe::{Probe, ProbeState};
 pub use walk::Iter;
 
@@ -63,6 +65,7 @@ use crate::work;
 use bucket::{Bucket, SLOTS};
 use directory::Directory;
 use entry::Entry;
+use in_use::Registration;
 use shape::Shape;
 use slot::Slot;
 use std::marker::PhantomData;
@@ -88,6 +91,7 @@ pub struct KeyTable<T> {
     /// Where the split pointer was when the phase began: the phase is complete when it reaches the other end.
     phase_start: usize,
     seed: HashSeed,
+    registration: Option<Registration>,
     owns: PhantomData<T>,
 }
 
@@ -114,7 +118,48 @@ impl<T> KeyTable<T> {
             phase_crowd_max: 0,
             phase_start: 1,
             seed,
+            registration: None,
             owns: PhantomData,
+        }
+    }
+
+    /// As [`KeyTable::new`], one of many tables: it tells `tables` by this number that it has come into use.
+    pub fn numbered(seed: HashSeed, number: usize, tables: &TablesInUse) -> Self {
+        let mut table = KeyTable::new(seed);
+        table.registration = Some(Registration::new(number, tables));
+        table
+    }
+
+    /// Gives the table another number, which another table has had.
+    pub fn renumber(&mut self, number: usize, tables: &TablesInUse) {
+        let registration = Registration::new(number, tables);
+        if self.buckets > 0 {
+            registration.enter()
+        } else {
+            registration.leave()
+        }
+        self.registration = Some(registration);
+    }
+
+    /// Gives back the last bucket of a table that has no entries: it is as if it had never been used. Whether it is.
+    pub fn leave_use(&mut self) -> bool {
+        if self.len > 0 || self.buckets > 1 {
+            return false;
+        }
+        let registration = self.registration.take();
+        if let Some(registration) = &registration {
+            registration.leave();
+        }
+        *self = KeyTable::new(self.seed);
+        self.registration = registration;
+        true
+    }
+
+    /// The table is about to get its first bucket.
+    #[cold]
+    fn come_into_use(&self) {
+        if let Some(registration) = &self.registration {
+            registration.enter();
         }
     }
 
@@ -315,6 +360,7 @@ impl<T> KeyTable<T> {
     /// Adds an entry whose key is not in the table.
     fn insert(&mut self, hash: u64, entry: Entry<T>) {
         if self.buckets == 0 {
+            self.come_into_use();
             self.directory.set_end(1);
             self.directory.ensure(0..1);
             self.buckets = 1;

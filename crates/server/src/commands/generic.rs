@@ -311,9 +311,7 @@ fn propagate_flush(ctx: &mut Context<'_>, args: Args<'_>) {
 
 fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let in_background = flush_in_background(ctx, args)?;
-    for index in 0..ctx.db.database_count() {
-        ctx.db.with_database(index, |db| db.clear(in_background));
-    }
+    ctx.db.clear_all(in_background);
     ctx.db.forget_client_expiry();
     ctx.db.change_log.flushed(None);
     propagate_flush(ctx, args);

@@ -250,20 +250,20 @@ impl Db {
             self.counts_keys = true;
             let rules = Arc::new(Ruled::new(self.policies.globs()));
             let classes = || Some(Classes::Ruled(Arc::clone(&rules)));
-            self.keyspace.iter_mut().for_each(|database| database.count(Respect::Policy, classes()));
+            self.keyspace.iter_all_mut().for_each(|database| database.count(Respect::Policy, classes()));
         }
     }
 
     /// There are other rules than before: what was counted by them is forgotten.
     pub fn forget_policy_tallies(&mut self) {
-        self.keyspace.iter_mut().for_each(|database| database.count(Respect::Policy, None));
+        self.keyspace.iter_all_mut().for_each(|database| database.count(Respect::Policy, None));
     }
 
     pub(super) fn begin_counting_prefixes(&mut self) {
         self.counts_keys = true;
         let rule = &self.prefix_rule;
         self.keyspace
-            .iter_mut()
+            .iter_all_mut()
             .for_each(|database| database.count(Respect::Prefix, Classes::by_prefix(rule)));
     }
 
@@ -275,20 +275,21 @@ impl Db {
 
     /// Goes on counting keys, up to so many buckets of each database.
     pub fn step_accounts(&mut self, buckets: usize) {
-        let step = |more: bool, database: &mut Database| database.step_accounts(buckets) | more;
-        self.counts_keys = self.keyspace.iter_mut().fold(false, step);
+        let mut goes_on = false;
+        self.keyspace.for_each_mut(|database| goes_on |= database.step_accounts(buckets));
+        self.counts_keys = goes_on;
     }
 
     /// Looks again at what is kept of large keys.
     pub fn measure_big_keys(&mut self) {
-        self.keyspace.iter_mut().for_each(Database::measure_big_keys);
+        self.keyspace.for_each_mut(Database::measure_big_keys);
     }
 
     /// The largest of those that are kept, as they are now.
     pub fn big_keys(&mut self, count: usize) -> Vec<BigKey> {
         self.measure_big_keys();
         let mut found = Vec::new();
-        for (db_index, database) in self.keyspace.iter().enumerate() {
+        for (db_index, database) in self.keyspace.iter() {
             for key in database.big_keys().keys() {
                 let entry = database.get(self.key_hash(key), key);
                 let Some(value) =
@@ -314,7 +315,8 @@ impl Db {
     /// The tallies of all databases, by their classes' names, and whether they are exact. `None`: nothing is counted.
     pub fn tallies(&self, respect: Respect) -> Option<(BTreeMap<Box<[u8]>, Tally>, bool)> {
         let (mut tallies, mut is_exact) = (BTreeMap::<Box<[u8]>, Tally>::new(), true);
-        for database in self.keyspace.iter() {
+        self.keyspace.database(0).account(respect)?;
+        for (_, database) in self.keyspace.iter() {
             let account = database.account(respect)?;
             is_exact &= account.is_exact();
             for (name, tally) in account.classes() {

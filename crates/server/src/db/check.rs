@@ -12,7 +12,7 @@ impl Db {
     /// Panics unless every invariant holds.
     pub fn check(&self) {
         self.check_compression();
-        for database in self.keyspace.iter() {
+        for (_, database) in self.keyspace.iter() {
             database.check();
             for entry in database.iter() {
                 match entry.value() {

@@ -27,7 +27,6 @@ mod walk;
 
 pub(super) use counts::Counts;
 
-use super::keyspace::Database;
 use super::object::{ObjectVariant, REFERRED_LEN_MIN};
 use super::strings::EMBEDDED_LEN_MAX;
 use super::strings::long_string::LongString;
@@ -199,7 +198,7 @@ impl Db {
         for slot in family.slots() {
             let dictionary = self.compression.dictionaries.get(slot);
             figures.dictionary_bytes += dictionary.map_or(0, |dictionary| dictionary.memory_bytes() as u64);
-            for database in self.keyspace.iter() {
+            for (_, database) in self.keyspace.iter() {
                 let count = database.compressed.of(slot);
                 figures.values += count.values;
                 figures.plain_bytes += count.plain_bytes;
@@ -261,8 +260,7 @@ impl Db {
         let able_before = able(&self.compression.families);
         let slots: Vec<u8> = self.compression.dictionaries.taken().collect();
         for slot in slots {
-            let is_used =
-                self.keyspace.iter().any(|database: &Database| database.compressed.of(slot).values > 0);
+            let is_used = self.keyspace.iter().any(|(_, database)| database.compressed.of(slot).values > 0);
             let families = &mut self.compression.families;
             let is_kept = families.iter_mut().any(|family| family.keeps(slot, is_used));
             if !is_used && !is_kept {
@@ -278,7 +276,7 @@ impl Db {
 
     /// Panics unless each database has counted its values, and each has its dictionary.
     pub(super) fn check_compression(&self) {
-        for database in self.keyspace.iter() {
+        for (_, database) in self.keyspace.iter() {
             let mut counts = Counts::default();
             for entry in database.iter() {
                 if let structures::key_table::Value::Compressed(stored) = entry.value() {

@@ -46,8 +46,7 @@ impl Db {
     /// Of all databases.
     pub fn digest(&self) -> Digest {
         let mut all = Digest::default();
-        for (index, database) in self.keyspace.iter().enumerate().filter(|(_, database)| !database.is_empty())
-        {
+        for (index, database) in self.keyspace.iter().filter(|(_, database)| !database.is_empty()) {
             all.mix(&(index as u32).to_be_bytes());
             for entry in database.iter() {
                 let mut digest = Digest::default();

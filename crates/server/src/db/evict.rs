@@ -1,12 +1,14 @@
 //! Eviction: which key goes when memory is short. Samples a few keys and keeps the best candidates from one
 //! call to the next, as an approximation of the true order.
 
-use super::keyspace::Database;
 use super::{Db, EventClasses};
 use crate::config::MaxmemoryPolicy;
 
 /// Candidates kept between calls.
 const POOL_LEN_MAX: usize = 16;
+
+/// Databases whose keys are sampled for one eviction.
+const DATABASES_PER_FILL: usize = 16;
 
 #[derive(Clone, Debug)]
 struct Candidate {
@@ -58,9 +60,8 @@ impl Db {
         policy: MaxmemoryPolicy,
         pool: &mut EvictionPool,
     ) -> Option<(usize, Box<[u8]>)> {
-        let count = self.keyspace.database_count();
-        for _ in 0..count {
-            let db_index = pool.next_db % count;
+        for _ in 0..self.keyspace.in_use_count() {
+            let db_index = self.keyspace.next_in_use(pool.next_db)?;
             pool.next_db = db_index + 1;
             let database = self.keyspace.database(db_index);
             let entry = if policy.is_volatile() {
@@ -82,7 +83,7 @@ impl Db {
         pool: &mut EvictionPool,
     ) -> Option<(usize, Box<[u8]>)> {
         loop {
-            self.fill_pool(policy, samples, pool);
+            let qualify = self.fill_pool(policy, samples, pool);
             while let Some(candidate) = pool.candidates.pop() {
                 let database = self.keyspace.database(candidate.db_index);
                 let entry = database.get(self.key_hash(&candidate.key), &candidate.key);
@@ -90,19 +91,28 @@ impl Db {
                     return Some((candidate.db_index, candidate.key));
                 }
             }
-            let qualifying = |database: &Database| match policy.is_volatile() {
-                true => database.expiring_len(),
-                false => database.len(),
-            };
-            if self.keyspace.iter().all(|database| qualifying(database) == 0) {
+            if !qualify {
                 return None;
             }
         }
     }
 
-    fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) {
+    /// Looks at some keys of the databases, in turns if there are many; whether any qualifies.
+    fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) -> bool {
         let (access, now_ms) = (&self.access, self.turn.now_ms);
-        for (db_index, database) in self.keyspace.iter().enumerate() {
+        let in_use = self.keyspace.in_use_count();
+        if in_use <= DATABASES_PER_FILL {
+            pool.next_db = 0;
+        }
+        let mut sampled = 0;
+        for _ in 0..in_use {
+            let Some(db_index) = self.keyspace.next_in_use(pool.next_db) else { break };
+            pool.next_db = db_index + 1;
+            let database = self.keyspace.database(db_index);
+            let qualifying = if policy.is_volatile() { database.expiring_len() } else { database.len() };
+            if qualifying == 0 {
+                continue;
+            }
             database.sample(&mut self.random, samples, policy.is_volatile(), &mut |entry| {
                 let merit = match policy {
                     MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.expiry_ms().unwrap_or(i64::MAX) as u64,
@@ -111,7 +121,12 @@ impl Db {
                 };
                 pool.offer(merit, db_index, entry.key());
             });
+            sampled += 1;
+            if sampled == DATABASES_PER_FILL {
+                break;
+            }
         }
+        sampled > 0
     }
 }
 

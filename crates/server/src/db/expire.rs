@@ -239,7 +239,7 @@ impl Db {
     pub fn begin_expire_cycle(&self, effort: ExpireEffort) -> ExpireCycle {
         ExpireCycle {
             effort,
-            databases_left: self.database_count(),
+            databases_left: self.keyspace.in_use_count(),
             round: Search::default(),
             all: Search::default(),
             fields_left: true,
@@ -252,7 +252,8 @@ impl Db {
         cycle.fields_left = cycle.fields_left && self.expire_some_fields();
         cursor.positions.resize(self.database_count(), 0);
         while cycle.databases_left > 0 {
-            let index = cursor.db_index % self.database_count();
+            let Some(index) = self.keyspace.next_in_use(cursor.db_index) else { break };
+            cursor.db_index = index;
             let database = self.keyspace.database_mut(index);
             if database.expiring_len() == 0 {
                 database.ttl_average = None;
@@ -313,7 +314,7 @@ impl Db {
 
 impl ExpireCursor {
     fn next_database(&mut self) {
-        self.db_index = (self.db_index + 1) % self.positions.len().max(1);
+        self.db_index += 1;
     }
 }
 

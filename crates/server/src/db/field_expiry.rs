@@ -149,7 +149,7 @@ impl Db {
 
     /// Removes expired elements from a value that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
-        for index in 0..self.database_count() {
+        for index in self.databases_in_use() {
             if let Some(key) = self.database(index).expiring_fields.first_expired(self.turn.now_ms)
                 && self.with_database(index, |db| db.expire_elements_of(&key))
             {

@@ -30,13 +30,16 @@ use super::{Kind, Object, field_expiry};
 use std::collections::BTreeSet;
 use structures::hash::HashSeed;
 use structures::key_table::{
-    EntryMut, EntryRef, Iter, KeyTable, NewValue, Probe, ProbeState, Removed, Value as Stored,
+    EntryMut, EntryRef, Iter, KeyTable, NewValue, Probe, ProbeState, Removed, TablesInUse, Value as Stored,
 };
 use structures::random::Random;
+use structures::work;
 
-/// All databases. Their number never changes.
+/// All databases. Their number never changes. Those that are not in use have neither keys nor anything beside them, and
+/// there may be thousands: whatever looks for something in all databases goes by [`Keyspace::indexes_in_use`].
 pub(super) struct Keyspace {
     databases: Vec<Database>,
+    in_use: TablesInUse,
 }
 
 /// One of the databases that SELECT chooses between.
@@ -66,7 +69,10 @@ impl Keys for KeyTable<Object> {
 
 impl Keyspace {
     pub(super) fn new(databases: usize, seed: HashSeed) -> Keyspace {
-        Keyspace { databases: (0..databases).map(|_| Database::new(seed)).collect() }
+        let in_use = TablesInUse::default();
+        let databases =
+            (0..databases).map(|index| Database::new(KeyTable::numbered(seed, index, &in_use))).collect();
+        Keyspace { databases, in_use }
     }
 
     #[inline]
@@ -77,41 +83,89 @@ impl Keyspace {
     /// Panics if there is no such database.
     #[inline]
     pub(super) fn database(&self, index: usize) -> &Database {
+        work::visited(1);
         &self.databases[index]
     }
 
     /// Panics if there is no such database.
     #[inline]
     pub(super) fn database_mut(&mut self, index: usize) -> &mut Database {
+        work::visited(1);
         &mut self.databases[index]
     }
 
-    /// All databases, in the order of their indexes.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Database> {
-        self.databases.iter()
+    /// All databases that may have keys, in the order of their indexes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Database)> {
+        self.indexes_in_use().map(|index| (index, self.database(index)))
+    }
+
+    /// See [`Keyspace::iter`].
+    pub(super) fn indexes_in_use(&self) -> impl Iterator<Item = usize> + use<> {
+        let (in_use, mut least) = (self.in_use.clone(), 0);
+        std::iter::from_fn(move || {
+            let index = in_use.next_from(least)?;
+            least = index + 1;
+            Some(index)
+        })
+    }
+
+    /// The first database from this index on, and on from the first, that may have keys.
+    pub(super) fn next_in_use(&self, index: usize) -> Option<usize> {
+        self.in_use.next_from(index).or_else(|| self.in_use.next_from(0))
+    }
+
+    /// How many databases may have keys.
+    pub(super) fn in_use_count(&self) -> usize {
+        self.in_use.len()
+    }
+
+    /// All databases, in use or not.
+    pub(super) fn iter_all_mut(&mut self) -> impl Iterator<Item = &mut Database> {
+        self.databases.iter_mut()
+    }
+
+    /// Calls `visit` with each of [`Keyspace::iter`].
+    pub(super) fn for_each_mut(&mut self, mut visit: impl FnMut(&mut Database)) {
+        self.indexes_in_use().for_each(|index| visit(self.database_mut(index)));
     }
 
     /// Exchanges two databases whole.
     pub(super) fn swap(&mut self, a: usize, b: usize) {
         self.databases.swap(a, b);
-    }
-
-    /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.
-    pub(super) fn step(&mut self, buckets_max: usize) {
-        for database in &mut self.databases {
-            database.table.step(buckets_max);
+        for index in [a, b] {
+            self.databases[index].table.renumber(index, &self.in_use);
         }
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Database> {
-        self.databases.iter_mut()
+    /// Takes what a database holds; `None` where there is nothing.
+    pub(super) fn take(&mut self, index: usize) -> Option<Database> {
+        let database = &mut self.databases[index];
+        if database.buckets() == 0 {
+            return None;
+        }
+        let mut empty = Database::new(KeyTable::numbered(database.table.seed(), index, &self.in_use));
+        empty.accounts = database.accounts.as_ref().map(|accounts| Box::new(accounts.renewed()));
+        empty.table.leave_use();
+        Some(std::mem::replace(database, empty))
+    }
+
+    /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each. Databases that have become empty are
+    /// in use no more.
+    pub(super) fn step(&mut self, buckets_max: usize) {
+        self.for_each_mut(|database| {
+            database.table.step(buckets_max);
+            if database.table.leave_use() {
+                database.ttl_average = None;
+                database.measure_big_keys();
+            }
+        });
     }
 }
 
 impl Database {
-    fn new(seed: HashSeed) -> Database {
+    fn new(table: KeyTable<Object>) -> Database {
         Database {
-            table: KeyTable::new(seed),
+            table,
             expiring_fields: ExpiringFields::default(),
             ttl_average: None,
             compressed: Counts::default(),
@@ -331,13 +385,6 @@ impl Database {
     /// Gives a database without keys the size for so many, which saves growing. Takes memory at once.
     pub(super) fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys);
-    }
-
-    /// Leaves the database as it was made; what was in it.
-    pub(super) fn take(&mut self) -> Database {
-        let mut empty = Database::new(self.table.seed());
-        empty.accounts = self.accounts.as_ref().map(|accounts| Box::new(accounts.renewed()));
-        std::mem::replace(self, empty)
     }
 
     /// Begins to prefetch the entry of a key.

@@ -7,6 +7,7 @@ use crate::db::{Change, Db};
 use crate::server::Server;
 use crate::session::ClientHandle;
 use crate::session::watch::{Replaced, Touch};
+use std::collections::BTreeSet;
 
 impl Executor {
     /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has recorded.
@@ -47,9 +48,9 @@ impl Executor {
 
     fn flushed(&mut self, db_index: Option<usize>) {
         let (db, server) = (&self.db, &mut self.server);
+        let indexes = db_index.map_or_else(|| db.databases_replaced(), |index| BTreeSet::from([index]));
         if !server.watch.is_empty() {
-            let indexes = db_index.map_or(0..db.database_count(), |index| index..index + 1);
-            for index in indexes {
+            for &index in &indexes {
                 // Other data may be there already.
                 let replaced = |key: &[u8]| Replaced {
                     existed: db.was_cleared(index, key),
@@ -60,8 +61,7 @@ impl Executor {
             }
         }
         server.tracking.all_changed(&mut server.clients);
-        let indexes = db_index.map_or(0..db.database_count(), |index| index..index + 1);
-        indexes.for_each(|index| server.blocked.database_changed(index));
+        indexes.iter().for_each(|&index| server.blocked.database_changed(index));
     }
 
     fn swapped(&mut self, a: usize, b: usize) {

@@ -396,9 +396,7 @@ impl Executor {
     /// Removes all data, as if there had never been any.
     pub(super) fn empty_all(&mut self, in_background: bool) {
         let dirty = self.db.change_log.dirty;
-        for index in 0..self.db.database_count() {
-            self.db.with_database(index, |db| db.clear(in_background));
-        }
+        self.db.clear_all(in_background);
         self.db.change_log.dirty = dirty;
         self.db.change_log.flushed(None);
         self.db.change_log.audit.forget_unpropagated();

@@ -116,8 +116,7 @@ impl Executor {
     /// Takes a child that has just been forked; whether there is one. The log tells why not.
     pub(super) fn child_started(&mut self, started: io::Result<Child>) -> bool {
         let now_s = self.now_s();
-        let keys_total =
-            (0..self.db.database_count()).map(|index| self.db.database(index).len() as u64).sum();
+        let keys_total = self.db.databases_in_use().map(|index| self.db.database(index).len() as u64).sum();
         let figures = &mut self.server.observed.persistence;
         match started {
             Ok(child) => {

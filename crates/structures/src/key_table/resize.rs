@@ -55,6 +55,7 @@ impl<T> KeyTable<T> {
         if self.len > 0 || keys <= SLOTS {
             return;
         }
+        self.come_into_use();
         let mut shape = Shape::SMALLEST;
         while shape.groups() * shape.width() * LOAD_MAX < keys
             && let Some(wider) = shape.wider()

@@ -31,7 +31,8 @@ impl Breakdown {
         let memory = &server.observed.memory;
         let clients_bytes = server.clients.memory_bytes() as u64;
         let (mut tables_bytes, mut keys) = (Vec::new(), 0);
-        for index in 0..db.database_count() {
+        let first = std::iter::once(0);
+        for index in first.chain(db.databases_in_use().filter(|&index| index > 0)) {
             db.with_database(index, |db| {
                 if !db.is_empty() || index == 0 {
                     keys += db.len() as u64;
@@ -165,7 +166,7 @@ fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
 }
 
 pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
-    for index in 0..sources.db.database_count() {
+    for index in sources.db.databases_in_use() {
         sources.db.with_database(index, |db| {
             if db.is_empty() {
                 return;

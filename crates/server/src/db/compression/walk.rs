@@ -37,9 +37,12 @@ impl Db {
         let Some((mut index, mut cursor)) = self.next_place() else { return false };
         let (mut scans, mut bytes) = (0, 0);
         while scans < SCANS_PER_STEP && bytes < BYTES_PER_STEP {
-            if index == self.database_count() {
+            let Some(in_use) = self.databases_in_use().find(|&in_use| in_use >= index) else {
                 self.compression.walk.place = None;
                 return self.compression.walk.is_wanted;
+            };
+            if in_use != index {
+                (index, cursor) = (in_use, 0);
             }
             let mut wanted: Vec<Box<[u8]>> = Vec::new();
             let visit = &mut |entry: EntryRef<'_, Object>| {

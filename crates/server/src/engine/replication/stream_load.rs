@@ -50,7 +50,7 @@ impl StreamLoad {
 impl Executor {
     /// Whether the next snapshot is to be loaded while it comes.
     pub(super) fn loads_while_receiving(&self) -> bool {
-        let is_empty = || (0..self.db.database_count()).all(|index| self.db.database(index).is_empty());
+        let is_empty = || self.db.databases_in_use().all(|index| self.db.database(index).is_empty());
         match self.server.config.repl_diskless_load {
             ReplDisklessLoad::Disabled => false,
             ReplDisklessLoad::OnEmptyDb => is_empty(),

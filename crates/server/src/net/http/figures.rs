@@ -51,7 +51,7 @@ impl Told {
         };
         let unix_ms = (server.now.unix_us / 1000).max(0) as u64;
         let latencies = self.latencies(&observed.commands);
-        for index in 0..executor.db.database_count() {
+        for index in executor.db.databases_in_use() {
             executor.db.with_database(index, |db| gauges.keys += db.len() as u64);
         }
         Figures { unix_ms, counters, gauges, latencies }

@@ -27,7 +27,7 @@ pub fn write_commands<W: Write>(
         command(sink, &[b"FUNCTION", b"LOAD", library])?;
     }
     let mut keys = 0;
-    for index in (0..db.database_count()).filter(|&index| !db.database(index).is_empty()) {
+    for index in db.databases_in_use().filter(|&index| !db.database(index).is_empty()) {
         command(sink, &[b"SELECT", index.to_string().as_bytes()])?;
         for entry in db.database(index).iter() {
             db.value_of(entry).rewrite(&mut |arguments| command(sink, arguments))?;

@@ -96,8 +96,7 @@ pub fn write_snapshot<W: Write>(
         writer.string(library)?;
     }
     let mut keys = 0;
-    let databases = if snapshot.without_data { 0 } else { db.database_count() };
-    for index in 0..databases {
+    for index in db.databases_in_use().filter(|_| !snapshot.without_data) {
         write_database(&mut writer, db, index, snapshot, &mut keys, progress)?;
     }
     writer.byte(opcode::EOF)?;
