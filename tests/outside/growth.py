@@ -4,7 +4,7 @@
 usage: growth.py [options] NAME=COMMAND NAME=COMMAND      COMMAND contains {port}; the second server is the reference
        growth.py --summary FILE...                        what runs with --to have written, together
 
---sizes 100,10000,1000000    elements of each collection
+--sizes 100,10000,1000000    elements of each collection; of the kind `sources`, collections that one call combines
 --kinds list,set,...         only these kinds of collection; see KINDS
 --members short,long,integer only elements of 10 to 16 bytes, of 100 bytes, integers
 --cases TEXT                 only forms of calls that contain TEXT
@@ -29,7 +29,7 @@ import argparse, hashlib, os, random, shlex, socket, statistics, subprocess, sys
 
 GROWS_MAX, STALLS_MAX, STALL_US, FLOOR_US, RATIO_MAX = 3.0, 3.0, 2000.0, 3.0, 1.05
 ROUNDS, ROUNDS_MORE, ROUND_US, CALLS_MAX, CASE_SECONDS = 3, 9, 3000.0, 300, 4
-COPIED_MAX, COPIES_MAX, KEYS_MIN = 100000, 60, 1000
+COPIED_MAX, COPIES_MAX, KEYS_MIN, SOURCES_MAX = 100000, 60, 1000, 10000
 ALL_PROCESSORS = os.sched_getaffinity(0)
 FIRST_PORT = int(os.environ.get('FIRST_PORT', '48250'))
 
@@ -190,7 +190,12 @@ class Collection:
             'dumped': lambda: [self.dumped], 'getter': lambda: [GETTER_SHA], 'kilo': lambda: [b'x' * 1024], 'value': lambda: [b'y' * n],
             'bits': lambda: [8 * n], 'bit': lambda: [r.randrange(8 * n)], 'text': lambda: [b'x' * 100], 'long': lambda: [r.uniform(-180, 180)], 'lat': lambda: [r.uniform(-80, 80)],
             'where': lambda: [r.uniform(-180, 180), r.uniform(-80, 80)],
+            'sets': lambda: self.sources(b's'), 'alike': lambda: self.sources(b'a'), 'strings': lambda: self.sources(b'b'), 'sketches': lambda: self.sources(b'p'),
+            'zsets': lambda: [n, *self.sources(b'z')], 'nsets': lambda: [n, *self.sources(b's')],
+            'largezsets': lambda: [n + 1, b'zlarge', *self.sources(b'z')], 'largensets': lambda: [n + 1, b'large', *self.sources(b's')],
         }[name]()
+
+    def sources(self, letter): return [letter + b':%d' % i for i in range(self.size)]
 
     def fresh_number(self):
         self.fresh += 1
@@ -221,6 +226,18 @@ def build_pending(c):
     yield from build_stream(c)
     yield [b'XGROUP', b'CREATE', b'k', b'g', b'0']
     for part in chunks(c.size): yield [b'XREADGROUP', b'GROUP', b'g', b'c%d' % (part[0] // 1000 % 10), b'COUNT', len(part), b'STREAMS', b'k', b'>']
+
+def build_sources(c):
+    """Many small collections: sets of members of their own and of the same, sorted sets, strings and sketches; and a large one."""
+    yield [b'SADD', b'large', *map(c.member, range(2000))]
+    yield [b'ZADD', b'zlarge', *(w for i in range(2000) for w in (i, c.member(i)))]
+    for i in range(c.size):
+        own = [c.member(2000 + 3 * i + j) for j in range(3)]
+        yield [b'SADD', b's:%d' % i, *own]
+        yield [b'SADD', b'a:%d' % i, *map(c.member, range(200 if c.size <= 1000 else 20)), own[0]]
+        yield [b'ZADD', b'z:%d' % i, *(w for member in own for w in (1, member))]
+        yield [b'SET', b'b:%d' % i, own[0]]
+        yield [b'PFADD', b'p:%d' % i, *own]
 
 # ---- forms of calls; one that starts with "copy" works on a copy of the key, `t`, made anew before each call ----
 
@@ -262,9 +279,13 @@ BITOP NOT t k|BITOP AND t k k|BITOP OR t k k k|BITOP XOR t k missing|BITFIELD k 
 'keys': (build_keys, '''GET @key|SET @key x|SET @newkey x|SETEX @newkey 1000 x|MGET @key @key @key|EXISTS @key|DEL @key|UNLINK @key|EXPIRE @key 1000|PERSIST @key|TTL @key|TYPE @key|TOUCH @key|INCR counter|APPEND @key x|RENAME @key t|RENAMENX @key @newkey|COPY @key @newkey|OBJECT ENCODING @key|OBJECT FREQ @key|DUMP @key|RANDOMKEY|DBSIZE|SCAN 0|SCAN 0 COUNT 1000|SCAN 0 MATCH nothing|SCAN 0 TYPE list COUNT 100|KEYS nothing|KEYS key:1*|LPUSH @newkey a|SADD @newkey a|HSET @newkey f v|ZADD @newkey 1 a|XADD @newkey * f v|SWAPDB 0 1|SWAPDB 1 0|MOVE @key 3|GETDEL @key|MEMORY USAGE @key|INFO keyspace|INFO memory|SETNX @newkey x|SETNX @key x|MSETNX @newkey a @newkey b|MSETEX 2 @newkey a @newkey b EX 1000|DECR counter|DECRBY counter 2|INCRBY counter 3|INCRBYFLOAT float 1.5|PSETEX @newkey 10000000 x|SET @newkey @kilo|SET @key @kilo|GETSET @key x|GETEX @key|STRLEN @key|GETRANGE @key 0 3|SETRANGE @key 0 x|DELIFEQ @key x|SET @key x GET|SET @key x XX|SET @newkey x NX|MGET @key*100|MSET @newkey a @newkey b @newkey c|DEL @key @key @key|EXISTS @key @key @key|GETBIT @key 3|SETBIT @newkey 100 1|PFADD @newkey a|GEOADD @newkey 1 2 a|BITCOUNT @key|EVAL return(redis.call('get',KEYS[1])) 1 @key|EVAL return(1) 0|EVALSHA @getter 1 @key|SCAN 0 MATCH key:1*|PING|ECHO x'''),
 # Every key has an expiry.
 'volatile': (build_volatile, '''GET @key|SET @key x|SET @key x KEEPTTL|SET @newkey x EX 1000|GETEX @key PX 10000000|GETEX @key PERSIST|EXPIRE @key 1000|PEXPIRE @key 10000000 GT|PERSIST @key|TTL @key|EXPIRETIME @key|DEL @key|EXPIRE @key -1|RENAME @key t|COPY @key @newkey|RANDOMKEY|SCAN 0 COUNT 1000|INFO keyspace|INFO|DBSIZE|SWAPDB 0 1|SWAPDB 1 0|MOVE @key 3|SET @newkey @kilo EX 1000|SET @key @kilo EX 1000|SET @key @kilo PX 10000000|SETEX @key 1000 x|PTTL @key|PEXPIRETIME @key|EXPIREAT @key 9999999999|PEXPIREAT @key 9999999999999|EXPIRE @key 1000 NX|EXPIRE @key 1000 LT|UNLINK @key|GETDEL @key|APPEND @key x|INCR counter|DUMP @key|MGET @key*10'''),
+# As many as there are elements in the others are combined by a call.
+'sources': (build_sources, '''SUNION @sets|SUNION large @sets|SUNION @alike|SINTER @sets|SINTER large @alike|SINTER @alike|SDIFF @sets|SDIFF large @sets|SDIFF @alike|SINTERCARD @nsets|SUNIONSTORE t @sets|SUNIONSTORE t @alike|SINTERSTORE t @alike|SDIFFSTORE t large @sets
+ZUNION @zsets|ZUNION @largezsets|ZUNION @nsets|ZINTER @zsets|ZINTER @largezsets|ZDIFF @zsets|ZDIFF @largezsets|ZDIFF @largensets|ZINTERCARD @zsets|ZUNIONSTORE t @zsets|ZUNIONSTORE t @largezsets|ZINTERSTORE t @zsets|ZDIFFSTORE t @largezsets
+BITOP AND t @strings|BITOP OR t @strings|BITOP XOR t @strings|PFCOUNT @sketches|PFMERGE t @sketches|MGET @strings|EXISTS @strings|TOUCH @sets'''),
 }
-UNLIKE_MEMBERS = {'string', 'keys', 'volatile', 'geo', 'hyperloglog', 'stream', 'pending'}   # one kind of member is enough
-UNKEYED = {'keys', 'volatile'}   # many keys instead of `k`
+UNLIKE_MEMBERS = {'string', 'keys', 'volatile', 'geo', 'hyperloglog', 'stream', 'pending', 'sources'}   # one kind of member is enough
+UNKEYED = {'keys', 'volatile', 'sources'}   # many keys instead of `k`
 DATA = [name.encode() for name in 'string list set sortedset hash hyperloglog stream bitmap geo keyspace scripting'.split()]
 
 # ---- measuring ----
@@ -370,7 +391,7 @@ def run_kind(servers, kind, member, sizes, cases, writing):
     forms = forms_of(kind, cases)
     times = {form: {} for form in forms}
     for size in sizes if forms else []:
-        if kind in UNKEYED and size < KEYS_MIN: continue
+        if size > SOURCES_MAX if kind == 'sources' else kind in UNKEYED and size < KEYS_MIN: continue
         bench = Bench(servers, kind, member, size, writing)
         for form in forms:
             if measured := bench.measure(form): times[form][size] = measured
