@@ -665,7 +665,7 @@ impl Db {
 
     /// Empties the selected database.
     pub fn clear(&mut self, in_background: bool) {
-        let Some(database) = self.keyspace.take(self.selected) else { return };
+        let Some(database) = self.keyspace.take(self.turn.database) else { return };
         if database.is_empty() {
             return;
         }
