@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes a server under load: does it take every scrape, and what does a scrape cost the server?
 
-usage: prometheus.py SERVER_BINARY [--seconds 600] [--interval-s 1]
+usage: prometheus.py SERVER_BINARY [--seconds 600] [--interval-s 1] [--alerts]
 
 Needs `prometheus` and `promtool` (Debian's package `prometheus`). The server gets 250 kinds of commands' worth of statistics, 16
 databases and a client that keeps writing. Fails when a scrape failed, when promtool cannot parse the text, when a sample that must be
 there is not, or when the alert rules of contrib/ do not do what their unit tests say. Every loop is bounded; servers listen on 127.0.0.1 only.
+
+With --alerts (and `openssl`) it asks instead which of the rules fire, as they are shipped and without the time for which each waits: of a
+default server, of a primary and its replica with all that can be switched on, each under a load, and of one whose certificate ends in a
+week and which is then killed. Fails when one fires that should not or does not that should, and when a metric says of what is not
+there that it is below nothing.
 """
 import argparse, json, os, shutil, socket, subprocess, sys, tempfile, threading, time, urllib.parse, urllib.request
 
@@ -32,6 +37,10 @@ class Client:
     def __call__(self, *words):
         self.send(*words)
         return self.read()
+    def read_any(self, *words):
+        """Whether anything comes back, if only that a password is needed."""
+        self.send(*words)
+        return self.file.readline() != b''
 
 def get(url, **headers):
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20) as answer:
@@ -56,9 +65,123 @@ def usec_of(client, command):
     fields = dict(part.split('=') for part in found[0].split(':', 1)[1].split(',')) if found else {}
     return float(fields.get('usec', 0)), int(fields.get('calls', 0))
 
+# All that a server can be asked to do beside serving.
+EVERYTHING = ['--appendonly', 'yes', '--aof-timestamp-enabled', 'yes', '--save', '30 1', '--io-threads', '2', '--io-threads-always-active', 'yes',
+    '--http-commands', 'yes', '--hot-keys', 'yes', '--memory-prefixes', 'learn', '--key-policy', 'key:* compress-values yes', '--maxmemory', '1gb',
+    '--maxmemory-policy', 'allkeys-lfu', '--maxmemory-clients', '10%', '--notify-keyspace-events', 'AKE', '--latency-monitor-threshold', '1',
+    '--tls-replication', 'yes', '--repl-diskless-sync-delay', '0', '--requirepass', 'secret', '--primaryauth', 'secret', '--list-compress-depth', '1',
+    '--lazyfree-lazy-expire', 'yes', '--watchdog-period', '500', '--commandlog-request-larger-than', '1', '--tls-auth-clients', 'optional']
+
+def certificates(directory, days):
+    """Options of TLS, with a certificate for so many days."""
+    def openssl(*words): subprocess.run(('openssl',) + words, check=True, cwd=directory, capture_output=True)
+    name = 'server-%d' % days
+    if not os.path.exists(directory + '/ca.crt'):
+        openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=ca', '-days', '365', '-keyout', 'ca.key', '-out', 'ca.crt')
+    openssl('req', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=localhost', '-keyout', name + '.key', '-out', name + '.csr')
+    with open(directory + '/names', 'w') as f: f.write('subjectAltName=DNS:localhost,IP:127.0.0.1\n')
+    openssl('x509', '-req', '-in', name + '.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-days', str(days), '-extfile', 'names', '-out', name + '.crt')
+    files = [('tls-cert-file', name + '.crt'), ('tls-key-file', name + '.key'), ('tls-ca-cert-file', 'ca.crt')]
+    return [word for option, file in files for word in ('--' + option, '%s/%s' % (directory, file))]
+
+class Load:
+    """A client that writes and reads values of all types, some of which expire, about 4,000 commands a second."""
+    def __init__(self, port, password, stop):
+        self.port, self.password, self.stop, self.error = port, password, stop, None
+        threading.Thread(target=self.run, daemon=True).start()
+    def run(self):
+        try:
+            client, n = Client(self.port), 0
+            if self.password: client('AUTH', self.password)
+            client('CLIENT', 'TRACKING', 'ON')
+            while not self.stop.is_set():
+                for n in range(n, n + 20):
+                    i = n % 50000
+                    commands = [('SET', 'key:%d' % i, 'value %d of some length ' % i * 8, 'EX', 60), ('GET', 'key:%d' % (i // 2)), ('HSET', 'hash:%d' % (i % 5000), 'f%d' % i, i),
+                        ('ZADD', 'board', i, 'm%d' % i), ('LPUSH', 'list', i), ('LTRIM', 'list', 0, 1000), ('XADD', 'stream', 'MAXLEN', '~', 1000, '*', 'f', i), ('GET', 'nothing')]
+                    for command in commands: client.send(*command)
+                    for command in commands: client.read()
+                n += 1
+                time.sleep(0.04)
+        except (OSError, ValueError) as error: self.error = error
+
+def alerts(o, rules):
+    directory = tempfile.mkdtemp(prefix='prometheus-')
+    with open(rules + '/alerts.yml') as f: shipped = f.read()
+    with open(directory + '/alerts.yml', 'w') as f: f.write(shipped)
+    # The same without their patience: what minutes do not show, it does.
+    with open(directory + '/impatient.yml', 'w') as f:
+        lines = [line for line in shipped.splitlines() if not line.strip().startswith('for: ')]
+        f.write('\n'.join(lines).replace('alert: Warmline', 'alert: Impatient').replace('name: warmline', 'name: impatient') + '\n')
+    started, stop = {}, threading.Event()
+    try:
+        def start(name, *options):
+            port, http = free_port(), free_port()
+            os.mkdir('%s/%s' % (directory, name))
+            log = open('%s/%s.log' % (directory, name), 'w')
+            words = [o.server, '--port', str(port), '--bind', '127.0.0.1', '--http-port', str(http), '--dir', '%s/%s' % (directory, name)]
+            started[name] = subprocess.Popen(words + list(options), stdout=log, stderr=log)
+            eventually(name + ' listens', lambda: Client(port).read_any('PING'))
+            return port, http
+        tls_port = free_port()
+        tls = certificates(directory, 365)
+        servers = {'default': start('default')}
+        servers['primary'] = start('primary', *EVERYTHING, *tls, '--tls-port', str(tls_port), '--min-replicas-to-write', '0')
+        servers['replica'] = start('replica', *EVERYTHING, *tls, '--tls-port', str(free_port()), '--replicaof', '127.0.0.1 %d' % tls_port)
+        servers['ending'] = start('ending', *certificates(directory, 7), '--tls-port', str(free_port()))
+        loads = [Load(servers['default'][0], None, stop), Load(servers['primary'][0], 'secret', stop)]
+        def targets(*names): return ', '.join('{targets: ["127.0.0.1:%d"], labels: {server: %s}}' % (servers[name][1], name) for name in names)
+        scrape = ['{job_name: warmline, static_configs: [%s]}' % targets('default', 'ending'),
+            '{job_name: with-password, basic_auth: {username: default, password: secret}, static_configs: [%s], relabel_configs: [{target_label: job, replacement: warmline}]}' % targets('primary', 'replica')]
+        with open(directory + '/prometheus.yml', 'w') as f:
+            f.write('global: {scrape_interval: %ds, evaluation_interval: 5s}\nrule_files: [alerts.yml, impatient.yml]\nscrape_configs: [%s]\n' % (o.interval_s, ', '.join(scrape)))
+        ui = free_port()
+        started['prometheus'] = subprocess.Popen(['prometheus', '--config.file=%s/prometheus.yml' % directory, '--storage.tsdb.path=%s/data' % directory,
+            '--web.listen-address=127.0.0.1:%d' % ui], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        def ask(query):
+            answer = get('http://127.0.0.1:%d/api/v1/query?query=%s' % (ui, urllib.parse.quote(query)))
+            return [(r['metric'], float(r['value'][1])) for r in json.loads(answer)['data']['result']]
+        eventually('Prometheus scrapes all', lambda: sum(value for _, value in ask('up')) == len(servers))
+        time.sleep(o.seconds)
+        for load in loads:
+            if load.error: sys.exit('FAILED: a client ended with %r' % load.error)
+        # Whatever has fired at any time, not only what does so now.
+        seen = {}
+        for labels, count in ask('count_over_time(ALERTS{alertstate="firing"}[%ds])' % o.seconds):
+            seen.setdefault(labels.get('server', '?'), {})[labels['alertname']] = count
+        new = {'WarmlineRestarted', 'ImpatientRestarted'}
+        wanted = {name: set(new) for name in servers}
+        wanted['ending'] |= {'WarmlineCertificateExpires', 'ImpatientCertificateExpires'}
+        wrong = []
+        for name in servers:
+            print('%s: %s' % (name, ', '.join('%s %d' % pair for pair in sorted(seen.get(name, {}).items()))))
+            wrong += ['%s fires of %s' % (alert, name) for alert in seen.get(name, {}).keys() - wanted[name]]
+            wrong += ['%s does not fire of %s' % (alert, name) for alert in wanted[name] - seen.get(name, {}).keys()]
+        wrong += ['%s of %s is %g' % (labels['__name__'], labels['server'], value) for labels, value in ask('{__name__=~"warmline_.*"} < 0')
+            if not labels['__name__'].startswith(('warmline_allocator_', 'warmline_memory_fragmentation', 'warmline_rss'))]
+        failed = [labels['server'] for labels, value in ask('min_over_time(up[%ds])' % max(o.seconds - 5, 1)) if value < 1]
+        wrong += ['a scrape of %s failed' % name for name in failed]
+        rates = {labels['server']: round(value) for labels, value in ask('rate(warmline_commands_processed_total[1m])')}
+        print('commands a second: %s' % rates)
+        wrong += ['%s has no load' % name for name in ('default', 'primary') if rates.get(name, 0) < 500]
+        # What should fire once a server has gone.
+        started['ending'].kill(); started['ending'].wait(20)
+        eventually('WarmlineDown fires', lambda: any(labels['server'] == 'ending' for labels, _ in ask('ALERTS{alertname="WarmlineDown", alertstate="firing"}')), 120)
+        for line in wrong: print('FAULT:', line)
+        if wrong: sys.exit('FAILED')
+        print('ok')
+    finally:
+        stop.set()
+        for process in reversed(list(started.values())):
+            process.terminate()
+            try: process.wait(30)
+            except subprocess.TimeoutExpired: process.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('--seconds', type=int, default=600); p.add_argument('--interval-s', type=int, default=1)
+    p.add_argument('--alerts', action='store_true')
     o = p.parse_args()
     for tool in ['prometheus', 'promtool']:
         if not shutil.which(tool): sys.exit(tool + ' is not installed')
@@ -66,6 +189,7 @@ def main():
     for check in [['check', 'rules', 'alerts.yml'], ['test', 'rules', 'alerts_test.yml']]:
         out = subprocess.run(['promtool'] + check, cwd=rules, capture_output=True, text=True)
         if out.returncode: sys.exit('FAILED: promtool %s\n%s%s' % (' '.join(check), out.stdout, out.stderr))
+    if o.alerts: return alerts(o, rules)
     directory = tempfile.mkdtemp(prefix='prometheus-')
     port, http, ui = free_port(), free_port(), free_port()
     with open(directory + '/prometheus.yml', 'w') as f:
