@@ -27,7 +27,8 @@ pub use log::{DenialContext, DenialLog, Entry, Refusal};
 pub use passwords::PasswordGenerator;
 pub use rule::{ArgumentError, RuleError, Rules, is_word, join_selectors};
 pub use selector::Selector;
-pub use user::{Credentials, User};
+use user::Credentials;
+pub use user::User;
 
 use commands::{CommandFacts, CommandSet};
 use passwords::Digest;
@@ -194,17 +195,9 @@ impl Users {
 
     /// `requirepass`: the one password of `default`, or none.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
-        self.set_default_credentials(Credentials::of(password));
-    }
-
-    pub fn default_credentials(&self) -> Credentials {
-        self.default_user().map(|user| user.credentials.clone()).unwrap_or_default()
-    }
-
-    pub fn set_default_credentials(&mut self, credentials: Credentials) {
         let place = &mut self.places[UserHandle::DEFAULT.index as usize];
         if let Some(occupant) = &mut place.occupant {
-            occupant.user.credentials = credentials;
+            occupant.user.credentials = Credentials::of(password);
         }
     }
 

@@ -10,6 +10,7 @@ mod handshakes;
 mod http;
 mod io_thread;
 pub mod listener;
+pub mod listeners;
 mod outgoing;
 pub mod poller;
 pub mod process_settings;

@@ -7,7 +7,7 @@ mod clients;
 pub mod denials;
 pub mod pause;
 
-use crate::acl::{ArgumentError, Changed, Credentials, Rules, Users};
+use crate::acl::{ArgumentError, Changed, Rules, Users};
 use crate::clock::Reading;
 use crate::command::registry::Registry;
 use crate::config::{AclPubsubDefault, Change, Config, OptionId, ReplicaOf, SetError};
@@ -283,8 +283,14 @@ pub struct Identity {
 
 /// What the configuration steers outside the executor: sockets, the working directory, limits of the process.
 pub trait ProcessSettings {
-    /// Makes the world what `next` says. When an option cannot be had, everything stays as `current` says.
-    fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError>;
+    /// Gets ready all that `next` needs, without which it cannot be put in force. On failure, and when the result is
+    /// dropped, everything stays as `current` says.
+    fn prepare(
+        &mut self,
+        current: &Config,
+        next: &Config,
+        changes: &[Change],
+    ) -> Result<Box<dyn PreparedSettings>, SetError>;
 
     /// What connections to other servers speak TLS by; `None`: there is no TLS.
     fn tls_client(&self) -> Option<Arc<ClientConfig>> {
@@ -292,27 +298,41 @@ pub trait ProcessSettings {
     }
 }
 
-/// The configuration as it was, and which options were set: for when one of them cannot be had after all.
-pub struct ReplacedConfig {
+/// What has been got ready for another configuration.
+pub trait PreparedSettings {
+    /// Makes the world what `config` says, for which this was prepared. It cannot fail.
+    fn commit(self: Box<Self>, config: &Config);
+}
+
+/// A configuration that a command asks for and that is not in force yet.
+pub struct PreparedConfig {
     pub config: Config,
     pub changes: Vec<Change>,
-    /// Those of `default`, of which `requirepass` may know nothing.
-    pub credentials: Credentials,
+    pub settings: Box<dyn PreparedSettings>,
 }
 
 /// A world without sockets or files, for tests.
 pub struct NoProcessSettings;
 
 impl ProcessSettings for NoProcessSettings {
-    fn apply(&mut self, _current: &Config, _next: &Config, _changes: &[Change]) -> Result<(), SetError> {
-        Ok(())
+    fn prepare(
+        &mut self,
+        _current: &Config,
+        _next: &Config,
+        _changes: &[Change],
+    ) -> Result<Box<dyn PreparedSettings>, SetError> {
+        Ok(Box::new(NoProcessSettings))
     }
+}
+
+impl PreparedSettings for NoProcessSettings {
+    fn commit(self: Box<Self>, _config: &Config) {}
 }
 
 pub struct Server {
     pub config: Config,
-    /// What CONFIG SET has just changed; the executor has not followed it yet.
-    pub replaced_config: Option<Box<ReplacedConfig>>,
+    /// What CONFIG SET asks for; the executor puts it in force when the command has run.
+    pub prepared_config: Option<Box<PreparedConfig>>,
     pub process_settings: Box<dyn ProcessSettings>,
     /// The instant of the command at hand.
     pub now: Reading,
@@ -359,7 +379,7 @@ impl Server {
         Server {
             users,
             config,
-            replaced_config: None,
+            prepared_config: None,
             process_settings: Box::new(NoProcessSettings),
             now,
             registry,
@@ -423,17 +443,6 @@ impl Server {
         figures.rejected += u64::from(refused);
         self.observed.statistics.commands_processed += 1;
         self.clients[handle].commands_total += 1;
-    }
-
-    /// Takes back what CONFIG SET has changed.
-    pub fn restore_config(&mut self, replaced: ReplacedConfig) {
-        let ReplacedConfig { config, changes, credentials } = replaced;
-        if let Err(error) = self.process_settings.apply(&self.config, &config, &changes) {
-            let reason = error.text().unwrap_or_default();
-            log::warn!("Could not undo a change of options: {}", String::from_utf8_lossy(&reason));
-        }
-        self.config = config;
-        self.users.set_default_credentials(credentials);
     }
 
     /// `requirepass` is the password of the user `default`.

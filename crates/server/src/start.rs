@@ -14,7 +14,7 @@ use crate::net::EventLoop;
 use crate::net::listener::ListenError;
 use crate::net::process_settings::allow_clients;
 use crate::net::process_title::show_title;
-use crate::net::signals::StopSignals;
+use crate::net::signals::Signals;
 use crate::observe::{crash_report, log as server_log, supervisor};
 use crate::persist::check_rdb;
 use crate::server::Identity;
@@ -175,7 +175,7 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
-    let signals = StopSignals::new().map_err(system("Setting up signals"))?;
+    let signals = Signals::new().map_err(system("Setting up signals"))?;
     if let Err(reason) = allow_clients(config) {
         log::warn!("{reason}");
     }

@@ -22,7 +22,7 @@ use server::clock::Clock;
 use server::config::Config;
 use server::engine::{Executor, Seeds};
 use server::net::EventLoop;
-use server::net::signals::StopSignals;
+use server::net::signals::Signals;
 use server::observe::process::{Whose, cpu_times};
 use server::server::Identity;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Bench {
         let config = Config { save: Vec::new(), ..Config::default() };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
         let executor = Executor::new(config, Clock::machine(), identity, seeds);
-        let signals = StopSignals::new().expect("signals can be watched");
+        let signals = Signals::new().expect("signals can be watched");
         let mut event_loop = EventLoop::new(executor, signals).expect("the system has epoll");
         let (jobs, orders) = channel();
         let elapsed_ns = Arc::new(AtomicU64::new(0));

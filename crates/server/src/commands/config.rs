@@ -4,7 +4,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::{self, Change, Config, RewriteRequest, SetError, SetOrigin};
 use crate::error::{ClientError, quoted};
-use crate::server::{Loading, ReplacedConfig, Server};
+use crate::server::{Loading, PreparedConfig, Server};
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -72,15 +72,12 @@ fn refusal(error: &SetError, name: &str) -> ClientError {
     error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))
 }
 
-/// Puts another configuration in force; the engine follows it once the command is over, or restores what was before.
+/// Has another configuration put in force when the command has run, or refuses it, with nothing changed.
 pub(super) fn adopt(server: &mut Server, next: Config, changes: Vec<Change>) -> Result<(), ClientError> {
     let name = server_name(&server.config);
-    let applied = server.process_settings.apply(&server.config, &next, &changes);
-    applied.map_err(|error| refusal(&error, name))?;
-    let config = std::mem::replace(&mut server.config, next);
-    let credentials = server.users.default_credentials();
-    server.follow_password(&changes);
-    server.replaced_config = Some(Box::new(ReplacedConfig { config, changes, credentials }));
+    let prepared = server.process_settings.prepare(&server.config, &next, &changes);
+    let settings = prepared.map_err(|error| refusal(&error, name))?;
+    server.prepared_config = Some(Box::new(PreparedConfig { config: next, changes, settings }));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::command::{
 };
 use crate::db::audit::{NamedKey, NamedKeys};
 use crate::error::{ClientError, on_the_wire};
-use crate::server::ReplacedConfig;
+use crate::server::PreparedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
 use crate::session::{ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -314,8 +314,8 @@ impl Executor {
         self.apply_effects(Some(handle));
         // After what it has changed, for a read may do that too (PFCOUNT, a key that was expired).
         self.remember_read_keys(handle, command, args, origin);
-        if let Some(replaced) = self.server.replaced_config.take()
-            && let Err(error) = self.follow_config(origin, *replaced)
+        if let Some(prepared) = self.server.prepared_config.take()
+            && let Err(error) = self.put_in_force(origin, *prepared)
         {
             reply.truncate(start);
             self.fail(error, reply);
@@ -382,15 +382,19 @@ impl Executor {
         reply.error(on_the_wire(&line));
     }
 
-    /// Does what CONFIG SET has changed, or takes all of it back.
-    fn follow_config(&mut self, origin: Origin, replaced: ReplacedConfig) -> Result<(), ClientError> {
-        self.reconfigured();
-        let followed = self.follow_appendonly(origin);
-        if followed.is_err() {
-            self.server.restore_config(replaced);
-            self.reconfigured();
+    /// Makes what CONFIG SET has prepared the configuration, all of it or nothing.
+    fn put_in_force(&mut self, origin: Origin, prepared: PreparedConfig) -> Result<(), ClientError> {
+        let PreparedConfig { config, changes, settings } = prepared;
+        let before = std::mem::replace(&mut self.server.config, config);
+        // The last that can fail, by the options that come with it.
+        if let Err(error) = self.follow_appendonly(origin) {
+            self.server.config = before;
+            return Err(error);
         }
-        followed
+        settings.commit(&self.server.config);
+        self.server.follow_password(&changes);
+        self.reconfigured();
+        Ok(())
     }
 
     /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the

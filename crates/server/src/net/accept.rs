@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::event_loop::EventLoop;
 use super::listener::{Accepted, SocketOptions};
+use super::listeners::Protocol;
 use super::poller::Token;
 use super::transport::Transport;
 use crate::session::client::ConnectionFigures;
@@ -19,17 +20,18 @@ pub(super) enum Room {
 
 impl EventLoop {
     /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
-    pub(super) fn accept(&mut self, index: usize) {
+    pub(super) fn accept(&mut self, id: u32) {
         let config = &self.executor.server.config;
         let options =
             SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
-        let has_tls = self.listeners.borrow().get(index).is_some_and(|listener| listener.has_tls);
+        let protocol = self.listeners.borrow().get(id).map(|listener| listener.protocol);
+        let has_tls = protocol == Some(Protocol::Tls);
         let connections_max = match has_tls {
             true => config.max_new_tls_connections_per_cycle,
             false => config.max_new_connections_per_cycle,
         };
         for _ in 0..connections_max {
-            let accepted = match self.listeners.borrow().get(index) {
+            let accepted = match self.listeners.borrow().get(id) {
                 Some(listener) => listener.accept(options),
                 None => return,
             };
@@ -51,9 +53,9 @@ impl EventLoop {
             return;
         }
         self.clients_cron.listeners_rest = rest;
-        for (index, listener) in self.listeners.borrow().iter().enumerate() {
-            if let Err(error) = self.poller.watch(listener.fd(), Token::Listener(index as u32), !rest, false)
-            {
+        for listener in self.listeners.borrow().iter() {
+            let watched = self.poller.watch(listener.fd(), Token::Listener(listener.id), !rest, false);
+            if let Err(error) = watched {
                 log::warn!("Watching for new clients: {error}");
             }
         }

@@ -5,11 +5,12 @@ use super::connection::Connection;
 use super::http::Http;
 use super::io_thread::{Order, Shared};
 use super::listener::ListenError;
+use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token};
-use super::process_settings::{Listeners, LiveProcessSettings};
+use super::process_settings::LiveProcessSettings;
 use super::query_buffer::{BATCH_REQUESTS_MAX, QueryBuffer, QueryBuffers, SpareQueryBuffers, Transfer};
 use super::remote::Balance;
-use super::signals::{StopSignal, StopSignals};
+use super::signals::{Request, Signals};
 use super::threads::{RemoteConnection, Threads};
 use super::tls_context::TlsContext;
 use super::transport::{Stopped, Transport};
@@ -18,6 +19,7 @@ use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::tracing::Begun;
 use crate::engine::{Executor, Flow};
+use crate::observe::log as server_log;
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::ClientHandle;
 use std::cell::RefCell;
@@ -51,8 +53,8 @@ pub struct EventLoop {
     pub(super) watched_pipe: Option<u64>,
     /// The thread that answers HTTP, if there is one.
     pub(super) http: Rc<RefCell<Http>>,
-    signals: StopSignals,
-    /// A signal has come, and what follows from it has not.
+    signals: Signals,
+    /// A signal has asked for the end, and what follows from that has not come.
     is_signalled: bool,
     ready: Vec<Readiness>,
     /// Query buffers whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
@@ -108,8 +110,9 @@ pub(super) fn local(
 }
 
 impl EventLoop {
-    pub fn new(mut executor: Executor, signals: StopSignals) -> io::Result<Self> {
-        let listeners = Rc::new(RefCell::new(Listeners::default()));
+    pub fn new(mut executor: Executor, signals: Signals) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let listeners = Rc::new(RefCell::new(Listeners::new(poller.try_clone()?)));
         let tls = Rc::new(RefCell::new(TlsContext::new(Arc::clone(&executor.server.observed.tls))));
         let http = Rc::new(RefCell::new(Http::new(&executor.server, tls.borrow().published())?));
         executor.server.process_settings = Box::new(LiveProcessSettings {
@@ -117,7 +120,6 @@ impl EventLoop {
             tls: Rc::clone(&tls),
             http: Rc::clone(&http),
         });
-        let poller = Poller::new()?;
         poller.add_edges(http.borrow().event_fd(), Token::Http)?;
         poller.add(&signals.wakes, Token::Signal)?;
         let threads = Threads::new(Shared {
@@ -154,25 +156,13 @@ impl EventLoop {
     /// Opens the sockets that the configuration names.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
-        self.tls.borrow_mut().configure(config).map_err(ListenError::Tls)?;
+        let mut tls = self.tls.borrow_mut();
+        let prepared = tls.prepare(config).map_err(ListenError::Tls)?;
+        tls.commit(prepared);
         self.listeners.borrow_mut().open(config)?;
-        self.http.borrow_mut().configure(config)?;
-        self.watch_listeners()
-    }
-
-    /// Watches sockets that were opened since the last time; those that are closed have left the poller.
-    fn watch_listeners(&mut self) -> Result<(), ListenError> {
-        let mut listeners = self.listeners.borrow_mut();
-        if !std::mem::take(&mut listeners.changed) {
-            return Ok(());
-        }
-        for (index, listener) in listeners.iter_mut().enumerate().filter(|(_, listener)| !listener.is_watched)
-        {
-            self.poller
-                .add(listener.fd(), Token::Listener(index as u32))
-                .map_err(|source| ListenError::Listen { address: format!("listener {index}"), source })?;
-            listener.is_watched = true;
-        }
+        let mut http = self.http.borrow_mut();
+        let prepared = http.prepare(config)?;
+        http.commit(prepared);
         Ok(())
     }
 
@@ -209,12 +199,12 @@ impl EventLoop {
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
-                Token::Signal => self.take_signal(),
+                Token::Signal => self.take_signals(),
                 // The tick takes what was delivered.
                 Token::Waker => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
                 Token::Http => self.accept_http(),
-                Token::Listener(index) => self.accept(index as usize),
+                Token::Listener(id) => self.accept(id),
                 Token::Connection(handle) => self.serve(handle, event),
             }
         }
@@ -245,26 +235,29 @@ impl EventLoop {
         self.executor.note_replicas();
         self.balance_if_due();
         self.threads.announce();
-        if let Err(error) = self.watch_listeners() {
-            log::warn!("{error}");
-        }
         Ok(goes_on)
     }
 
-    fn take_signal(&mut self) {
-        let Some(signal) = self.signals.requested() else { return };
-        self.is_signalled = true;
-        let config = &self.executor.server.config;
-        let flags = match signal {
-            StopSignal::Interrupt => config.shutdown_on_sigint,
-            StopSignal::Terminate => config.shutdown_on_sigterm,
-        };
-        let save = match flags {
-            flags if flags.has(ShutdownFlags::SAVE) => Some(true),
-            flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
-        };
-        let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
-        self.executor.want_shutdown(Shutdown { save, force, now });
+    fn take_signals(&mut self) {
+        for request in self.signals.take() {
+            let config = &self.executor.server.config;
+            let (name, flags) = match request {
+                Request::Interrupt => ("SIGINT", config.shutdown_on_sigint),
+                Request::Terminate => ("SIGTERM", config.shutdown_on_sigterm),
+                Request::ReopenLog => {
+                    server_log::reopen();
+                    continue;
+                }
+            };
+            log::warn!("Received {name} scheduling shutdown...");
+            self.is_signalled = true;
+            let save = match flags {
+                flags if flags.has(ShutdownFlags::SAVE) => Some(true),
+                flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
+            };
+            let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
+            self.executor.want_shutdown(Shutdown { save, force, now });
+        }
     }
 
     /// Waits for what the turn is about; returns since when.

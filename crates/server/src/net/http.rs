@@ -14,8 +14,8 @@ mod figures;
 
 use super::accept::Room;
 use super::event_loop::EventLoop;
-use super::listener::{Accepted, ListenError};
-use super::process_settings::open_hosts;
+use super::listener::{Accepted, ListenError, Listener};
+use super::listeners::{Protocol, open_beside, resolve};
 use super::tls_context::PublishedConfig;
 use crate::command::registry::Registry;
 use crate::config::{Config, Flags, ROWS, takes};
@@ -49,13 +49,22 @@ pub struct Http {
     running: Option<Running>,
 }
 
-struct Running {
+pub(super) struct Running {
     /// By which it was started.
     options: HttpOptions,
+    /// Where the thread listens, by files of its own.
+    listeners: Vec<Listener>,
     arrivals: Receiver<Arrival>,
     told: Told,
     /// Ends with this.
     _thread: web::Thread,
+}
+
+/// What answers by a configuration that is not in force yet.
+pub(super) enum PreparedHttp {
+    /// What answers already.
+    Same,
+    Other(Option<Running>),
 }
 
 /// Options that a change of makes another thread necessary.
@@ -185,28 +194,35 @@ impl Http {
         &self.event_fd
     }
 
-    /// Answers as the configuration says from now on, if that is not what is done already. On failure nobody is answered.
-    pub(super) fn configure(&mut self, config: &Config) -> Result<(), ListenError> {
+    /// Starts what the configuration asks for, beside what answers already. On failure, and when the result is dropped,
+    /// everything is as it was.
+    pub(super) fn prepare(&self, config: &Config) -> Result<PreparedHttp, ListenError> {
         let options = HttpOptions::of(config);
         if self.running.as_ref().is_some_and(|running| running.options == options) {
-            return Ok(());
+            return Ok(PreparedHttp::Same);
         }
-        // The new addresses may overlap with the old ones.
-        self.close();
-        if options.port != 0 {
-            self.running = Some(self.start(options, config.tcp_backlog as i32)?);
-        }
-        Ok(())
+        let is_wanted = options.port != 0;
+        let started = is_wanted.then(|| self.start(options, config.tcp_backlog)).transpose()?;
+        Ok(PreparedHttp::Other(started))
     }
 
-    fn start(&self, options: HttpOptions, backlog: i32) -> Result<Running, ListenError> {
+    /// Answers as was prepared, and ends what has answered so far.
+    pub(super) fn commit(&mut self, prepared: PreparedHttp) {
+        if let PreparedHttp::Other(running) = prepared {
+            self.running = running;
+        }
+    }
+
+    fn start(&self, options: HttpOptions, backlog: u32) -> Result<Running, ListenError> {
         let failed = |source| ListenError::Listen { address: format!("HTTP port {}", options.port), source };
         if options.bind.is_empty() {
             return Err(failed(io::Error::other("http-bind names no address")));
         }
-        let opened = open_hosts(&options.bind, options.port, false, backlog)?;
-        let listeners: io::Result<Vec<_>> =
-            opened.iter().map(|listener| listener.to_tcp_listener()).collect();
+        let open = self.running.as_ref().map_or(&[][..], |running| &running.listeners);
+        // What is spoken there is that thread's business.
+        let wanted = resolve(&options.bind, options.port, Protocol::Plain)?;
+        let listeners = open_beside(open, &wanted, backlog)?;
+        let files: io::Result<Vec<_>> = listeners.iter().map(Listener::to_tcp_listener).collect();
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
         let access = Arc::new(ServerAccess {
             arrivals: sender,
@@ -220,9 +236,8 @@ impl Http {
             speaks_tls: options.speaks_tls,
             connections_max: CONNECTIONS_MAX,
         };
-        let thread =
-            listeners.and_then(|listeners| web::start(listeners, settings, access)).map_err(failed)?;
-        Ok(Running { options, arrivals, told: Told::default(), _thread: thread })
+        let thread = files.and_then(|files| web::start(files, settings, access)).map_err(failed)?;
+        Ok(Running { options, listeners, arrivals, told: Told::default(), _thread: thread })
     }
 
     pub(super) fn close(&mut self) {

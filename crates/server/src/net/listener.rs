@@ -1,7 +1,8 @@
 //! Sockets that accept clients.
 
+use super::listeners::Protocol;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,10 +35,11 @@ pub struct Listener {
     socket: Socket,
     /// The path of a Unix socket, removed with the listener.
     path: Option<PathBuf>,
-    /// Who connects here speaks TLS.
-    pub has_tls: bool,
-    /// The poller watches it.
-    pub is_watched: bool,
+    /// `None` for a Unix socket.
+    pub address: Option<SocketAddr>,
+    pub protocol: Protocol,
+    /// By which the poller tells of it; 0 while it is not watched.
+    pub id: u32,
 }
 
 /// A client just accepted.
@@ -66,27 +68,58 @@ pub struct SocketOptions {
 }
 
 impl Listener {
-    /// Listens on `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
-    pub fn tcp(host: &str, port: u16, has_tls: bool, backlog: i32) -> Result<Vec<Self>, ListenError> {
+    /// The addresses of `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
+    pub fn resolve(host: &str, port: u16) -> Result<impl Iterator<Item = SocketAddr>, ListenError> {
         let host = match host {
             "*" => "0.0.0.0",
             "::*" => "::",
             other => other,
         };
-        let name = format!("{host}:{port}");
-        let addresses = (host, port)
-            .to_socket_addrs()
-            .map_err(|source| ListenError::Resolve { address: name.clone(), source })?;
-        addresses
-            .map(|address| {
-                listen_tcp(address, has_tls, backlog)
-                    .map_err(|source| ListenError::Listen { address: address.to_string(), source })
-            })
-            .collect()
+        let resolved = (host, port).to_socket_addrs();
+        resolved.map_err(|source| ListenError::Resolve { address: format!("{host}:{port}"), source })
+    }
+
+    /// Listens on an address.
+    pub fn tcp(address: SocketAddr, protocol: Protocol, backlog: u32) -> io::Result<Self> {
+        listen_tcp(address, protocol, backlog, false)
+    }
+
+    /// Listens on an address that overlaps with those of `left`, which go on listening until they are closed.
+    pub fn tcp_in_place_of(
+        left: &[&Listener],
+        address: SocketAddr,
+        protocol: Protocol,
+        backlog: u32,
+    ) -> io::Result<Self> {
+        // The kernel lets sockets of one user share a port if all of them agree. They do so for this moment only: two
+        // servers that are started with the same port must not share it.
+        let shared: io::Result<()> =
+            left.iter().try_for_each(|listener| listener.socket.set_reuse_port(true));
+        let opened = shared.and_then(|()| listen_tcp(address, protocol, backlog, true));
+        for listener in left {
+            listener.socket.set_reuse_port(false)?;
+        }
+        opened
+    }
+
+    /// Whether a connection to `address` may end here too.
+    pub fn overlaps(&self, address: SocketAddr) -> bool {
+        self.address.is_some_and(|own| {
+            let (ip, other) = (own.ip(), address.ip());
+            let is_any = ip.is_unspecified() || other.is_unspecified();
+            own.port() == address.port() && ip.is_ipv4() == other.is_ipv4() && (is_any || ip == other)
+        })
+    }
+
+    /// Another file of the same socket, which listens until all of its files are closed.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        assert!(self.path.is_none(), "a path has one owner");
+        let (address, protocol) = (self.address, self.protocol);
+        Ok(Listener { socket: self.socket.try_clone()?, path: None, address, protocol, id: 0 })
     }
 
     /// Listens on a path; a socket left there by an earlier process is replaced.
-    pub fn unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> Result<Self, ListenError> {
+    pub fn unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> Result<Self, ListenError> {
         listen_unix(path, owners, backlog)
             .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
     }
@@ -144,23 +177,34 @@ impl Drop for Listener {
     }
 }
 
-fn listen_tcp(address: SocketAddr, has_tls: bool, backlog: i32) -> io::Result<Listener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: bool) -> io::Result<Listener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    if shares {
+        socket.set_reuse_port(true)?;
+    }
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: None, has_tls, is_watched: false })
+    listen(&socket, backlog)?;
+    if shares {
+        socket.set_reuse_port(false)?;
+    }
+    Ok(Listener { socket, path: None, address: Some(address), protocol, id: 0 })
+}
+
+fn listen(socket: &Socket, backlog: u32) -> io::Result<()> {
+    // The kernel has a limit of its own, far below.
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)
 }
 
 /// What the umask may leave of a Unix socket's permissions: those who are neither its owner nor of its group may connect
 /// only where the configuration says so.
 const SOCKET_MODE: u32 = 0o770;
 
-fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Result<Listener> {
+fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Result<Listener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -174,15 +218,14 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Resul
         })?;
         std::os::unix::fs::chown(path, None, Some(id))?;
     }
-    // Nobody can connect before the socket listens.
+    // No client can connect before the socket listens.
     let mode = match owners.permissions {
         Some(mode) => mode,
         None => fs::metadata(path)?.permissions().mode() & SOCKET_MODE,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: Some(path.to_owned()), has_tls: false, is_watched: false })
+    listen(&socket, backlog)?;
+    Ok(Listener { socket, path: Some(path.to_owned()), address: None, protocol: Protocol::Plain, id: 0 })
 }
 
 /// The number of a group in the system's table of groups: lines of `name:password:number:members`.

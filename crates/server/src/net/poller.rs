@@ -17,6 +17,7 @@ const EDGES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFla
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     Connection(ClientHandle),
+    /// By its identifier.
     Listener(u32),
     Signal,
     /// Another thread has sent something.
@@ -78,6 +79,11 @@ impl Poller {
     /// Of an epoll file made elsewhere.
     pub fn of(epoll: OwnedFd) -> Self {
         Poller { epoll, events: Vec::with_capacity(EVENTS_MAX) }
+    }
+
+    /// Another file of the same poller, for who adds sockets to it and does not wait for them.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Poller { epoll: self.epoll.try_clone()?, events: Vec::new() })
     }
 
     /// The epoll file, for [`Poller::of`] in another thread.

@@ -1,17 +1,18 @@
 //! What CONFIG SET changes in the world around the executor.
 
-use super::http::{HTTP_FILES_MAX, Http};
-use super::listener::{ListenError, Listener, SocketOwners};
+use super::http::{HTTP_FILES_MAX, Http, PreparedHttp};
+use super::listeners::{Listeners, PreparedListeners, Protocol};
 use super::process_title::show_title;
-use super::tls_context::{Replaced, TlsContext};
+use super::tls_context::{PreparedTls, TlsContext};
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
-use crate::server::ProcessSettings;
+use crate::server::{PreparedSettings, ProcessSettings};
 use crate::sys::crash;
+use rustix::fd::OwnedFd;
+use rustix::fs::{self, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,124 +21,8 @@ use tls::ClientConfig;
 /// Open files that are no client's: listeners, the log, and what persistence and replication need.
 const OTHER_FILES: u64 = 32;
 
-/// The sockets that accept clients. Shared by the loop that serves them and by CONFIG SET, which exchanges them.
-#[derive(Default)]
-pub struct Listeners {
-    unix: Option<Listener>,
-    tcp: Vec<Listener>,
-    tls: Vec<Listener>,
-    /// They have been exchanged since the loop last looked.
-    pub changed: bool,
-}
-
-impl Listeners {
-    pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.unix.iter().chain(&self.tcp).chain(&self.tls)
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
-        self.unix.iter_mut().chain(&mut self.tcp).chain(&mut self.tls)
-    }
-
-    pub fn get(&self, index: usize) -> Option<&Listener> {
-        self.iter().nth(index)
-    }
-
-    pub fn close(&mut self) {
-        self.unix = None;
-        self.tcp.clear();
-        self.tls.clear();
-    }
-
-    /// Opens all sockets that `config` names. The Unix socket is opened once and stays: its path cannot be changed, and a
-    /// second one there would take the place of the first.
-    pub fn open(&mut self, config: &Config) -> Result<(), ListenError> {
-        self.unix = open_unix(config)?;
-        self.exchange(Protocol::Plain, config, config)?;
-        self.exchange(Protocol::Tls, config, config)
-    }
-
-    /// Opens the TCP sockets of a kind that `config` names, in place of those open now. On failure these stay.
-    pub fn exchange(
-        &mut self,
-        protocol: Protocol,
-        current: &Config,
-        config: &Config,
-    ) -> Result<(), ListenError> {
-        let listeners = match protocol {
-            Protocol::Plain => &mut self.tcp,
-            Protocol::Tls => &mut self.tls,
-        };
-        let opened = match open_tcp(protocol, config) {
-            Ok(opened) => opened,
-            // The new addresses may overlap with the old ones.
-            Err(_) if !listeners.is_empty() => {
-                listeners.clear();
-                self.changed = true;
-                match open_tcp(protocol, config) {
-                    Ok(opened) => opened,
-                    Err(error) => {
-                        *listeners = open_tcp(protocol, current)?;
-                        return Err(error);
-                    }
-                }
-            }
-            Err(error) => return Err(error),
-        };
-        *listeners = opened;
-        self.changed = true;
-        Ok(())
-    }
-}
-
-/// What is spoken at a TCP socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    Plain,
-    Tls,
-}
-
-fn open_tcp(protocol: Protocol, config: &Config) -> Result<Vec<Listener>, ListenError> {
-    let (port, has_tls) = match protocol {
-        Protocol::Plain => (config.port, false),
-        Protocol::Tls => (config.tls_port, true),
-    };
-    let hosts = if port == 0 { &[][..] } else { &config.bind };
-    open_hosts(hosts, port, has_tls, config.tcp_backlog as i32)
-}
-
-/// Listens at each of `hosts`; going on without one is allowed if `-` stands in front.
-pub(super) fn open_hosts(
-    hosts: &[String],
-    port: u16,
-    has_tls: bool,
-    backlog: i32,
-) -> Result<Vec<Listener>, ListenError> {
-    let mut listeners = Vec::new();
-    for text in hosts {
-        let (host, is_optional) = match text.strip_prefix('-') {
-            Some(host) => (host, true),
-            None => (text.as_str(), false),
-        };
-        match Listener::tcp(host, port, has_tls, backlog) {
-            Ok(opened) => listeners.extend(opened),
-            Err(error) if is_optional => log::warn!("{error}; going on without it"),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(listeners)
-}
-
-fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
-    let Some(path) = &config.unixsocket else { return Ok(None) };
-    let owners = SocketOwners {
-        permissions: (config.unixsocketperm != 0).then_some(config.unixsocketperm),
-        group: config.unixsocketgroup.as_deref(),
-    };
-    Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog as i32).map(Some)
-}
-
 /// Applies options to this process.
+#[derive(Clone)]
 pub struct LiveProcessSettings {
     pub listeners: Rc<RefCell<Listeners>>,
     pub tls: Rc<RefCell<TlsContext>>,
@@ -145,28 +30,25 @@ pub struct LiveProcessSettings {
 }
 
 impl ProcessSettings for LiveProcessSettings {
-    fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError> {
-        // The files that options name together are read together.
-        let first_tls = changes.iter().position(|change| configures_tls(change.option));
-        let mut replaced = None;
-        for (done, change) in changes.iter().enumerate() {
-            let read = match first_tls == Some(done) {
-                true => self.configure_tls(next).map(|before| replaced = Some(before)),
-                false => Ok(()),
-            };
-            if let Err(reason) = read.and_then(|()| self.apply_one(current, next, change.option)) {
-                if let Some(replaced) = replaced {
-                    self.tls.borrow_mut().restore(replaced);
-                }
-                for undone in &changes[..done] {
-                    if let Err(reason) = self.apply_one(next, current, undone.option) {
-                        log::warn!("Could not undo the change of {}: {reason}", undone.name);
-                    }
-                }
-                return Err(SetError::not_applied(change, reason));
-            }
-        }
-        Ok(())
+    fn prepare(
+        &mut self,
+        current: &Config,
+        next: &Config,
+        changes: &[Change],
+    ) -> Result<Box<dyn PreparedSettings>, SetError> {
+        let exchange = Exchange { current, next, changes };
+        exchange.refuse_what_is_missing()?;
+        // What the others name is looked for in it.
+        let directory = exchange.enter_directory()?;
+        exchange.raise_file_limit()?;
+        Ok(Box::new(Prepared {
+            directory,
+            tls: exchange.prepare_tls(&self.tls.borrow())?,
+            listeners: exchange.prepare_listeners(&mut self.listeners.borrow_mut())?,
+            http: exchange.prepare_http(&self.http.borrow())?,
+            options: changes.iter().map(|change| change.option).collect(),
+            process: self.clone(),
+        }))
     }
 
     fn tls_client(&self) -> Option<Arc<ClientConfig>> {
@@ -174,82 +56,157 @@ impl ProcessSettings for LiveProcessSettings {
     }
 }
 
-impl LiveProcessSettings {
-    fn apply_one(&mut self, current: &Config, next: &Config, option: OptionId) -> Result<(), String> {
-        match option {
-            OptionId::port => self.listen(Protocol::Plain, current, next, PORT_REFUSAL),
-            OptionId::tls_port => self.listen(Protocol::Tls, current, next, PORT_REFUSAL),
-            OptionId::bind => {
-                self.listen(Protocol::Plain, current, next, BIND_REFUSAL)?;
-                self.listen(Protocol::Tls, current, next, BIND_REFUSAL)
-            }
-            OptionId::http_port
-            | OptionId::http_tls
-            | OptionId::http_bind
-            | OptionId::http_hosts
-            | OptionId::http_commands => self.configure_http(current, next),
-            OptionId::dir => std::env::set_current_dir(&next.dir).map_err(|error| error.to_string()),
-            OptionId::loglevel => {
-                server_log::set_level(next.loglevel);
-                Ok(())
-            }
-            OptionId::log_format | OptionId::log_timestamp_format => {
-                server_log::set_format(next.log_format, next.log_timestamp_format);
-                Ok(())
-            }
-            OptionId::crash_log_enabled => {
-                crash::watch_fatal(next.crash_log_enabled);
-                Ok(())
-            }
-            OptionId::proc_title_template => {
-                show_title(next);
-                Ok(())
-            }
-            OptionId::maxclients => allow_clients(next),
-            OptionId::activedefrag if next.activedefrag => {
-                Err("active defragmentation does not exist yet".to_owned())
+/// A change of the configuration that may turn out to be impossible. Each of its steps gets ready what some options need,
+/// all of them at once; on failure, and when the result is dropped, everything is as it was.
+struct Exchange<'a> {
+    current: &'a Config,
+    next: &'a Config,
+    changes: &'a [Change],
+}
+
+impl Exchange<'_> {
+    /// The first of the options that are changed which is one of these.
+    fn first(&self, is_one: impl Fn(OptionId) -> bool) -> Option<&Change> {
+        self.changes.iter().find(|change| is_one(change.option))
+    }
+
+    fn refuse_what_is_missing(&self) -> Result<(), SetError> {
+        match self.first(|option| option == OptionId::activedefrag) {
+            Some(change) if self.next.activedefrag => {
+                Err(SetError::not_applied(change, "active defragmentation does not exist yet"))
             }
             _ => Ok(()),
         }
     }
 
-    fn listen(
-        &mut self,
-        protocol: Protocol,
-        current: &Config,
-        next: &Config,
-        refusal: &str,
-    ) -> Result<(), String> {
-        self.listeners.borrow_mut().exchange(protocol, current, next).map_err(|error| {
+    fn enter_directory(&self) -> Result<Option<EnteredDirectory>, SetError> {
+        let Some(change) = self.first(|option| option == OptionId::dir) else { return Ok(None) };
+        let entered = EnteredDirectory::enter(&self.next.dir);
+        entered.map(Some).map_err(|error| SetError::not_applied(change, error.to_string()))
+    }
+
+    /// A limit that has been raised stays so, whatever fails behind this: nothing goes by it.
+    fn raise_file_limit(&self) -> Result<(), SetError> {
+        let starts_http = self.current.http_port == 0;
+        let needs_files =
+            |option| option == OptionId::maxclients || option == OptionId::http_port && starts_http;
+        let Some(change) = self.first(needs_files) else { return Ok(()) };
+        allow_clients(self.next).map_err(|reason| SetError::not_applied(change, reason))
+    }
+
+    fn prepare_tls(&self, tls: &TlsContext) -> Result<Option<PreparedTls>, SetError> {
+        let Some(change) = self.first(configures_tls) else { return Ok(None) };
+        tls.prepare(self.next).map(Some).map_err(|error| {
             log::warn!("{error}");
-            refusal.to_owned()
+            SetError::not_applied(change, "Unable to update TLS configuration. Check server logs.")
         })
     }
 
-    fn configure_http(&mut self, current: &Config, next: &Config) -> Result<(), String> {
-        if current.http_port == 0 {
-            allow_clients(next)?;
-        }
-        let mut http = self.http.borrow_mut();
-        http.configure(next).map_err(|error| {
+    fn prepare_listeners(&self, listeners: &mut Listeners) -> Result<Option<PreparedListeners>, SetError> {
+        let is_address = |option| matches!(option, OptionId::port | OptionId::tls_port | OptionId::bind);
+        let Some(first) = self.first(is_address) else { return Ok(None) };
+        listeners.prepare(self.next).map(Some).map_err(|(protocol, error)| {
             log::warn!("{error}");
-            if let Err(error) = http.configure(current) {
-                log::warn!("HTTP is answered no more: {error}");
-            }
-            PORT_REFUSAL.to_owned()
+            let port_option = match protocol {
+                Protocol::Plain => OptionId::port,
+                Protocol::Tls => OptionId::tls_port,
+            };
+            let change = self.first(|option| option == port_option || option == OptionId::bind).unwrap_or(first);
+            let is_bind = change.option == OptionId::bind;
+            SetError::not_applied(change, if is_bind { BIND_REFUSAL } else { PORT_REFUSAL })
         })
     }
 
-    fn configure_tls(&mut self, config: &Config) -> Result<Replaced, String> {
-        self.tls.borrow_mut().configure(config).map_err(|error| {
+    fn prepare_http(&self, http: &Http) -> Result<Option<PreparedHttp>, SetError> {
+        let Some(change) = self.first(configures_http) else { return Ok(None) };
+        http.prepare(self.next).map(Some).map_err(|error| {
             log::warn!("{error}");
-            "Unable to update TLS configuration. Check server logs.".to_owned()
+            SetError::not_applied(change, PORT_REFUSAL)
         })
     }
 }
 
 const PORT_REFUSAL: &str = "Unable to listen on this port. Check server logs.";
 const BIND_REFUSAL: &str = "Failed to bind to specified addresses.";
+
+/// Everything that an exchange needs, so that no step of it can fail any more.
+struct Prepared {
+    process: LiveProcessSettings,
+    options: Vec<OptionId>,
+    directory: Option<EnteredDirectory>,
+    tls: Option<PreparedTls>,
+    listeners: Option<PreparedListeners>,
+    http: Option<PreparedHttp>,
+}
+
+impl PreparedSettings for Prepared {
+    fn commit(self: Box<Self>, config: &Config) {
+        if let Some(directory) = self.directory {
+            directory.stay();
+        }
+        if let Some(tls) = self.tls {
+            self.process.tls.borrow_mut().commit(tls);
+        }
+        if let Some(listeners) = self.listeners {
+            self.process.listeners.borrow_mut().commit(listeners);
+        }
+        if let Some(http) = self.http {
+            self.process.http.borrow_mut().commit(http);
+        }
+        for option in self.options {
+            match option {
+                OptionId::loglevel => server_log::set_level(config.loglevel),
+                OptionId::log_format | OptionId::log_timestamp_format => {
+                    server_log::set_format(config.log_format, config.log_timestamp_format);
+                }
+                OptionId::crash_log_enabled => crash::watch_fatal(config.crash_log_enabled),
+                OptionId::proc_title_template => show_title(config),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The working directory, until it is clear whether the process stays there: left again when this is dropped.
+struct EnteredDirectory {
+    /// `None`: it stays.
+    before: Option<OwnedFd>,
+}
+
+impl EnteredDirectory {
+    fn enter(path: &Path) -> io::Result<Self> {
+        // Needs no permission to read it, nor that it still has a name.
+        let before = fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        std::env::set_current_dir(path)?;
+        Ok(EnteredDirectory { before: Some(before) })
+    }
+
+    fn stay(mut self) {
+        self.before = None;
+    }
+}
+
+impl Drop for EnteredDirectory {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before
+            && let Err(error) = rustix::process::fchdir(before)
+        {
+            log::warn!("The directory that the server was in cannot be entered any more: {error}");
+        }
+    }
+}
+
+/// Whether it says where and how HTTP is answered.
+fn configures_http(option: OptionId) -> bool {
+    matches!(
+        option,
+        OptionId::http_port
+            | OptionId::http_tls
+            | OptionId::http_bind
+            | OptionId::http_hosts
+            | OptionId::http_commands
+    )
+}
 
 /// Whether what connections speak TLS by depends on it.
 fn configures_tls(option: OptionId) -> bool {

@@ -35,8 +35,8 @@ impl PublishedConfig {
     }
 }
 
-/// What was in use before.
-pub struct Replaced(Option<(ServerOptions, ServerContext)>);
+/// What a configuration that is not in force yet speaks TLS by.
+pub struct PreparedTls(Option<(ServerOptions, ServerContext)>);
 
 /// What a thread has found that looked at the files.
 struct Reloaded {
@@ -71,9 +71,8 @@ impl TlsContext {
         self.current.as_ref().map(|(_, context)| Arc::clone(&context.client))
     }
 
-    /// Reads what the configuration names, for connections to come; what was in use before. On failure everything stays as
-    /// it was.
-    pub fn configure(&mut self, config: &Config) -> Result<Replaced, TlsError> {
+    /// Reads what the configuration names.
+    pub fn prepare(&self, config: &Config) -> Result<PreparedTls, TlsError> {
         let next = match is_wanted(config) {
             true => {
                 let options = options_of(config)?;
@@ -86,18 +85,11 @@ impl TlsContext {
         if next.is_some() && config.tls_dh_params_file.is_some() {
             log::warn!("tls-dh-params-file has no effect: there are no cipher suites with DHE");
         }
-        Ok(Replaced(self.install(next)))
+        Ok(PreparedTls(next))
     }
 
-    /// Goes on with what was in use before, whatever has become of its files.
-    pub fn restore(&mut self, Replaced(before): Replaced) {
-        self.install(before);
-    }
-
-    fn install(
-        &mut self,
-        next: Option<(ServerOptions, ServerContext)>,
-    ) -> Option<(ServerOptions, ServerContext)> {
+    /// New connections speak TLS by what was prepared.
+    pub fn commit(&mut self, PreparedTls(next): PreparedTls) {
         // Whoever looks at the files at this moment may have read them before, and by other names.
         self.reloading = None;
         self.figures.set(next.as_ref().map_or_else(Certificates::default, |(_, context)| Certificates {
@@ -106,7 +98,7 @@ impl TlsContext {
             authority: context.authority.clone(),
         }));
         self.published.set(next.as_ref().map(|(_, context)| Arc::clone(&context.server)));
-        std::mem::replace(&mut self.current, next)
+        self.current = next;
     }
 
     /// Looks at the files every `interval_s` seconds, 0 being never, on a thread of its own: disks may be slow.
@@ -145,7 +137,7 @@ impl TlsContext {
             Ok(Some(context)) => {
                 log::info!("TLS materials changed, reloading in background");
                 context.warnings.iter().for_each(|warning| log::warn!("{warning}"));
-                self.install(Some((options, context)));
+                self.commit(PreparedTls(Some((options, context))));
                 log::info!("TLS materials reloaded successfully");
             }
             Err(error) => {

@@ -85,6 +85,19 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
     Ok(())
 }
 
+/// Opens the log file anew, as SIGHUP asks: who has moved or removed it finds another one of its name at once, not only
+/// with the next line. On failure the one that is open stays.
+pub fn reopen() {
+    let reopened = match &mut *LOGGER.target.lock().expect("no thread panics while it logs") {
+        Some(log) => LogFile::open(&log.path).map(|file| *log = file),
+        None => return,
+    };
+    match reopened {
+        Ok(()) => log::info!("Received SIGHUP, the log file is open anew"),
+        Err(error) => log::warn!("Received SIGHUP, but the log file cannot be opened anew: {error}"),
+    }
+}
+
 static FORMAT: AtomicU8 = AtomicU8::new(LogFormat::Legacy as u8);
 static TIMESTAMP_FORMAT: AtomicU8 = AtomicU8::new(LogTimestampFormat::Legacy as u8);
 

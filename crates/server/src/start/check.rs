@@ -21,7 +21,7 @@ pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
     let executor = executor(startup)?;
     warnings.extend(executor.warning_about_password());
     TlsContext::new(Arc::clone(&executor.server.observed.tls))
-        .configure(&executor.server.config)
+        .prepare(&executor.server.config)
         .map_err(|error| StartError::Listen(ListenError::Tls(error)))?;
     Ok(warnings)
 }

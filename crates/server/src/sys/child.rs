@@ -18,7 +18,7 @@ pub enum Ended {
 
 /// Makes a copy of this process that has one thread: the caller. The child must end with [`exit`], and touch nothing
 /// that another thread may have held a lock of at that moment; the allocator and the standard streams are safe.
-/// Signals do to it what they do to a new process, and it holds no open file but the standard streams and `kept`.
+/// Signals that mean its parent do nothing to it, even if they are sent to the group; it holds no open file but the standard streams and `kept`.
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
     let parent = std::process::id();
     // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
@@ -36,10 +36,12 @@ pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
 
 fn become_independent(kept: &[RawFd]) {
     super::crash::forget();
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
-        // SAFETY: sets the default action, which runs no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // What a terminal, a service manager or the rotation of logs sends to all processes of a server is for the parent to
+    // follow: it ends the child if it ends itself.
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR2, libc::SIGALRM] {
+        set_action(signal, libc::SIG_IGN);
     }
+    set_action(CANCEL, libc::SIG_DFL);
     let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
         .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
         .unwrap_or_default();
@@ -47,6 +49,11 @@ fn become_independent(kept: &[RawFd]) {
         // SAFETY: the values that own these files are never used nor dropped in the child, which ends by `exit`.
         unsafe { libc::close(fd) };
     }
+}
+
+fn set_action(signal: i32, action: libc::sighandler_t) {
+    // SAFETY: neither ignoring a signal nor its default action runs code of ours.
+    unsafe { libc::signal(signal, action) };
 }
 
 /// Has the kernel kill this process as soon as the thread that has forked it is gone: what it writes may not take the

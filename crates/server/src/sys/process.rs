@@ -71,6 +71,30 @@ pub fn report_file_size_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// From now on signals that this program has no use for, and that end a process, do nothing. Children that end can be
+/// waited for, even if the process was started by one that has no interest in its own.
+pub fn ignore_signals_of_others() {
+    for (signal, action) in [
+        (libc::SIGUSR1, libc::SIG_IGN),
+        (libc::SIGUSR2, libc::SIG_IGN),
+        (libc::SIGPIPE, libc::SIG_IGN),
+        (libc::SIGCHLD, libc::SIG_DFL),
+    ] {
+        // SAFETY: neither action runs code of ours.
+        unsafe { libc::signal(signal, action) };
+    }
+}
+
+/// Lets all signals come that the process was started with held back.
+pub fn accept_signals() {
+    // SAFETY: `set` is filled before it is read, both are this function's own, and no old mask is asked for.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &set, ptr::null_mut());
+    }
+}
+
 /// Keeps the kernel from backing this process's memory with huge pages.
 pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: this option takes one number and touches no memory.

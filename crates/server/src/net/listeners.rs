@@ -1,0 +1,221 @@
+//! The sockets that accept clients, as the configuration names them.
+//!
+//! They are exchanged in two steps: [`Listeners::prepare`] opens what is missing and may fail, with nothing changed;
+//! [`Listeners::commit`] cannot fail. A socket whose address is wanted before and after stays open, and clients that wait
+//! at it are not lost.
+
+use super::listener::{ListenError, Listener, SocketOwners};
+use super::poller::{Poller, Token};
+use crate::config::Config;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Shared by the loop that serves them and by CONFIG SET, which exchanges them.
+pub struct Listeners {
+    unix: Option<Listener>,
+    tcp: Vec<Listener>,
+    /// The loop's.
+    poller: Poller,
+    last_id: u32,
+}
+
+/// What is spoken at a TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Plain,
+    Tls,
+}
+
+/// An address that the configuration names.
+pub(super) struct Wanted {
+    address: SocketAddr,
+    protocol: Protocol,
+    /// It is done without if it cannot be had.
+    is_optional: bool,
+}
+
+/// Sockets of a configuration that is not in force yet.
+pub struct PreparedListeners {
+    /// Of sockets that are open already: their identifiers, and what is spoken there from now on.
+    kept: Vec<(u32, Protocol)>,
+    opened: Vec<Listener>,
+}
+
+impl Listeners {
+    /// None yet; `poller` watches those that are opened.
+    pub fn new(poller: Poller) -> Self {
+        Listeners { unix: None, tcp: Vec::new(), poller, last_id: 0 }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.unix.iter().chain(&self.tcp)
+    }
+
+    /// The one of this identifier, if it has not been closed meanwhile.
+    pub fn get(&self, id: u32) -> Option<&Listener> {
+        self.iter().find(|listener| listener.id == id)
+    }
+
+    /// Closes all of them.
+    pub fn close(&mut self) {
+        self.unix = None;
+        self.tcp.clear();
+    }
+
+    /// Opens all sockets that `config` names. The Unix socket is opened once and stays: its path cannot be changed, and a
+    /// second one there would take the place of the first.
+    pub fn open(&mut self, config: &Config) -> Result<(), ListenError> {
+        self.unix = match open_unix(config)? {
+            Some(listener) => Some(self.watch(listener)?),
+            None => None,
+        };
+        let prepared = self.prepare(config).map_err(|(_, error)| error)?;
+        self.commit(prepared);
+        Ok(())
+    }
+
+    /// Opens the TCP sockets that `config` names and that are not open. On failure, which is told with what was to be
+    /// spoken there, and when the result is dropped, everything is as it was.
+    pub fn prepare(&mut self, config: &Config) -> Result<PreparedListeners, (Protocol, ListenError)> {
+        let (mut wanted, mut prepared) =
+            (Vec::new(), PreparedListeners { kept: Vec::new(), opened: Vec::new() });
+        for (protocol, port) in [(Protocol::Plain, config.port), (Protocol::Tls, config.tls_port)] {
+            let hosts = if port == 0 { &[][..] } else { &config.bind };
+            wanted.extend(resolve(hosts, port, protocol).map_err(|error| (protocol, error))?);
+        }
+        for (position, address) in wanted.iter().enumerate() {
+            let protocol = address.protocol;
+            match find_or_open(&self.tcp, &wanted, position, config.tcp_backlog) {
+                Ok(Found::Open(index)) => prepared.kept.push((self.tcp[index].id, protocol)),
+                Ok(Found::Opened(listener)) => {
+                    let listener = self.watch(listener).map_err(|error| (protocol, error))?;
+                    prepared.opened.push(listener);
+                }
+                Err(error) if address.is_optional => log::warn!("{error}; going on without it"),
+                Err(error) => return Err((protocol, error)),
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Accepts clients where `prepared` says, and nowhere else.
+    pub fn commit(&mut self, prepared: PreparedListeners) {
+        let PreparedListeners { kept, opened } = prepared;
+        for listener in &mut self.tcp {
+            if let Some((_, protocol)) = kept.iter().find(|(id, _)| *id == listener.id) {
+                listener.protocol = *protocol;
+            } else {
+                // A child that has just been made has a copy, which keeps it with the poller.
+                let _ = self.poller.remove(listener.fd());
+            }
+        }
+        self.tcp.retain(|listener| kept.iter().any(|(id, _)| *id == listener.id));
+        self.tcp.extend(opened);
+    }
+
+    /// Gives it an identifier that no other has had, by which the poller tells of it.
+    fn watch(&mut self, mut listener: Listener) -> Result<Listener, ListenError> {
+        self.last_id = self.last_id.wrapping_add(1);
+        listener.id = self.last_id;
+        self.poller
+            .add(listener.fd(), Token::Listener(listener.id))
+            .map_err(|source| ListenError::Listen { address: format!("listener {}", listener.id), source })?;
+        Ok(listener)
+    }
+}
+
+/// The addresses that `hosts` stand for; going on without one is allowed if `-` stands in front.
+pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result<Vec<Wanted>, ListenError> {
+    let mut wanted = Vec::new();
+    for text in hosts {
+        let (host, is_optional) = match text.strip_prefix('-') {
+            Some(host) => (host, true),
+            None => (text.as_str(), false),
+        };
+        match Listener::resolve(host, port) {
+            Ok(addresses) => {
+                wanted.extend(addresses.map(|address| Wanted { address, protocol, is_optional }));
+            }
+            Err(error) if is_optional => log::warn!("{error}; going on without it"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(wanted)
+}
+
+enum Found {
+    /// By its place among those that are open.
+    Open(usize),
+    Opened(Listener),
+}
+
+/// The socket of one of the addresses: that of `open` which has it, or a new one. It may overlap with those of `open` whose
+/// addresses are not wanted any more, but with no other.
+fn find_or_open(
+    open: &[Listener],
+    wanted: &[Wanted],
+    position: usize,
+    backlog: u32,
+) -> Result<Found, ListenError> {
+    let Wanted { address, protocol, .. } = wanted[position];
+    let failed = |source| ListenError::Listen { address: address.to_string(), source };
+    if wanted[..position].iter().any(|earlier| earlier.address == address) {
+        return Err(failed(Errno::ADDRINUSE.into()));
+    }
+    if let Some(index) = open.iter().position(|listener| listener.address == Some(address)) {
+        return Ok(Found::Open(index));
+    }
+    let opened = match Listener::tcp(address, protocol, backlog) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_left = |listener: &&Listener| {
+                listener.overlaps(address)
+                    && !wanted.iter().any(|other| Some(other.address) == listener.address)
+            };
+            let left: Vec<&Listener> = open.iter().filter(is_left).collect();
+            if left.is_empty() {
+                Err(error)
+            } else {
+                Listener::tcp_in_place_of(&left, address, protocol, backlog)
+            }
+        }
+        opened => opened,
+    };
+    opened.map(Found::Opened).map_err(failed)
+}
+
+/// Listens at each of `wanted`, with further files of the sockets of `open` where these have an address already.
+pub(super) fn open_beside(
+    open: &[Listener],
+    wanted: &[Wanted],
+    backlog: u32,
+) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners = Vec::new();
+    for (position, address) in wanted.iter().enumerate() {
+        let listener = match find_or_open(open, wanted, position, backlog) {
+            Ok(Found::Opened(listener)) => Ok(listener),
+            Ok(Found::Open(index)) => open[index]
+                .try_clone()
+                .map_err(|source| ListenError::Listen { address: address.address.to_string(), source }),
+            Err(error) => Err(error),
+        };
+        match listener {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if address.is_optional => log::warn!("{error}; going on without it"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(listeners)
+}
+
+fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
+    let Some(path) = &config.unixsocket else { return Ok(None) };
+    let owners = SocketOwners {
+        permissions: (config.unixsocketperm != 0).then_some(config.unixsocketperm),
+        group: config.unixsocketgroup.as_deref(),
+    };
+    Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog).map(Some)
+}
