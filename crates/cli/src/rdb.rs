@@ -69,7 +69,7 @@ impl Target {
 
 pub fn run(session: &mut Session, path: &Path, functions_only: bool) -> Result<(), Failure> {
     session.connect()?;
-    sync::send_setting(session, "capa", "eof")?;
+    sync::introduce(session)?;
     sync::send_setting(session, "rdb-only", "1")?;
     if functions_only && !sync::send_setting(session, "rdb-filter-only", "functions")? {
         let text = "Failed requesting functions only RDB from server, aborting";

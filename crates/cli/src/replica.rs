@@ -12,7 +12,7 @@ const ONLINE_PAUSE: Duration = Duration::from_secs(1);
 
 pub fn run(session: &mut Session) -> Result<(), Failure> {
     session.connect()?;
-    sync::send_setting(session, "capa", "eof")?;
+    sync::introduce(session)?;
     // Nothing of the data is needed, only the commands behind it.
     sync::send_setting(session, "rdb-filter-only", "")?;
     Err(follow(session, &[b"SYNC".to_vec()])?)

@@ -28,6 +28,17 @@ pub enum Start {
     Partial,
 }
 
+/// The release whose snapshots are read: any is, since a snapshot is handed on as it comes. One that names no release is
+/// sent the form of releases before 9.0, which has no hash with a field that expires.
+const VERSION: &str = "9.1.2";
+
+/// Announces to the primary what every receiver of a snapshot here can read.
+pub fn introduce(session: &mut Session) -> Result<(), Failure> {
+    send_setting(session, "capa", "eof")?;
+    send_setting(session, "version", VERSION)?;
+    Ok(())
+}
+
 /// Announces this replica to the primary. Returns false if the primary refuses, as older versions do with unknown options.
 pub fn send_setting(session: &mut Session, name: &str, value: &str) -> Result<bool, Failure> {
     tell_line!("sending REPLCONF {name} {value}");

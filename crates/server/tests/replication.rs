@@ -392,6 +392,17 @@ fn what_a_replica_can_read_is_what_it_gets() {
     assert!(redis.is_closed());
     let log = std::fs::read_to_string(server.directory.join("log")).unwrap();
     assert!(log.contains("Can't store key 'expiring' (db 0) in RDB version 11"), "{log}");
+    // It is not tried again for each that comes.
+    for request in ["PSYNC ? -1", "SYNC"] {
+        let mut redis = Replica::connect(&server);
+        redis.ask("REPLCONF capa eof");
+        let refusal = "-ERR a key has no form in RDB version 11, which replicas of releases before 9.0 read";
+        assert_eq!(redis.ask(request), refusal);
+        assert!(redis.is_closed());
+    }
+    let log = std::fs::read_to_string(server.directory.join("log")).unwrap();
+    assert_eq!(log.matches("Can't store key").count(), 1, "{log}");
+    assert!(log.contains("this hash needs version 80"), "{log}");
     let mut replica = Replica::introduced(&server);
     assert!(contains(&replica.full_sync().rdb, "expiring"));
 }

@@ -29,7 +29,7 @@ use crate::config::OutputBufferLimit;
 use crate::observe::replication::BacklogFigures;
 use crate::session::{ClientHandle, ClientId};
 use failover::Failover;
-use full_sync::Transfer;
+use full_sync::{Format, Transfer};
 use history::{History, ID_LEN};
 use indexmap::IndexMap;
 use primary::Replica;
@@ -66,6 +66,10 @@ pub(crate) struct Replication {
     next_transfer: u64,
     /// The offset of the snapshot that was begun last for replicas.
     snapshot_offset: u64,
+    /// How the snapshot that was begun last for replicas is.
+    snapshot_format: Option<Format>,
+    /// Until then, no snapshot is begun in the form for releases before 9.0: the last one met a value that has none.
+    old_form_refused_until_us: u64,
     /// A file that was written for replicas alone, and is to be removed.
     sync_file: Option<PathBuf>,
     /// On the monotonic clock, as all times here.
@@ -93,6 +97,8 @@ impl Replication {
             failover: None,
             next_transfer: 0,
             snapshot_offset: 0,
+            snapshot_format: None,
+            old_form_refused_until_us: 0,
             sync_file: None,
             without_replicas_since_us: 0,
             next_cron_us: 0,

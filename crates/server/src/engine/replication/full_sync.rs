@@ -32,6 +32,8 @@ const TRANSFER_BYTES_MAX: u64 = 1 << 20;
 /// Read of a file or a pipe at a time.
 const PIECE_BYTES: usize = 64 << 10;
 const SECOND_US: u64 = 1_000_000;
+/// After a snapshot that a value had no form in, none of that form is begun for so long.
+const OLD_FORM_REFUSED_US: u64 = 60 * SECOND_US;
 /// Replicas of releases before this read only what releases since 7.2 write.
 const VERSION_80_SINCE: u32 = 0x09_00_00;
 
@@ -337,7 +339,35 @@ impl Executor {
         }
     }
 
+    /// Whether the data has lately had no form in what these replicas read: then they are told, and nothing is begun.
+    pub(super) fn refuses_form(&mut self, format: Format) -> bool {
+        let is_refused = format.version == VERSION_OF_7_2
+            && self.server.now.monotonic_us < self.replication.old_form_refused_until_us;
+        if is_refused {
+            let text = format!(
+                "ERR a key has no form in RDB version {VERSION_OF_7_2}, which replicas of releases before 9.0 read"
+            );
+            self.refuse_replicas(&self.waiting_for(format), &text);
+        }
+        is_refused
+    }
+
+    /// A snapshot could not be written, and no replica or signal has ended it.
+    fn note_unwritten(&mut self) {
+        if self.replication.snapshot_format.is_some_and(|format| format.version == VERSION_OF_7_2) {
+            let now_us = self.server.now.monotonic_us;
+            self.replication.old_form_refused_until_us = now_us + OLD_FORM_REFUSED_US;
+            log::warn!(
+                "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
+                OLD_FORM_REFUSED_US / SECOND_US
+            );
+        }
+    }
+
     fn begin_sync(&mut self, format: Format) {
+        if self.refuses_form(format) {
+            return;
+        }
         let group = self.waiting_for(format);
         let all_find_end = group.iter().all(|&handle| self.profile(handle).finds_end_mark);
         let Some(target) = format.target(all_find_end, self.server.config.repl_diskless_sync) else {
@@ -360,7 +390,7 @@ impl Executor {
             self.replication.transfer = Some(Transfer::new(number, pipe, mark));
         }
         let offset = self.replication.history.offset();
-        self.replication.snapshot_offset = offset;
+        (self.replication.snapshot_offset, self.replication.snapshot_format) = (offset, Some(format));
         self.replication.forget_selected();
         if !piped && self.server.config.rdb_del_sync_files {
             self.replication.sync_file = Some(self.disk.saving.target.clone());
@@ -380,12 +410,15 @@ impl Executor {
             .replicas
             .iter()
             .filter(|(_, replica)| matches!(replica.stage, Stage::Waiting { .. }));
-        for handle in waiting.map(|(&handle, _)| handle).collect::<Vec<_>>() {
+        let waiting: Vec<_> = waiting.map(|(&handle, _)| handle).collect();
+        self.refuse_replicas(&waiting, "ERR BGSAVE failed, replication can't continue");
+    }
+
+    fn refuse_replicas(&mut self, replicas: &[ClientHandle], text: &str) {
+        for &handle in replicas {
             self.replication.replicas.shift_remove(&handle);
             self.server.clients[handle].is_replica = false;
-            self.server.clients.push(handle, |reply| {
-                reply.error("ERR BGSAVE failed, replication can't continue");
-            });
+            self.server.clients.push(handle, |reply| reply.error(text));
             self.server.clients[handle].close_after_reply = true;
         }
         self.replication.has_changed = true;
@@ -425,7 +458,10 @@ impl Executor {
         self.server.observed.statistics.replication_output_bytes += sent_bytes;
         match ended {
             Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
-            Ended::Exited(_) => log::warn!("Background RDB transfer error"),
+            Ended::Exited(_) => {
+                log::warn!("Background RDB transfer error");
+                self.note_unwritten();
+            }
             Ended::Killed { signal } => {
                 log::warn!("Background RDB transfer terminated by signal {signal}");
             }

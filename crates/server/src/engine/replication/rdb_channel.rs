@@ -89,6 +89,9 @@ impl Executor {
     pub fn begin_rdb_channels(&mut self, channels: &[ClientHandle], sockets: &mut dyn ReplicaSockets) {
         let Some(&first) = channels.first() else { return };
         let format = Format::of(self.profile(first));
+        if self.refuses_form(format) {
+            return;
+        }
         log::info!("Starting BGSAVE for SYNC with target: replicas sockets using: dual-channel");
         let snapshot = self.snapshot_of(format);
         let (offset, id) = (self.replication.history.offset(), self.replication.history.id().to_owned());
@@ -108,7 +111,7 @@ impl Executor {
             return self.refuse_waiting();
         }
         self.pause_after_fork_if_wanted();
-        self.replication.snapshot_offset = offset;
+        (self.replication.snapshot_offset, self.replication.snapshot_format) = (offset, Some(format));
         self.replication.forget_selected();
         for &handle in channels {
             if let Some(replica) = self.replication.replicas.get_mut(&handle) {

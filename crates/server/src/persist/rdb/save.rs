@@ -154,8 +154,14 @@ fn write_key<W: Write>(
     let value = db.value_of(entry);
     let kind = kind_of(&value);
     if snapshot.for_7_2 && kind > KIND_MAX_OF_7_2 {
-        let key = if snapshot.logs_keys { format!("'{}' ", quoted(entry.key())) } else { String::new() };
-        log::warn!("Can't store key {key}(db {db_index}) in RDB version {VERSION_OF_7_2}");
+        let (key, hidden) = match snapshot.logs_keys {
+            true => (format!("'{}' ", quoted(entry.key())), ""),
+            false => (String::new(), "; 'hide-user-data-from-log yes' hides its name"),
+        };
+        let kind = value.kind().name();
+        log::warn!(
+            "Can't store key {key}(db {db_index}) in RDB version {VERSION_OF_7_2}: this {kind} needs version {VERSION}{hidden}"
+        );
         return Err(io::Error::other("a value that this version of the format has no form for"));
     }
     writer.byte(kind)?;
