@@ -232,6 +232,49 @@ fn header_len_before(buffer: &[u8], argument: ArgRange) -> Option<usize> {
     (before & mask == header).then_some(digits + 3)
 }
 
+/// Bytes of elements behind which a command that adds or removes many takes no more of them: what follows stands in
+/// another. A command is read whole, and has to fit [`crate::request::REQUEST_LEN_MAX`].
+pub const PART_BYTES: usize = 64 << 20;
+
+/// How full a command is that elements are put into, one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    elements: usize,
+    elements_max: usize,
+    bytes: usize,
+}
+
+impl Part {
+    /// An empty one, which takes so many elements if they are short.
+    pub fn new(elements_max: usize) -> Self {
+        Part { elements: 0, elements_max, bytes: 0 }
+    }
+
+    /// An element of so many bytes is to be added; whether that begins another command.
+    pub fn add(&mut self, bytes: usize) -> bool {
+        let is_full = self.elements == self.elements_max || self.bytes >= PART_BYTES;
+        if is_full {
+            *self = Part::new(self.elements_max);
+        }
+        (self.elements, self.bytes) = (self.elements + 1, self.bytes.saturating_add(bytes));
+        is_full
+    }
+}
+
+/// Elements in the parts that each go into one command.
+pub fn parts<E: AsRef<[u8]>>(elements: &[E], elements_max: usize) -> impl Iterator<Item = &[E]> {
+    let (mut rest, mut part) = (elements, Part::new(elements_max));
+    std::iter::from_fn(move || {
+        // The element that has begun this part, if it is not the first, has been added.
+        let counted = usize::from(rest.len() < elements.len());
+        let len = counted
+            + rest.iter().skip(counted).take_while(|element| !part.add(element.as_ref().len())).count();
+        let (taken, behind) = rest.split_at_checked(len).filter(|_| !rest.is_empty())?;
+        rest = behind;
+        Some(taken)
+    })
+}
+
 /// Appends a note of the time.
 pub fn write_timestamp(out: &mut impl Write, unix_s: i64) -> io::Result<()> {
     write!(out, "#TS:{unix_s}\r\n")
@@ -296,6 +339,23 @@ mod tests {
         assert_eq!(as_written(b"", &[]), None);
         let beyond = [ArgRange { start: u32::MAX, len: 999 }];
         assert_eq!(as_written(b"*1\r\n", &beyond), None);
+    }
+
+    #[test]
+    fn parts_are_bounded_by_elements_and_by_bytes() {
+        let lens = |elements: &[&[u8]], elements_max: usize| {
+            let parts: Vec<_> = parts(elements, elements_max).map(<[_]>::len).collect();
+            assert_eq!(parts.iter().sum::<usize>(), elements.len());
+            parts
+        };
+        let (whole, half) = (vec![0; PART_BYTES], vec![0; PART_BYTES / 2]);
+        let (short, long, whole) = (&b"x"[..], half.as_slice(), whole.as_slice());
+        assert_eq!(lens(&[], 3), [0; 0]);
+        assert_eq!(lens(&[short; 7], 3), [3, 3, 1]);
+        assert_eq!(lens(&[short; 6], 3), [3, 3]);
+        assert_eq!(lens(&[long; 5], 1024), [2, 2, 1]);
+        assert_eq!(lens(&[short, long, long, short, short], 1024), [3, 2]);
+        assert_eq!(lens(&[whole, whole, short], 1024), [1, 1, 1]);
     }
 
     #[test]

@@ -84,9 +84,18 @@ impl ArgRange {
         Self { start: start as u32, len: len as u32 }
     }
 
-    /// An argument that was gathered elsewhere; see [`Parser::accept_apart`].
-    fn apart(len: usize) -> Self {
-        Self { start: APART, len: len as u32 }
+    /// `None`: it ends behind what 32-bit ranges reach ([`REQUEST_LEN_MAX`]).
+    #[inline]
+    pub fn within(start: usize, len: usize) -> Option<Self> {
+        let end = start.checked_add(len).filter(|&end| end <= REQUEST_LEN_MAX)?;
+        debug_assert!(end >= start);
+        Some(Self { start: u32::try_from(start).ok()?, len: u32::try_from(len).ok()? })
+    }
+
+    /// An argument that was gathered elsewhere; see [`Parser::accept_apart`]. Of one from a file that has 4 GiB or more
+    /// the length stands as the greatest that there is: its bytes tell.
+    pub fn apart(len: usize) -> Self {
+        Self { start: APART, len: u32::try_from(len).unwrap_or(u32::MAX) }
     }
 
     /// Whether the argument stands elsewhere than in the buffer, of which it is no range.

@@ -187,14 +187,23 @@ fn number_bytes(number: usize) -> usize {
     1 + digits + LINE_END_BYTES
 }
 
-/// Arguments that a queued or blocked command keeps.
+/// Arguments that a queued or blocked command keeps, or that a file holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnedArgs {
     buffer: Vec<u8>,
     ranges: Vec<ArgRange>,
+    /// The argument that stands in no buffer, if there is one.
+    apart: Option<SharedBytes>,
+}
+
+/// Arguments that have so many bytes, all but the longest of them: no range reaches the last.
+#[derive(Debug, PartialEq)]
+pub struct TooLong {
+    pub bytes: usize,
 }
 
 impl OwnedArgs {
+    /// Of arguments that fit one request of a client, as those do that come from one.
     pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut owned = OwnedArgs::default();
         for arg in args {
@@ -203,17 +212,89 @@ impl OwnedArgs {
         owned
     }
 
+    /// Of arguments from a file, which may be longer than what a client can send. Where they do not fit one request
+    /// together, the longest stands apart.
+    pub fn from_file(arguments: Vec<Vec<u8>>) -> Result<Self, TooLong> {
+        Self::within(arguments, REQUEST_LEN_MAX)
+    }
+
+    fn within(mut arguments: Vec<Vec<u8>>, buffer_bytes_max: usize) -> Result<Self, TooLong> {
+        let bytes = arguments.iter().map(Vec::len).sum::<usize>();
+        if bytes <= buffer_bytes_max {
+            return Ok(Self::new(arguments.iter().map(Vec::as_slice)));
+        }
+        let longest = (0..arguments.len()).max_by_key(|&index| arguments[index].len()).unwrap_or(0);
+        let mut apart = std::mem::take(&mut arguments[longest]);
+        apart.shrink_to_fit();
+        let bytes = bytes - apart.len();
+        if bytes > buffer_bytes_max {
+            return Err(TooLong { bytes });
+        }
+        let mut owned = OwnedArgs::default();
+        for (index, argument) in arguments.iter().enumerate() {
+            if index == longest {
+                owned.ranges.push(ArgRange::apart(apart.len()));
+            } else {
+                owned.push(argument);
+            }
+        }
+        owned.apart = Some(SharedBytes::new(apart));
+        Ok(owned)
+    }
+
     pub fn push(&mut self, arg: &[u8]) {
-        self.ranges.push(ArgRange { start: self.buffer.len() as _, len: arg.len() as _ });
+        let range = ArgRange::within(self.buffer.len(), arg.len());
+        self.ranges.push(range.expect("arguments of one request fit another"));
         self.buffer.extend_from_slice(arg);
     }
 
     pub fn view(&self) -> Args<'_> {
-        Args::new(&self.buffer, &self.ranges)
+        Args::with_apart(&self.buffer, &self.ranges, self.apart.as_ref())
     }
 
     /// What it occupies beyond this value itself.
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.capacity() + self.ranges.capacity() * size_of::<ArgRange>()
+        let apart_bytes = self.apart.as_ref().map_or(0, |apart| apart.capacity());
+        self.buffer.capacity() + self.ranges.capacity() * size_of::<ArgRange>() + apart_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(lens: &[usize]) -> Vec<Vec<u8>> {
+        lens.iter().enumerate().map(|(at, &len)| vec![b'a' + u8::try_from(at).unwrap(); len]).collect()
+    }
+
+    #[test]
+    fn arguments_of_a_file_are_whole_however_long_the_longest_is() {
+        for lens in [&[3, 3, 200][..], &[3, 200, 3], &[101], &[40, 40, 20], &[50, 60, 50], &[]] {
+            let owned = OwnedArgs::within(words(lens), 100).unwrap();
+            let view = owned.view();
+            assert!(view.iter().eq(words(lens).iter().map(Vec::as_slice)), "{lens:?}");
+            assert_eq!(view.len(), lens.len());
+            assert!(owned.memory_bytes() >= lens.iter().sum());
+            let is_apart = lens.iter().sum::<usize>() > 100;
+            let texts = (0..lens.len()).filter(|&at| matches!(view.text(at), NewText::Shared(_)));
+            assert_eq!(texts.count(), usize::from(is_apart), "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_no_range_reaches_are_refused() {
+        let lens = [500; 9];
+        assert_eq!(OwnedArgs::within(words(&lens), 1000), Err(TooLong { bytes: 4000 }));
+        assert_eq!(OwnedArgs::within(words(&[60, 60, 60]), 100), Err(TooLong { bytes: 120 }));
+    }
+
+    #[test]
+    fn no_range_is_cut() {
+        assert_eq!(ArgRange::within(0, REQUEST_LEN_MAX).map(ArgRange::range), Some(0..REQUEST_LEN_MAX));
+        assert_eq!(ArgRange::within(1, REQUEST_LEN_MAX), None);
+        assert_eq!(ArgRange::within(1 << 32, 1), None);
+        assert_eq!(ArgRange::within(0, (1 << 32) + 1), None);
+        assert_eq!(ArgRange::within(usize::MAX, 2), None);
+        assert!(ArgRange::apart((1 << 32) + 1).is_apart());
     }
 }

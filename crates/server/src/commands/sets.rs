@@ -268,7 +268,7 @@ fn propagate_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
     if !db.change_log.is_recording() {
         return;
     }
-    for some in members.chunks(REMOVALS_PROPAGATED_TOGETHER) {
+    for some in wire::aof::parts(members, REMOVALS_PROPAGATED_TOGETHER) {
         db.propagate_as_list(&[b"SREM", key], some.iter().map(Vec::as_slice));
     }
 }

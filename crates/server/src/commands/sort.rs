@@ -14,6 +14,7 @@ use crate::error::ClientError;
 use pattern::Pattern;
 use std::cmp::Ordering;
 use std::ops::Range;
+use wire::aof::Part;
 
 /// Keys that depend on what is sorted.
 const LED_TO: KeySpec =
@@ -228,9 +229,11 @@ fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Out
     }
     match options.store {
         Some(destination) => store(ctx, &sorting, &options, destination),
-        None => answer(ctx, &sorting, &options),
+        None => {
+            answer(ctx, &sorting, &options);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 /// The elements at a key, in the order they have there; of all `len` only those that `wanted` names.
@@ -355,19 +358,24 @@ fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
     }
 }
 
-fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) {
+fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) -> Outcome {
     let limits = ctx.db.policies.of_key(destination).limits.clone();
     let mut list = List::new(&limits, ctx.db.seed());
+    let mut push = |element: &[u8]| -> Outcome {
+        check_element_bytes(element.len())?;
+        list.push(End::Right, element, &limits);
+        Ok(())
+    };
     for index in 0..sorting.items.len() {
         let element = sorting.element(index);
         if options.get.is_empty() {
-            list.push(End::Right, element, &limits);
+            push(element)?;
         }
         for get in &options.get {
             get.follow(ctx.db, element, |found| match found {
-                Some(text) => text.with_bytes(|bytes| list.push(End::Right, bytes, &limits)),
-                None => list.push(End::Right, b"", &limits),
-            });
+                Some(text) => text.with_bytes(&mut push),
+                None => push(b""),
+            })?;
         }
     }
     list.completed(1, &limits);
@@ -377,9 +385,22 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
         ctx.db.changed_many(EventClasses::LIST, "sortstore", destination, len as u64);
     }
     ctx.reply.integer(len as i64);
+    Ok(())
 }
 
-/// Elements propagated in one command.
+/// Lists keep lengths in 32 bits, and clients cannot send longer elements. A string that a pattern leads to can have been
+/// made longer.
+fn check_element_bytes(bytes: usize) -> Result<(), ClientError> {
+    match bytes <= wire::request::REQUEST_LEN_MAX - REQUEST_REST_BYTES {
+        true => Ok(()),
+        false => Err(ClientError::text("ERR a string of 4 GiB or more cannot be stored in a list")),
+    }
+}
+
+/// What a request that pushes an element to a list has beside the element, at least.
+const REQUEST_REST_BYTES: usize = b"*3\r\n$5\r\nRPUSH\r\n$0\r\n\r\n$4294967295\r\n\r\n".len();
+
+/// Elements propagated in one command, if they are short.
 const PROPAGATED_ELEMENTS_MAX: usize = 1024;
 
 /// What is stored is propagated element by element: elements that weigh the same come in an order that depends on how
@@ -389,10 +410,34 @@ fn propagate_stored(db: &mut Db, list: &List, destination: &[u8]) {
         return;
     }
     db.propagate_as(&[b"DEL", destination]);
-    for first in (0..list.len()).step_by(PROPAGATED_ELEMENTS_MAX) {
-        let mut elements = Vec::new();
-        let count = PROPAGATED_ELEMENTS_MAX.min(list.len() - first);
-        list.for_each(first, count, &mut |element| elements.push(element.to_vec()));
+    let (mut elements, mut part) = (Vec::new(), Part::new(PROPAGATED_ELEMENTS_MAX));
+    let mut push = |elements: &mut Vec<Vec<u8>>| {
         db.propagate_as_list(&[b"RPUSH", destination], elements.iter().map(Vec::as_slice));
+        elements.clear();
+    };
+    list.for_each(0, list.len(), &mut |element| {
+        let element = element.to_vec();
+        if part.add(element.len()) {
+            push(&mut elements);
+        }
+        elements.push(element);
+    });
+    if !elements.is_empty() {
+        push(&mut elements);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_list_cannot_hold_is_refused() {
+        for bytes in [0, 1 << 31, (1 << 32) - 100] {
+            assert!(check_element_bytes(bytes).is_ok(), "{bytes}");
+        }
+        for bytes in [(1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 40] {
+            assert!(check_element_bytes(bytes).is_err(), "{bytes}");
+        }
     }
 }

@@ -16,6 +16,8 @@ use structures::size_class::usable_size;
 
 /// Fields removed between two looks at the clock.
 const FIELDS_PER_ROUND: usize = 64;
+/// Removed fields that one command tells of, if their names are short.
+const FIELDS_PER_COMMAND: usize = 1024;
 
 /// When the first element of a value expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +131,7 @@ impl Db {
     #[cold]
     pub(super) fn record_expired_fields(&mut self, key: &[u8], expired: &ExpiredFields) {
         self.count_expired_fields(expired.removed.len());
-        let names = expired.removed.iter().map(Vec::as_slice);
-        self.propagate_removal(&[b"HDEL", key], names);
+        self.propagate_expired_fields(key, &expired.removed);
         self.event(EventClasses::HASH, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
             return self.changed_too(EventClasses::GENERIC, "del", key);
@@ -140,6 +141,12 @@ impl Db {
             self.selected_database_mut().set_expiry(hash, key, None);
         }
         self.touched_by_expiry(key);
+    }
+
+    fn propagate_expired_fields(&mut self, key: &[u8], fields: &[Vec<u8>]) {
+        for names in wire::aof::parts(fields, FIELDS_PER_COMMAND) {
+            self.propagate_removal(&[b"HDEL", key], names.iter().map(Vec::as_slice));
+        }
     }
 
     /// Counts fields that are gone because they were expired.
@@ -182,10 +189,7 @@ impl Db {
             Ok(None) | Err(_) => return !self.holds(self.turn.database, key),
         };
         self.count_expired_fields(removed);
-        if removed > 0 {
-            let names = fields.iter().map(Vec::as_slice);
-            self.propagate_removal(&[b"HDEL", key], names);
-        }
+        self.propagate_expired_fields(key, &fields);
         self.event(EventClasses::EXPIRED, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
             self.changed_too(EventClasses::GENERIC, "del", key);

@@ -3,6 +3,7 @@
 use super::object::{Value, by_type};
 use super::value_type::ValueType;
 use std::io;
+use wire::aof::Part;
 
 /// Takes a command: its name and its arguments.
 pub type CommandSink<'a> = dyn FnMut(&[&[u8]]) -> io::Result<()> + 'a;
@@ -28,21 +29,22 @@ pub(super) struct Batch<'a> {
     sink: &'a mut CommandSink<'a>,
     head: [&'a [u8]; 2],
     arguments: Vec<Vec<u8>>,
-    arguments_max: usize,
+    part: Part,
     outcome: io::Result<()>,
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(sink: &'a mut CommandSink<'_>, name: &'a [u8], key: &'a [u8], per_element: usize) -> Self {
-        let arguments_max = ELEMENTS_MAX * per_element;
-        Batch { sink, head: [name, key], arguments: Vec::new(), arguments_max, outcome: Ok(()) }
+    pub fn new(sink: &'a mut CommandSink<'_>, name: &'a [u8], key: &'a [u8]) -> Self {
+        let part = Part::new(ELEMENTS_MAX);
+        Batch { sink, head: [name, key], arguments: Vec::new(), part, outcome: Ok(()) }
     }
 
-    pub fn add(&mut self, argument: Vec<u8>) {
-        if self.arguments.len() == self.arguments_max {
+    /// Adds the arguments of an element.
+    pub fn add<const N: usize>(&mut self, element: [Vec<u8>; N]) {
+        if self.part.add(element.iter().map(Vec::len).sum()) {
             self.send();
         }
-        self.arguments.push(argument);
+        self.arguments.extend(element);
     }
 
     fn send(&mut self) {
@@ -58,5 +60,31 @@ impl<'a> Batch<'a> {
     pub fn finish(mut self) -> io::Result<()> {
         self.send();
         self.outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::aof::PART_BYTES;
+
+    fn sent(elements: impl Iterator<Item = [Vec<u8>; 2]>) -> Vec<usize> {
+        let mut lens = Vec::new();
+        let mut sink = |command: &[&[u8]]| {
+            assert_eq!(command[..2], [&b"HMSET"[..], b"key"]);
+            lens.push(command.len() - 2);
+            Ok(())
+        };
+        let mut batch = Batch::new(&mut sink, b"HMSET", b"key");
+        elements.for_each(|element| batch.add(element));
+        batch.finish().unwrap();
+        lens
+    }
+
+    #[test]
+    fn a_command_is_bounded_by_elements_and_by_bytes() {
+        assert_eq!(sent((0..ELEMENTS_MAX + 1).map(|_| [vec![1], vec![2]])), [2 * ELEMENTS_MAX, 2]);
+        let long = |_| [vec![1], vec![0; PART_BYTES / 2]];
+        assert_eq!(sent((0..3).map(long)), [4, 2], "elements of half a part");
     }
 }

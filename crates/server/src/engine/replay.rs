@@ -4,7 +4,7 @@ use super::Executor;
 use super::loading::{RestoreError, keys_in};
 use super::persistence::Answer;
 use crate::acl::UserHandle;
-use crate::command::args::OwnedArgs;
+use crate::command::args::{OwnedArgs, TooLong};
 use crate::command::registry::CommandId;
 use crate::command::{Next, Origin};
 use crate::error::{ClientError, on_the_wire};
@@ -24,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::aof::{self, Item, ReadError};
 use wire::reply::ReplyBuffer;
+use wire::request::REQUEST_LEN_MAX;
 
 /// Commands run between two looks at the clock.
 const COMMANDS_PER_LOOK: usize = 64;
@@ -226,7 +227,7 @@ impl Executor {
             match reader.read() {
                 Ok(Item::Command(arguments)) => {
                     let position = reader.position();
-                    self.replay(loading, &arguments, path)?;
+                    self.replay(loading, arguments, path)?;
                     if loading.transaction.is_none() {
                         loading.valid_up_to = position;
                     }
@@ -258,11 +259,16 @@ impl Executor {
     fn replay(
         &mut self,
         loading: &mut LogLoading,
-        arguments: &[Vec<u8>],
+        arguments: Vec<Vec<u8>>,
         path: &Path,
     ) -> Result<(), RestoreError> {
-        let args = OwnedArgs::new(arguments.iter().map(Vec::as_slice));
         let refused = |reason: String| RestoreError::LogCommand { path: path.to_owned(), reason };
+        let args = OwnedArgs::from_file(arguments).map_err(|TooLong { bytes }| {
+            let at = loading.valid_up_to;
+            refused(format!(
+                "the command behind offset {at} has {bytes} bytes beside its longest argument; {REQUEST_LEN_MAX} are read"
+            ))
+        })?;
         let id = self.server.registry.find(args.view()).map_err(|error| refused(error.to_string()))?;
         let row = self.server.registry.row(id);
         if !row.accepts(args.view().len()) {

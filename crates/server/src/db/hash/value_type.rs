@@ -98,16 +98,13 @@ impl ValueType for Hash {
     /// Fields that expire are written one by one, each with its time.
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
         let mut expiring = Vec::new();
-        let mut batch = Batch::new(sink, b"HMSET", key, 2);
+        let mut batch = Batch::new(sink, b"HMSET", key);
         self.for_each(i64::MIN, &mut |field, value| {
             let field = field.to_vec();
             let expiry_ms = self.get_with_expiry(&field, i64::MIN).and_then(|(_, expiry_ms)| expiry_ms);
             match expiry_ms.filter(|_| self.has_expiring()) {
                 Some(at_ms) => expiring.push((field, value.to_vec(), at_ms)),
-                None => {
-                    batch.add(field);
-                    batch.add(value.to_vec());
-                }
+                None => batch.add([field, value.to_vec()]),
             }
         });
         batch.finish()?;

@@ -107,8 +107,8 @@ impl ValueType for List {
     }
 
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
-        let mut batch = Batch::new(sink, b"RPUSH", key, 1);
-        self.for_each(0, self.len(), &mut |element| batch.add(element.to_vec()));
+        let mut batch = Batch::new(sink, b"RPUSH", key);
+        self.for_each(0, self.len(), &mut |element| batch.add([element.to_vec()]));
         batch.finish()
     }
 

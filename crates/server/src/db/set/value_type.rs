@@ -117,8 +117,8 @@ impl ValueType for Set {
     }
 
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
-        let mut batch = Batch::new(sink, b"SADD", key, 1);
-        self.for_each(&mut |member| batch.add(member.to_vec()));
+        let mut batch = Batch::new(sink, b"SADD", key);
+        self.for_each(&mut |member| batch.add([member.to_vec()]));
         batch.finish()
     }
 

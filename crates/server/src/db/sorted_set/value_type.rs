@@ -89,10 +89,9 @@ impl ValueType for SortedSet {
     }
 
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
-        let mut batch = Batch::new(sink, b"ZADD", key, 2);
+        let mut batch = Batch::new(sink, b"ZADD", key);
         self.for_range(0..self.len(), false, &mut |member, score| {
-            batch.add(wire::number::f64_text(score).to_vec());
-            batch.add(member.to_vec());
+            batch.add([wire::number::f64_text(score).to_vec(), member.to_vec()]);
             true
         });
         batch.finish()

@@ -174,7 +174,7 @@ impl LeftOut {
     }
 
     fn push_fields(&mut self, db_index: usize, key: &[u8], fields: &[Vec<u8>]) {
-        for fields in fields.chunks(FIELDS_PER_COMMAND) {
+        for fields in wire::aof::parts(fields, FIELDS_PER_COMMAND) {
             let head: [&[u8]; 2] = [b"HDEL", key];
             let words: Vec<&[u8]> = head.into_iter().chain(fields.iter().map(Vec::as_slice)).collect();
             self.push(db_index, words.into_iter());
