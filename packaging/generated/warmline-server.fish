@@ -245,6 +245,7 @@ no\t''"
 complete -c warmline-server -l tls-session-cache-size -d 'Sessions that are remembered by id; 0 is none. Takes 0 or more; default 20480' -r
 complete -c warmline-server -l tls-session-cache-timeout -d 'How long a session can be resumed. Takes 0 or more seconds; default 300' -r
 complete -c warmline-server -l tls-auto-reload-interval -d 'How often the files of certificates are looked at; 0 is only when an option changes. Takes 0 or more seconds; default 0' -r
+complete -c warmline-server -l rdma-port -d 'As above: a port for it stops the start. Takes 0; default 0' -r
 complete -c warmline-server -s v -l version -d 'Print the version'
 complete -c warmline-server -s h -l help -d 'Print how it is called'
 complete -c warmline-server -l check-config -d 'Only tell whether the server would start with this configuration'

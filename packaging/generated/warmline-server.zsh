@@ -179,6 +179,7 @@ _warmline-server() {
 '--tls-session-cache-size=[Sessions that are remembered by id; 0 is none. Takes 0 or more; default 20480]:VALUE:_default' \
 '--tls-session-cache-timeout=[How long a session can be resumed. Takes 0 or more seconds; default 300]:VALUE:_default' \
 '--tls-auto-reload-interval=[How often the files of certificates are looked at; 0 is only when an option changes. Takes 0 or more seconds; default 0]:VALUE:_default' \
+'--rdma-port=[As above\: a port for it stops the start. Takes 0; default 0]:VALUE:_default' \
 '-v[Print the version]' \
 '--version[Print the version]' \
 '-h[Print how it is called]' \

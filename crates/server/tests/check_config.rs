@@ -98,6 +98,7 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
         ),
         ("loadmodule x.so\n", &["no modules", "line 1, directive 'loadmodule'"]),
         ("cluster-enabled yes\n", &["no cluster", "line 1, directive 'cluster-enabled'"]),
+        ("rdma-port 6379\n", &["no RDMA", "line 1, directive 'rdma-port'"]),
     ] {
         let output = folder.check(&folder.write("bad.conf", text));
         let error = String::from_utf8(output.stderr).unwrap();

@@ -32,23 +32,22 @@ impl Kind<bool> for YesNo {
     }
 }
 
-/// `no`, since what `yes` asks for is not there and a server without it would serve something else. The text says so.
-pub(super) struct OnlyNo(pub &'static str);
+/// What another kind takes, of which there is only the value that asks for nothing: a server that went on without what the
+/// others ask for would serve something else. The text says what is not there.
+pub(super) struct Only<K>(pub K, pub &'static str);
 
-impl Kind<bool> for OnlyNo {
-    fn parse(&self, words: &[&[u8]], before: &bool, occurrence: Occurrence) -> Result<bool, Refusal> {
-        match YesNo.parse(words, before, occurrence)? {
-            true => Err(self.0.into()),
-            false => Ok(false),
-        }
+impl<T: Clone + Default + PartialEq, K: Kind<T>> Kind<T> for Only<K> {
+    fn parse(&self, words: &[&[u8]], before: &T, occurrence: Occurrence) -> Result<T, Refusal> {
+        let value = self.0.parse(words, before, occurrence)?;
+        if value == T::default() { Ok(value) } else { Err(self.1.into()) }
     }
 
-    fn format(&self, value: &bool) -> Vec<u8> {
-        YesNo.format(value)
+    fn format(&self, value: &T) -> Vec<u8> {
+        self.0.format(value)
     }
 
     fn accepts(&self) -> String {
-        "no".to_owned()
+        String::from_utf8_lossy(&self.format(&T::default())).into_owned()
     }
 }
 

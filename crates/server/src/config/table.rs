@@ -439,7 +439,7 @@ options! {
 
     @ "Cluster"
     /// There is no cluster yet: `yes` stops the start.
-    cluster_enabled: bool = false, "cluster-enabled", OnlyNo("This server has no cluster"), IMMUTABLE;
+    cluster_enabled: bool = false, "cluster-enabled", Only(YesNo, "This server has no cluster"), IMMUTABLE;
     /// As above: where a node keeps what it knows.
     cluster_config_file: Vec<u8> = b"nodes.conf".into(), "cluster-config-file",
         Text(checks::cluster_config_file), IMMUTABLE, NO_EFFECT;
@@ -581,8 +581,8 @@ options! {
     @ "RDMA"
     /// There is no RDMA transport.
     rdma_bind: Vec<String> = Vec::new(), "rdma-bind", Addresses, MULTI, NO_EFFECT;
-    /// As above.
-    rdma_port: u16 = 0, "rdma-port", Integer(0, 65535), NO_EFFECT;
+    /// As above: a port for it stops the start.
+    rdma_port: u16 = 0, "rdma-port", Only(Integer(0, 65535), "This server has no RDMA transport");
     /// As above.
     rdma_rx_size_bytes: u32 = 1 << 20, "rdma-rx-size", Integer(64 * KB, 16 * MB), IMMUTABLE, NO_EFFECT;
     /// As above.
