@@ -78,7 +78,12 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
         None => None,
     };
     *LOGGER.target.lock().expect("no thread panics while it logs") = opened;
-    ZONE.get_or_init(TimeZone::system);
+    ZONE.get_or_init(|| {
+        let zone = TimeZone::system();
+        // To find it, the names of all zones have been read: 100 KB.
+        jiff::tz::db().reset();
+        zone
+    });
     // Fails only when the logger is set already, by an earlier call.
     let _ = log::set_logger(&LOGGER);
     set_level(level);
