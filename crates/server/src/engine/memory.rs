@@ -33,7 +33,9 @@ impl Executor {
         let kept_bytes = self.replication.held_bytes() + self.kept_stream_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
         let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
-        used_bytes as i64 - self.server.config.maxmemory_bytes as i64
+        // No memory is half as large as the numbers that a limit may be: those beyond it are all the same.
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        signed(used_bytes) - signed(self.server.config.maxmemory_bytes)
     }
 
     /// Whether what this batch has removed was too much. No key goes for it.
