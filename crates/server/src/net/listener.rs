@@ -238,8 +238,12 @@ fn group_id(group: &[u8], table: &[u8]) -> Option<u32> {
     named.and_then(number).or_else(|| number(group))
 }
 
-/// The first probe after `idle_s`, then every third of that, three times.
+/// The longest time before a probe, and between two, that Linux takes (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
+const KEEPALIVE_S_MAX: u64 = 32_767;
+
+/// The first probe after `idle_s`, or as late as the system can, then every third of that, three times.
 fn keep_alive(socket: &Socket, idle_s: u64) -> io::Result<()> {
+    let idle_s = idle_s.min(KEEPALIVE_S_MAX);
     let interval_s = (idle_s / 3).max(1);
     let settings = socket2::TcpKeepalive::new()
         .with_time(std::time::Duration::from_secs(idle_s))
