@@ -25,7 +25,7 @@ mod table;
 pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
 pub use choices::*;
 pub use events::EventClasses;
-pub use explained::{default_lines, explained_file, takes};
+pub use explained::{default_lines, default_value, explained_file, takes};
 pub use key_policy::KeyPolicy;
 pub use kinds::{MemoryLimit, parse_memory};
 pub use load::{ConfigError, Directive, Place, Source, Startup, split_line};

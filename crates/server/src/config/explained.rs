@@ -69,18 +69,26 @@ fn at_run_time(row: &Row) -> &'static str {
     }
 }
 
+/// The default as CONFIG GET has it; what depends on where the server runs is written so that it does not.
+pub fn default_value(row: &Row) -> String {
+    match row.id {
+        OptionId::dir => ".".to_owned(),
+        _ => String::from_utf8_lossy(&(row.get)(&Config::default())).into_owned(),
+    }
+}
+
 /// The default as the lines of a file have it, without the option's name.
 pub fn default_lines(row: &Row) -> Vec<String> {
     let config = Config::default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     match row.id {
-        OptionId::dir => return vec![".".to_owned()],
+        OptionId::dir => return vec![default_value(row)],
         OptionId::replicaof => return vec!["no one".to_owned()],
         _ => {}
     }
     let lines: Vec<String> =
         (row.rewritten)(&config, &config).into_iter().map(|line| text(line.text)).collect();
-    let value = text((row.get)(&config));
+    let value = default_value(row);
     match (lines.is_empty(), value.is_empty()) {
         (false, _) => lines,
         (true, true) => vec!["\"\"".to_owned()],

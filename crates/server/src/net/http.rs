@@ -18,7 +18,7 @@ use super::listener::{Accepted, ListenError, Listener};
 use super::listeners::{Protocol, open_beside, resolve};
 use super::tls_context::PublishedConfig;
 use crate::command::registry::Registry;
-use crate::config::{Config, Flags, ROWS, takes};
+use crate::config::{Config, Flags, ROWS, default_value, takes};
 use crate::observe::Readiness;
 use crate::server::Server;
 use commands::Gate;
@@ -157,18 +157,11 @@ impl web::Server for ServerAccess {
     }
 
     fn options(&self) -> Vec<web::OptionText> {
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let defaults = Config::default();
         let shown = ROWS.iter().filter(|row| !row.flags.has(Flags::HIDDEN));
         shown
             .map(|row| web::OptionText {
                 name: row.name.to_owned(),
-                default: defaults
-                    .get(&[row.name.as_bytes()])
-                    .into_iter()
-                    .find(|(name, _)| name.as_slice() == row.name.as_bytes())
-                    .map(|(_, value)| text(value))
-                    .unwrap_or_default(),
+                default: default_value(row),
                 section: row.section.to_owned(),
                 takes: takes(row),
                 text: row.doc.to_owned(),
