@@ -6,6 +6,7 @@ mod channel;
 pub mod clients_cron;
 pub mod connection;
 pub mod event_loop;
+pub mod files;
 mod handshakes;
 mod http;
 mod io_thread;

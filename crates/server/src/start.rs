@@ -11,8 +11,8 @@ use crate::engine::loading::RestoreError;
 use crate::engine::users::UsersError;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
+use crate::net::files::allow_clients;
 use crate::net::listener::ListenError;
-use crate::net::process_settings::allow_clients;
 use crate::net::process_title::show_title;
 use crate::net::signals::Signals;
 use crate::observe::{crash_report, log as server_log, supervisor};
@@ -36,6 +36,11 @@ pub enum StartError {
     Load(RestoreError),
     /// Users that the configuration or their file describe.
     Users(String),
+    /// There are not enough files for a single client: how many there may be, and how many were needed.
+    Files {
+        permitted: u64,
+        needed: u64,
+    },
     /// What was being done when the operating system refused.
     System {
         doing: &'static str,
@@ -50,6 +55,10 @@ impl fmt::Display for StartError {
             StartError::Listen(error) => error.fmt(f),
             StartError::Load(error) => error.fmt(f),
             StartError::Users(text) => f.write_str(text),
+            StartError::Files { permitted, needed } => write!(
+                f,
+                "Your current 'ulimit -n' of {permitted} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
+            ),
             StartError::System { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
@@ -170,15 +179,13 @@ fn refuse_modules(startup: &Startup) -> Result<(), StartError> {
     }
 }
 
-fn open(startup: Startup) -> Result<EventLoop, StartError> {
+fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
+    permit_files(&mut startup.config)?;
     let config = &startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = Signals::new().map_err(system("Setting up signals"))?;
-    if let Err(reason) = allow_clients(config) {
-        log::warn!("{reason}");
-    }
     if config.disable_thp {
         // Large pages only cost time here; where the kernel has none, nothing is lost.
         let _ = process::disable_huge_pages();
@@ -188,6 +195,26 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     event_loop.listen().map_err(StartError::Listen)?;
     Ok(event_loop)
+}
+
+/// Where the system permits too few files, there are fewer clients than were asked for: all others of the server's files are
+/// to be had even when all clients are there.
+fn permit_files(config: &mut Config) -> Result<(), StartError> {
+    let Err(shortage) = allow_clients(config) else { return Ok(()) };
+    let (needed, permitted) = (shortage.needed, shortage.permitted);
+    let clients = shortage.clients_possible();
+    if clients == 0 {
+        return Err(StartError::Files { permitted: shortage.permitted_before(), needed });
+    }
+    log::warn!(
+        "You requested maxclients of {} requiring at least {needed} max file descriptors.",
+        config.maxclients
+    );
+    log::warn!(
+        "Current maximum open files is {permitted}. maxclients has been reduced to {clients} to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'."
+    );
+    config.maxclients = clients;
+    Ok(())
 }
 
 /// The data, empty, and who may use it.

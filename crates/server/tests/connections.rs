@@ -3,12 +3,15 @@
 
 mod process;
 
-use process::{Client, Process, eventually};
+use process::{Client, Process, eventually, free_port, program};
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 tests_with_io_threads!(
     sigterm_and_sigint_stop_cleanly,
@@ -135,6 +138,102 @@ fn one_client_too_many_is_told_so() {
     assert!(fourth.is_closed_by_server());
     assert_eq!(clients[0].ask("CONFIG SET maxclients 4"), "OK");
     assert_eq!(process.connect().ask("PING"), "PONG");
+}
+
+/// A directory that all may write to, with a copy of the server that all may run; it goes with this.
+struct Open(PathBuf);
+
+impl Open {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("warmline-files-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::copy(program(), path.join("server")).unwrap();
+        Open(path)
+    }
+
+    /// A server's command line, of a user who cannot have more files than these.
+    fn command(&self, files: u32, options: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec ./server \"$@\""), "server"]);
+        command.args(options).current_dir(&self.0).stdout(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        command
+    }
+
+    fn start(&self, files: u32, options: &[&str]) -> Process {
+        let port = free_port();
+        let text = port.to_string();
+        let options: Vec<&str> = ["--port", &text].iter().chain(options).copied().collect();
+        let process = Process::adopt(self.command(files, &options).spawn().unwrap(), port);
+        eventually("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        process
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Clients take no file that the server needs for itself.
+#[test]
+fn few_files_mean_fewer_clients() {
+    let open = Open::new();
+    for (threads, clients_max) in [("1", 168), ("3", 164)] {
+        let options = ["--io-threads", threads, "--io-threads-always-active", "yes", "--save", "1000000 1"];
+        let process = open.start(200, &options);
+        let mut clients = vec![process.connect()];
+        let possible = clients_max.to_string();
+        assert_eq!(clients[0].ask("CONFIG GET maxclients"), format!("[maxclients {possible}]"));
+        let refusal = clients[0].ask(&format!("CONFIG SET maxclients {}", clients_max + 1));
+        assert!(refusal.ends_with(&format!("try with {possible}")), "{refusal}");
+        assert_eq!(clients[0].ask(&format!("CONFIG SET maxclients {possible}")), "OK");
+        eventually("all clients are in", || {
+            let mut client = process.connect();
+            match client.ask("PING").as_str() {
+                "PONG" => clients.push(client),
+                refusal => assert_eq!(refusal, "ERR max number of clients reached"),
+            }
+            clients.len() == clients_max
+        });
+        let mut beyond = process.connect();
+        assert_eq!(process::shown(&beyond.receive().unwrap()), "ERR max number of clients reached");
+        assert_eq!(clients[0].ask("SET key value"), "OK");
+        assert_eq!(clients[0].ask("CONFIG SET appendonly yes"), "OK");
+        for (command, under_way, outcome) in [
+            ("BGSAVE", "rdb_bgsave_in_progress", "rdb_last_bgsave_status"),
+            ("BGREWRITEAOF", "aof_rewrite_in_progress", "aof_last_bgrewrite_status"),
+        ] {
+            let settled = |client: &mut Client<TcpStream>| {
+                ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+                    .iter()
+                    .all(|field| process::info(client, field) == "0")
+            };
+            eventually("no child is there", || settled(&mut clients[0]));
+            let started = clients[0].ask(command);
+            assert!(started.contains("started"), "{command}: {started}");
+            eventually(command, || process::info(&mut clients[0], under_way) == "0");
+            assert_eq!(process::info(&mut clients[0], outcome), "ok", "{command}");
+        }
+        assert_eq!(clients[clients_max - 1].ask("GET key"), "value");
+        drop(process);
+        remove_data(&open.0);
+    }
+    let output = open.command(32, &["--port", &free_port().to_string()]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("Your current 'ulimit -n' of 32 is not enough"),
+        "{told}"
+    );
+}
+
+fn remove_data(directory: &Path) {
+    let _ = std::fs::remove_file(directory.join("dump.rdb"));
+    let _ = std::fs::remove_dir_all(directory.join("appendonlydir"));
 }
 
 fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {

@@ -1,6 +1,7 @@
 //! What CONFIG SET changes in the world around the executor.
 
-use super::http::{HTTP_FILES_MAX, Http, PreparedHttp};
+use super::files::allow_clients;
+use super::http::{Http, PreparedHttp};
 use super::listeners::{Listeners, PreparedListeners, Protocol};
 use super::process_title::show_title;
 use super::tls_context::{PreparedTls, TlsContext};
@@ -10,16 +11,12 @@ use crate::server::{PreparedSettings, ProcessSettings};
 use crate::sys::crash;
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, Mode, OFlags};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use tls::ClientConfig;
-
-/// Open files that are no client's: listeners, the log, and what persistence and replication need.
-const OTHER_FILES: u64 = 32;
 
 /// Applies options to this process.
 #[derive(Clone)]
@@ -85,13 +82,23 @@ impl Exchange<'_> {
         entered.map(Some).map_err(|error| SetError::not_applied(change, error.to_string()))
     }
 
-    /// A limit that has been raised stays so, whatever fails behind this: nothing goes by it.
+    /// Raises the limit of open files to what the options need. A limit that has been raised stays so if a later step fails:
+    /// nothing depends on it. One that cannot be raised far enough is restored.
     fn raise_file_limit(&self) -> Result<(), SetError> {
         let starts_http = self.current.http_port == 0;
-        let needs_files =
-            |option| option == OptionId::maxclients || option == OptionId::http_port && starts_http;
+        let needs_files = |option| {
+            matches!(option, OptionId::maxclients | OptionId::io_threads)
+                || option == OptionId::http_port && starts_http
+        };
         let Some(change) = self.first(needs_files) else { return Ok(()) };
-        allow_clients(self.next).map_err(|reason| SetError::not_applied(change, reason))
+        allow_clients(self.next).map_err(|shortage| {
+            shortage.restore();
+            let clients = shortage.clients_possible();
+            let reason = format!(
+                "The operating system is not able to handle the specified number of clients, try with {clients}"
+            );
+            SetError::not_applied(change, reason)
+        })
     }
 
     fn prepare_tls(&self, tls: &TlsContext) -> Result<Option<PreparedTls>, SetError> {
@@ -111,7 +118,8 @@ impl Exchange<'_> {
                 Protocol::Plain => OptionId::port,
                 Protocol::Tls => OptionId::tls_port,
             };
-            let change = self.first(|option| option == port_option || option == OptionId::bind).unwrap_or(first);
+            let change =
+                self.first(|option| option == port_option || option == OptionId::bind).unwrap_or(first);
             let is_bind = change.option == OptionId::bind;
             SetError::not_applied(change, if is_bind { BIND_REFUSAL } else { PORT_REFUSAL })
         })
@@ -236,25 +244,4 @@ fn configures_tls(option: OptionId) -> bool {
             | OptionId::tls_session_cache_timeout_seconds
             | OptionId::tls_auto_reload_interval_seconds
     )
-}
-
-/// Sees to it that the process may open a file for each client.
-pub fn allow_clients(config: &Config) -> Result<(), String> {
-    let other_files = OTHER_FILES + if config.http_port == 0 { 0 } else { HTTP_FILES_MAX };
-    let needed = u64::from(config.maxclients) + other_files;
-    let limits = getrlimit(Resource::Nofile);
-    if limits.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    let maximum = limits.maximum.map(|maximum| maximum.max(needed));
-    if setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).is_ok() {
-        return Ok(());
-    }
-    let possible = limits.maximum.unwrap_or(needed);
-    // As many as there can be, though not all that are asked for.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: limits.maximum });
-    Err(format!(
-        "The operating system is not able to handle the specified number of clients, try with {}",
-        possible.saturating_sub(other_files)
-    ))
 }
