@@ -32,7 +32,7 @@ pub use load::{ConfigError, Directive, Place, Source, Startup, split_line};
 pub use option::{Flags, Occurrence, Refusal};
 pub use prefixes::{PREFIX_LEN_MAX, PrefixRule};
 pub use quote::quoted;
-pub use rewrite::{RewriteError, RewriteRequest};
+pub use rewrite::{RewriteError, RewriteRequest, UsersOf};
 pub use special::{OomScoreAdjValues, ReplicaOf, SavePoint};
 pub use table::{Config, OptionId, ROWS};
 

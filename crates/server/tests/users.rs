@@ -225,6 +225,50 @@ fn a_file_with_errors_changes_nothing_and_they_are_all_told() {
     assert_eq!(client.ask("ACL LIST"), before);
 }
 
+/// Who is described in an included file is not copied into the main one as long as that is true; who has changed since is
+/// described anew behind it, and that counts.
+#[test]
+fn users_of_included_files_survive_a_rewrite() {
+    let included = "user alice on >a ~* +@all\nuser bob on >a ~b +get\nuser carol on >a +@all\n\
+                    user default on nopass ~* &* +@all\n";
+    let folder = Folder::new("user erin on >a ~e +get\ninclude included.conf\nuser frank on >a ~f +get\n");
+    folder.write("included.conf", included);
+    let mut process = folder.start();
+    let mut client = process.connect();
+    assert_eq!(client.ask("CONFIG REWRITE"), "OK");
+    let main = folder.read("server.conf");
+    assert!(!["alice", "bob", "carol", "default"].iter().any(|name| main.contains(name)), "{main}");
+    for change in ["SETUSER bob +set", "DELUSER carol", "SETUSER dave on >a ~* +ping", "SETUSER frank off"] {
+        assert!(matches!(client.ask(&format!("ACL {change}")).as_str(), "OK" | "1"), "{change}");
+    }
+    let mut listed = client.ask("ACL LIST");
+    let mut rewritten = String::new();
+    for round in 0..3 {
+        assert_eq!(client.ask("CONFIG REWRITE"), "OK");
+        let main = folder.read("server.conf");
+        assert!(!main.contains("alice") && main.matches("user bob ").count() == 1, "{main}");
+        if round > 1 {
+            assert_eq!(main, rewritten);
+        }
+        rewritten = main;
+        drop(process);
+        process = folder.start();
+        client = process.connect();
+        let now = client.ask("ACL LIST");
+        // Whoever is gone is there again, and may do nothing.
+        let carol = now.split_once("user carol ").unwrap().1;
+        assert!(carol.starts_with("off resetchannels -@all"), "{now}");
+        assert!(client.ask("AUTH carol a").starts_with("WRONGPASS"));
+        if round == 0 {
+            assert_eq!(now.replace("user carol off resetchannels -@all ", ""), listed);
+            listed = now;
+        } else {
+            assert_eq!(now, listed);
+        }
+    }
+    assert_eq!(folder.read("included.conf"), included);
+}
+
 #[test]
 fn wrong_users_keep_the_server_from_starting() {
     for (config, complaint) in [

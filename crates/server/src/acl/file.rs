@@ -3,6 +3,7 @@
 
 use super::rule::{ArgumentError, RuleError, Rules, is_word, join_selectors};
 use super::{USERS_MAX, User, Users};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Lines that are complained about.
@@ -39,6 +40,25 @@ pub fn read(text: &[u8], file: &str, rules: Rules<'_>) -> Result<NamedUsers, Str
         }
     }
     if errors.is_empty() { Ok(users) } else { Err(errors.concat() + NOTHING_CHANGED) }
+}
+
+/// What stands behind `user ` for each user that words of a configuration describe, by name; the last description of a
+/// user counts. Those that make no sense are left out.
+pub fn configured_users<'a>(
+    descriptions: impl Iterator<Item = &'a [Vec<u8>]>,
+    rules: Rules<'_>,
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut lines = BTreeMap::new();
+    for words in descriptions {
+        let Some((name, words)) = words.split_first() else { continue };
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut user = User::new(name, rules.all_channels);
+        let is_applied = |rule: Cow<'_, [u8]>| user.apply(&rule, rules).is_ok();
+        if join_selectors(&words).is_ok_and(|joined| joined.into_iter().all(is_applied)) {
+            lines.insert(name.clone(), user.config_line());
+        }
+    }
+    lines
 }
 
 fn read_line(

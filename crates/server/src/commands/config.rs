@@ -2,7 +2,7 @@
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::config::{self, Change, Config, RewriteRequest, SetError, SetOrigin};
+use crate::config::{self, Change, Config, Directive, RewriteRequest, SetError, SetOrigin};
 use crate::error::{ClientError, quoted};
 use crate::server::{Loading, PreparedConfig, Server};
 
@@ -87,7 +87,12 @@ fn server_name(config: &Config) -> &'static str {
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let users: Vec<Vec<u8>> = ctx.server.users.iter().map(crate::acl::User::config_line).collect();
-    let request = RewriteRequest { users: Some(&users), ..RewriteRequest::default() };
+    let rules = ctx.server.rules();
+    let users_of = |lines: &[&Directive]| {
+        crate::acl::file::configured_users(lines.iter().map(|line| &line.words[1..]), rules)
+    };
+    let request =
+        RewriteRequest { users: Some(&users), users_of: Some(&users_of), ..RewriteRequest::default() };
     match ctx.server.config.rewrite(request) {
         Ok(()) => {
             log::info!("CONFIG REWRITE executed with success.");

@@ -131,6 +131,15 @@ impl Config {
     }
 }
 
+/// What a start in the directory would read from the file if that had this text.
+pub(super) fn read_as_file(path: &Path, text: &[u8], started_in: &Path) -> Result<Startup, ConfigError> {
+    let mut loader = Loader::new();
+    loader.startup.config.dir = started_in.to_owned();
+    loader.open_files.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+    loader.load_text(&Source::File(path.to_owned()), text, 1)?;
+    loader.finish()
+}
+
 struct Loader {
     startup: Startup,
     /// Options that have been set, by name.

@@ -125,9 +125,11 @@ macro_rules! options {
 
         impl Default for Config {
             fn default() -> Self {
-                Self { $( $( $field: $default, )* )* config_file: None }
+                Self { $( $( $field: $default, )* )* config_file: None, started_in: current_directory() }
             }
         }
+            /// Where the server was started, which relative paths in its files count from.
+            pub started_in: std::path::PathBuf,
 
         /// Names an option; spelled like its field.
         #[allow(non_camel_case_types)]

@@ -7,7 +7,7 @@ use crate::config::{ConfigError, Directive};
 use crate::error::{ClientError, quoted};
 use crate::session::ClientHandle;
 use crate::sys::file::{replace_from_beside, system_text};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -34,13 +34,21 @@ impl Executor {
                 "Configuring {server} with users defined in valkey.conf and at the same setting an ACL file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file or declare users directly in your valkey.conf, but not both."
             )));
         }
-        let mut names = BTreeSet::new();
+        let mut lines_by_name: BTreeMap<&[u8], &Directive> = BTreeMap::new();
         for line in lines {
-            if !names.insert(&line.words[1]) {
-                let why = "Duplicate user found. A user can only be defined once in config files";
-                return Err(in_declaration(line, &line.words[1], why));
+            let name = line.words[1].as_slice();
+            if let Some(earlier) = lines_by_name.insert(name, line) {
+                // Of two files the one that is read later counts, as with options: CONFIG REWRITE changes no included file.
+                if earlier.place.source == line.place.source {
+                    let why = "Duplicate user found. A user can only be defined once in config files";
+                    return Err(in_declaration(line, name, why));
+                }
             }
-            self.load_configured_user(line)?;
+        }
+        for line in lines {
+            if lines_by_name.get(line.words[1].as_slice()).is_some_and(|last| std::ptr::eq(*last, line)) {
+                self.load_configured_user(line)?;
+            }
         }
         if !has_file {
             return Ok(());

@@ -316,7 +316,7 @@ fn the_same_rewritten_file() {
         .filter_map(|line| line.strip_prefix("user "))
         .map(|user| user.as_bytes().into())
         .collect();
-    let request = RewriteRequest { users: Some(&users), every_option: false };
+    let request = RewriteRequest { users: Some(&users), every_option: false, ..RewriteRequest::default() };
     let ours = String::from_utf8(config.rewritten_text(text.as_bytes(), request)).unwrap();
 
     // The reference appends new options in the order of a hash table.

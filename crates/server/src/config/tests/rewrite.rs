@@ -94,7 +94,8 @@ fn users() {
     let users = [b"default on nopass ~* &* +@all".to_vec(), b"a off".to_vec(), b"b off".to_vec()];
     let mut config = Config::default();
     let text = |config: &Config| {
-        let request = RewriteRequest { users: Some(&users), every_option: false };
+        let request =
+            RewriteRequest { users: Some(&users), every_option: false, ..RewriteRequest::default() };
         String::from_utf8(config.rewritten_text(old.as_bytes(), request)).unwrap()
     };
     let with_users = text(&config);
@@ -130,7 +131,7 @@ fn a_rewritten_file_means_the_same() {
     for config in unusual() {
         for old in ["", "port 1\nsave 1 1", examples] {
             for every_option in [false, true] {
-                let request = RewriteRequest { users: None, every_option };
+                let request = RewriteRequest { every_option, ..RewriteRequest::default() };
                 let text = config.rewritten_text(old.as_bytes(), request);
                 let read = configured(&text);
                 assert!(read == config, "{}", String::from_utf8_lossy(&text));
@@ -143,10 +144,40 @@ fn a_rewritten_file_means_the_same() {
 
 #[test]
 fn every_option_can_be_written() {
-    let request = RewriteRequest { users: None, every_option: true };
+    let request = RewriteRequest { every_option: true, ..RewriteRequest::default() };
     let text = String::from_utf8(Config::default().rewritten_text(b"", request)).unwrap();
     assert!(text.contains("\ntcp-nodelay yes\n") && text.contains("\nzset-index fbtree\n"));
     assert!(text.lines().count() > 180);
+}
+
+#[test]
+fn included_files_do_not_undo_what_is_set() {
+    let scratch = Scratch::new();
+    let said = "save 60 1\nmaxmemory 1gb\nhz 50\nbind 127.0.0.1\nkey-policy a:* zset-index skiplist\n";
+    let included = scratch.write("included.conf", said).display().to_string();
+    for main in [
+        "include X\n",
+        "maxmemory 3gb\nsave 900 1\ninclude X\n# end\n",
+        "include X\nsave 900 1\nsave 800 1\nmaxmemory 2gb\n",
+        "include X\nsave 900 1\nkey-policy b:* zset-index skiplist\ninclude X\n",
+    ] {
+        let path = scratch.write("main.conf", main.replace('X', &included));
+        let mut config = load_file(&path).unwrap().config;
+        let rewritten = |config: &Config| {
+            config.rewrite(RewriteRequest::default()).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(load_file(&path).unwrap().config == *config, "{text}");
+            text
+        };
+        rewritten(&config);
+        for values in [["10 1000", "0", "10", "* -::*", ""], ["", "2gb", "51", "", "c zset-index skiplist"]] {
+            let names = ["save", "maxmemory", "hz", "bind", "key-policy"];
+            let pairs: Vec<(&str, &str)> = names.into_iter().zip(values).collect();
+            set(&mut config, &pairs).unwrap();
+            assert_eq!(rewritten(&config), rewritten(&config));
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&included).unwrap(), said);
 }
 
 #[test]
