@@ -23,6 +23,7 @@ mod special;
 mod table;
 
 pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
+pub use checks::is_host;
 pub use choices::*;
 pub use events::EventClasses;
 pub use explained::{default_lines, default_value, explained_file, takes};

@@ -346,6 +346,73 @@ fn counted_output_never_falls() {
     }
 }
 
+/// Clients, peers and options name things; no name makes a line of its own where each line is a statement of the server.
+#[test]
+fn names_make_no_lines_of_their_own() {
+    let (process, port) = start(&["--logfile", "log", "--latency-tracking", "yes"]);
+    let mut client = process.connect();
+    let mut ask = |words: &[&str]| {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        client.send(&words);
+        process::shown(&client.receive().unwrap())
+    };
+    let lines = ["a\r\nused_memory:1", "a\nconnected_clients:7", "a\rconnected_clients:7", "a\u{1b}[2Jb"];
+    let script = "redis.log(redis.LOG_WARNING, ARGV[1]) return redis.error_reply(ARGV[1] .. ' x')";
+    for host in ["a b", "a,state=online,offset=1"].into_iter().chain(lines) {
+        for words in [
+            &["REPLCONF", "ip-address", host][..],
+            &["REPLICAOF", host, "1"],
+            &["SLAVEOF", host, "1"],
+            &["CONFIG", "SET", "replica-announce-ip", host],
+        ] {
+            let refusal = ask(words);
+            assert!(refusal.starts_with("ERR "), "{words:?}: {refusal}");
+        }
+    }
+    for line in lines {
+        for words in [
+            &["CONFIG", "SET", "availability-zone", line][..],
+            &["CLIENT", "SETNAME", line],
+            &["CLIENT", "SETINFO", "LIB-NAME", line],
+            &["CLIENT", "SETINFO", "LIB-VER", line],
+            &["HELLO", "2", "SETNAME", line],
+            &["FUNCTION", "LOAD", &format!("#!lua name={line}\nreturn 1")],
+            &["FUNCTION", "DELETE", line],
+            &["MEMORY", line],
+            &[line, "x"],
+            &["AUTH", line, line],
+            &["EVAL", script, "0", line],
+        ] {
+            let refusal = ask(words);
+            assert!(!refusal.contains(['\r', '\n']), "{words:?}: {refusal}");
+            assert!(!matches!(refusal.as_str(), "OK" | "1"), "{words:?}");
+        }
+        // Users may be called many things, but what they are called is one word of one line.
+        ask(&["ACL", "SETUSER", line, "on", "nopass", "+@all", "~*"]);
+        ask(&["CONFIG", "SET", "memory-prefixes", line]);
+        ask(&["LATENCY", "HISTOGRAM", line]);
+    }
+    let listed = ask(&["CLIENT", "LIST"]);
+    assert!(listed.lines().all(|line| line.starts_with("id=")), "{listed}");
+    let users = ask(&["ACL", "LIST"]);
+    assert!(users.trim_matches(['[', ']']).lines().count() == 1, "{users}");
+    let info = ask(&["INFO", "everything"]);
+    let mut fields = std::collections::BTreeSet::new();
+    for line in info.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")) {
+        let field = line.split_once(':').unwrap_or_else(|| panic!("{line}")).0;
+        assert!(fields.insert(field) && !line.contains(|c: char| c.is_control()), "{line}");
+    }
+    let (_, _, text) = get(port, "/metrics", "");
+    let mut samples = std::collections::BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (sample, number) = line.rsplit_once(' ').unwrap();
+        assert!(samples.insert(sample) && number.parse::<f64>().is_ok(), "{line}");
+    }
+    let log = std::fs::read_to_string(process.directory.join("log")).unwrap();
+    assert!(log.contains("used_memory:1") && !log.contains(['\r', '\u{1b}']), "{log}");
+    assert!(log.lines().all(|line| line.starts_with("  ") || line.contains(":M ")), "{log}");
+}
+
 #[test]
 fn files_for_connections_over_http_are_counted() {
     let (process, port) = start(&["--maxclients", "100"]);

@@ -76,9 +76,16 @@ const MODULE_LIST: &[u8] = b"module_list";
 struct Lines(String);
 
 impl Lines {
+    /// A line of its own, whatever the value is: control characters in it, line ends above all, are shown as `_`.
     fn field(&mut self, name: &str, value: impl Display) {
+        let start = self.0.len();
         // Writing to a String cannot fail.
-        let _ = write!(self.0, "{name}:{value}\r\n");
+        let _ = write!(self.0, "{name}:{value}");
+        if self.0.as_bytes()[start..].iter().any(u8::is_ascii_control) {
+            let shown = self.0.split_off(start).replace(|c: char| c.is_ascii_control(), "_");
+            self.0.push_str(&shown);
+        }
+        self.0.push_str("\r\n");
     }
 
     fn text(&mut self, text: &str) -> &mut Self {
@@ -160,5 +167,13 @@ mod tests {
         assert_eq!(human_bytes(1024), "1.00K");
         assert_eq!(human_bytes(971_712), "948.94K");
         assert_eq!(human_bytes(25_274_793_984), "23.54G");
+    }
+
+    #[test]
+    fn a_field_is_one_line() {
+        let mut lines = super::Lines::default();
+        lines.field("config_file", "/a\r\nused_memory:1\u{7f}\u{e9}");
+        lines.field("b", 2);
+        assert_eq!(lines.0, "config_file:/a__used_memory:1_\u{e9}\r\nb:2\r\n");
     }
 }

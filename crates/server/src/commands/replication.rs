@@ -6,7 +6,7 @@ use crate::command::flag::{
     ADMIN, ALLOW_BUSY, BLOCKING, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE,
 };
 use crate::command::{Args, Command, Context, Control, Group, Next, Outcome};
-use crate::config::ReplicaOf;
+use crate::config::{ReplicaOf, is_host};
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
 use crate::observe::replication::LinkState;
 use crate::server::{FailoverWish, Point, ReplicationRequest};
@@ -138,13 +138,15 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
     let profile = ctx.server.clients[ctx.client].replica.get_or_insert_default();
     match args.at(at).to_ascii_lowercase().as_slice() {
         b"listening-port" => profile.listening_port = args.integer(at + 1)?,
-        b"ip-address" if value.len() <= ADDRESS_LEN_MAX => {
-            profile.address = Some(String::from_utf8_lossy(value).into_owned());
-        }
-        b"ip-address" => {
+        b"ip-address" if value.len() > ADDRESS_LEN_MAX => {
             let text = "ERR REPLCONF ip-address provided by replica instance is too long";
             return Err(ClientError::formatted(format!("{text}: {} bytes", value.len())));
         }
+        b"ip-address" if !is_host(value) => {
+            let text = "ERR REPLCONF ip-address provided by replica instance is no address or host name";
+            return Err(ClientError::text(text));
+        }
+        b"ip-address" => profile.address = Some(String::from_utf8_lossy(value).into_owned()),
         b"capa" => match value.to_ascii_lowercase().as_slice() {
             b"eof" => profile.finds_end_mark = true,
             b"psync2" => profile.takes_new_ids = true,
@@ -217,6 +219,9 @@ fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     } else {
         let wrong = || ClientError::text("ERR Invalid master port");
         let port = args.integer(2).ok().and_then(|port| u16::try_from(port).ok()).ok_or_else(wrong)?;
+        if !is_host(args.at(1)) {
+            return Err(ClientError::text("ERR Invalid master host"));
+        }
         Some(ReplicaOf { host: args.at(1).to_vec(), port })
     };
     ctx.next = Next::Replicate(Box::new(ReplicationRequest::Follow(primary)));

@@ -13,6 +13,21 @@ fn require(holds: bool, refusal: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(refusal) }
 }
 
+/// Whether text can be an address or the name of a machine, and stand in INFO's lines and lists, and in the log, as it is.
+pub fn is_host(text: &[u8]) -> bool {
+    text.len() <= HOSTNAME_BYTES_MAX && text.iter().all(|&byte| byte.is_ascii_graphic() && byte != b',')
+}
+
+/// Where a server is found, for others to be told; or nothing.
+pub(super) fn host(text: &[u8]) -> Result<(), &'static str> {
+    require(is_host(text), "argument must be an address or a host name")
+}
+
+/// Text that is shown in a line of its own.
+pub(super) fn one_line(text: &[u8]) -> Result<(), &'static str> {
+    require(!text.iter().any(u8::is_ascii_control), "argument must not contain control characters")
+}
+
 pub(super) fn anything(_text: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }

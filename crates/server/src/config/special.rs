@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::checks::is_host;
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 use super::quote::quoted;
 use crate::sys::file::system_text;
@@ -194,6 +195,9 @@ impl Kind<Option<ReplicaOf>> for Primary {
         };
         if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
             return Ok(None);
+        }
+        if !is_host(host) {
+            return Err("Invalid primary host".into());
         }
         let port = parse_integer(port).and_then(|port| u16::try_from(port).ok());
         Ok(Some(ReplicaOf { host: host.to_vec(), port: port.ok_or("Invalid primary port")? }))

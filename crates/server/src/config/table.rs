@@ -102,7 +102,7 @@ options! {
     /// Without a password of the user `default`, refuses clients from other machines.
     protected_mode: bool = true, "protected-mode", YesNo;
     /// The path of a Unix socket to listen on; empty is none.
-    unixsocket: Option<Vec<u8>> = None, "unixsocket", Text(checks::anything), IMMUTABLE;
+    unixsocket: Option<Vec<u8>> = None, "unixsocket", Text(checks::one_line), IMMUTABLE;
     /// The group that the Unix socket belongs to, by name or number.
     unixsocketgroup: Option<Vec<u8>> = None, "unixsocketgroup", Text(checks::anything), IMMUTABLE;
     /// The permissions of the Unix socket; 0 is what the process's umask leaves of 770.
@@ -126,7 +126,7 @@ options! {
     /// How many TLS connections one turn of the loop accepts.
     max_new_tls_connections_per_cycle: u32 = 1, "max-new-tls-connections-per-cycle", Integer(1, 1000);
     /// Where this server is, for clients that prefer near ones: shown in HELLO and INFO.
-    availability_zone: Vec<u8> = Vec::new(), "availability-zone", Bytes(checks::anything);
+    availability_zone: Vec<u8> = Vec::new(), "availability-zone", Bytes(checks::one_line);
 
     @ "Threads and batches"
     /// Threads that serve sockets; the main one, which runs all commands, is one of them.
@@ -395,7 +395,7 @@ options! {
     /// Whether Sentinel tells clients of this replica.
     replica_announced: bool = true, "replica-announced", YesNo;
     /// The address that this replica tells its primary.
-    replica_announce_ip: Option<Vec<u8>> = None, "replica-announce-ip" | "slave-announce-ip", Text(checks::anything);
+    replica_announce_ip: Option<Vec<u8>> = None, "replica-announce-ip" | "slave-announce-ip", Text(checks::host);
     /// The port that this replica tells its primary; 0 is its own.
     replica_announce_port: u16 = 0, "replica-announce-port" | "slave-announce-port", Integer(0, 65535);
     /// Frees what a full sync replaces on a thread of its own.

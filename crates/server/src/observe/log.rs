@@ -179,8 +179,26 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
             "{{\"pid\":{process},\"role\":\"{role_name}\",\"timestamp\":\"{time}\",\"level\":\"{level}\",\"message\":{}}}\n",
             json_string(&message.to_string())
         ),
-        _ => format!("{process}:{role} {time} {mark} {message}\n"),
+        _ => format!("{process}:{role} {time} {mark} {}\n", as_one_entry(message.to_string())),
     }
+}
+
+/// Text of several lines is told from several entries by what its lines begin with, whoever has named what is in it; nor
+/// does anything in it move a terminal's cursor.
+fn as_one_entry(text: String) -> String {
+    if !text.bytes().any(|byte| byte.is_ascii_control()) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.trim_end_matches(['\r', '\n']).chars() {
+        match c {
+            '\n' => shown.push_str("\n  "),
+            '\t' => shown.push(c),
+            c if c.is_ascii_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 fn json_string(text: &str) -> String {
@@ -223,7 +241,7 @@ fn iso_8601(time: &ZonedDateTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{date_and_time, iso_8601, json_string};
+    use super::{as_one_entry, date_and_time, iso_8601, json_string};
     use jiff::{Timestamp, ZonedDateTime, tz::TimeZone};
 
     fn at(unix_ms: i64, zone: &str) -> ZonedDateTime {
@@ -249,6 +267,15 @@ mod tests {
         assert_eq!(shown(1_774_746_000_000), "2026-03-29T03:00:00.000+02:00");
         assert_eq!(date_and_time(&at(1_774_746_000_000, BERLIN)), "29 Mar 2026 03:00:00.000");
         assert_eq!(date_and_time(&at(1_774_746_000_000, "IST-5:30")), "29 Mar 2026 06:30:00.000");
+    }
+
+    #[test]
+    fn no_text_makes_an_entry_of_its_own() {
+        assert_eq!(as_one_entry("plain \u{e9}".to_owned()), "plain \u{e9}");
+        assert_eq!(
+            as_one_entry("a\n1:M * b\r\n\tc\u{1b}[2J\n".to_owned()),
+            "a\n  1:M * b\\r\n  \tc\\u{1b}[2J"
+        );
     }
 
     #[test]
