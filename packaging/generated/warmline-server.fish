@@ -36,7 +36,7 @@ complete -c warmline-server -l enable-module-command -d 'Who may use MODULE: nob
 yes\t''
 local\t''"
 complete -c warmline-server -l dir -d 'The working directory: where the RDB file and the directory of the append-only file are, and what relative paths count from. Takes a directory that exists; default .' -r -f -a "(__fish_complete_directories)"
-complete -c warmline-server -l databases -d 'How many databases there are, numbered from 0. Takes 1 or more; default 16' -r
+complete -c warmline-server -l databases -d 'How many databases there are, numbered from 0. Takes 1 to 65536; default 16' -r
 complete -c warmline-server -l hz -d 'How often in a second the periodic work runs. Values out of range are brought into it. Takes 1 to 500; default 10' -r
 complete -c warmline-server -l shutdown-timeout -d 'How long a shutdown waits for replicas that lack something; 0 waits for none. Takes 0 or more seconds; default 10' -r
 complete -c warmline-server -l shutdown-on-sigint -d 'How SIGINT ends the server, in the words of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default' -r

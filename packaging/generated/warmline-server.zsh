@@ -31,7 +31,7 @@ _warmline-server() {
 '--enable-debug-command=[Who may use DEBUG\: nobody, everybody, or clients of this machine. Takes no, yes, local; default no]:VALUE:(no yes local)' \
 '--enable-module-command=[Who may use MODULE\: nobody, everybody, or clients of this machine. Takes no, yes, local; default no]:VALUE:(no yes local)' \
 '--dir=[The working directory\: where the RDB file and the directory of the append-only file are, and what relative paths count from. Takes a directory that exists; default .]:VALUE:_files -/' \
-'--databases=[How many databases there are, numbered from 0. Takes 1 or more; default 16]:VALUE:_default' \
+'--databases=[How many databases there are, numbered from 0. Takes 1 to 65536; default 16]:VALUE:_default' \
 '--hz=[How often in a second the periodic work runs. Values out of range are brought into it. Takes 1 to 500; default 10]:VALUE:_default' \
 '--shutdown-timeout=[How long a shutdown waits for replicas that lack something; 0 waits for none. Takes 0 or more seconds; default 10]:VALUE:_default' \
 '--shutdown-on-sigint=[How SIGINT ends the server, in the words of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default]:VALUE:_default' \

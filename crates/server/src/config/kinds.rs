@@ -98,6 +98,10 @@ impl<T: Whole> Kind<T> for Integer {
         value.to_bits().to_string().into()
     }
 
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((self.0, self.1))
+    }
+
     fn accepts(&self) -> String {
         match (self.0, self.1) {
             (INT_MIN, _) => "a whole number".to_owned(),
@@ -120,6 +124,10 @@ impl Kind<u32> for Hertz {
         value.to_string().into()
     }
 
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((0, INT_MAX))
+    }
+
     fn accepts(&self) -> String {
         "1 to 500".to_owned()
     }
@@ -140,6 +148,10 @@ impl Kind<u32> for Octal {
 
     fn format(&self, value: &u32) -> Vec<u8> {
         format!("{value:o}").into()
+    }
+
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((0, self.0.into()))
     }
 
     fn accepts(&self) -> String {
@@ -190,6 +202,10 @@ impl<T: Whole> Kind<T> for Memory {
         (value.to_bits() as u64).to_string().into()
     }
 
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((self.0, self.1))
+    }
+
     fn accepts(&self) -> String {
         match u64::try_from(self.0) {
             Ok(low @ 2..) => format!("a size, {} or more", memory_with_unit(low)),
@@ -216,6 +232,10 @@ impl Kind<u64> for BacklogSize {
         Memory(1, LONG_MAX).format(value)
     }
 
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((1, LONG_MAX))
+    }
+
     fn accepts(&self) -> String {
         "a size".to_owned()
     }
@@ -237,6 +257,10 @@ impl Kind<i64> for SignedMemory {
 
     fn format(&self, value: &i64) -> Vec<u8> {
         value.to_string().into()
+    }
+
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((self.0, self.1))
     }
 
     fn accepts(&self) -> String {
@@ -295,6 +319,10 @@ impl Kind<MemoryLimit> for MemoryOrPercent {
             MemoryLimit::Bytes(bytes) => bytes.to_string().into(),
             MemoryLimit::Percent(percent) => format!("{percent}%").into(),
         }
+    }
+
+    fn range(&self) -> Option<(i128, i128)> {
+        Some((0, LONG_MAX))
     }
 
     fn accepts(&self) -> String {

@@ -69,6 +69,11 @@ pub trait Kind<T: Clone + PartialEq> {
     /// Which values there are, for a person.
     fn accepts(&self) -> String;
 
+    /// The least and the greatest value, of a kind that is one number.
+    fn range(&self) -> Option<(i128, i128)> {
+        None
+    }
+
     /// The lines that CONFIG REWRITE keeps; none drops the option from the file.
     fn rewritten(&self, value: &T, default: &T) -> Vec<RewrittenLine> {
         vec![RewrittenLine { text: self.format(value), forced: value != default }]
@@ -90,6 +95,8 @@ pub struct Row<C: 'static, Id: 'static> {
     pub doc: &'static str,
     /// Which values it takes, for a person.
     pub accepts: fn() -> String,
+    /// The least and the greatest value, if it is one number.
+    pub range: fn() -> Option<(i128, i128)>,
     pub(super) get: fn(&C) -> Vec<u8>,
     /// Sets the field and says whether its value changed.
     pub(super) set: Setter<C>,
@@ -121,6 +128,8 @@ macro_rules! options {
             $( $( $(#[doc = $doc])* pub $field: $type, )* )*
             /// The file that the server was started with, absolute; what CONFIG REWRITE writes.
             pub config_file: Option<std::path::PathBuf>,
+            /// Where the server was started, which relative paths in its files count from.
+            pub started_in: std::path::PathBuf,
         }
 
         impl Default for Config {
@@ -128,8 +137,6 @@ macro_rules! options {
                 Self { $( $( $field: $default, )* )* config_file: None, started_in: current_directory() }
             }
         }
-            /// Where the server was started, which relative paths in its files count from.
-            pub started_in: std::path::PathBuf,
 
         /// Names an option; spelled like its field.
         #[allow(non_camel_case_types)]
@@ -145,6 +152,7 @@ macro_rules! options {
             section: $section,
             doc: concat!($($doc),*).trim_ascii_start(),
             accepts: || Kind::<$type>::accepts(&$kind),
+            range: || Kind::<$type>::range(&$kind),
             get: |config| Kind::<$type>::format(&$kind, &config.$field),
             set: |config, words, occurrence| {
                 let value = Kind::<$type>::parse(&$kind, words, &config.$field, occurrence)?;

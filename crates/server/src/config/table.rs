@@ -16,6 +16,8 @@ use super::special::*;
 
 const KB: i128 = 1 << 10;
 const MB: i128 = 1 << 20;
+/// Each takes memory, and its turn in periodic work, whether it has keys or not.
+const DATABASES_MAX: i128 = 1 << 16;
 
 options! {
     @ "General"
@@ -81,7 +83,7 @@ options! {
     /// relative paths count from.
     dir: PathBuf = current_directory(), "dir", Directory, PROTECTED, DENIED_WHILE_LOADING;
     /// How many databases there are, numbered from 0.
-    databases: u32 = 16, "databases", Integer(1, INT_MAX), IMMUTABLE;
+    databases: u32 = 16, "databases", Integer(1, DATABASES_MAX), IMMUTABLE;
     /// How often in a second the periodic work runs. Values out of range are brought into it.
     hz: u32 = 10, "hz", Hertz;
     /// How long a shutdown waits for replicas that lack something; 0 waits for none.
