@@ -42,7 +42,7 @@ pub(crate) fn moved(bytes: usize) {
     let _ = bytes;
 }
 
-/// Counts places looked at: for those who look at many structures, too.
+/// Counts visited elements. Code built upon structures counts its own visits here, too.
 #[inline(always)]
 pub fn visited(places: usize) {
     #[cfg(debug_assertions)]
