@@ -4,6 +4,8 @@
 pub mod blocked;
 pub mod client;
 pub mod clients;
+pub mod members;
+pub mod name_table;
 pub mod pubsub;
 pub mod tracking;
 pub mod watch;

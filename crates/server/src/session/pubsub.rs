@@ -1,7 +1,9 @@
 //! Channels: who listens to what, and delivery.
 
 use super::clients::{ClientHandle, Clients};
-use std::collections::{BTreeSet, HashMap};
+use super::members::Members;
+use super::name_table::NameTable;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::reply::{Protocol, ReplyBuffer};
 
@@ -59,7 +61,7 @@ impl Subscriptions {
 }
 
 /// The listeners of each name, in ascending order of their handles.
-pub type Listeners = HashMap<Arc<[u8]>, Vec<ClientHandle>>;
+pub type Listeners = NameTable<Arc<[u8]>, Members<ClientHandle>>;
 
 #[derive(Default)]
 pub struct PubSub {
@@ -87,7 +89,7 @@ impl PubSub {
 
     /// How many clients listen under this name.
     pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
-        self.listeners(kind).get(name).map_or(0, Vec::len)
+        self.listeners(kind).get(name).map_or(0, Members::len)
     }
 
     /// Returns whether the client was not subscribed yet.
@@ -103,12 +105,11 @@ impl PubSub {
             return false;
         }
         let listeners = self.listeners_mut(kind);
-        let shared = listeners.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| name.clone());
+        let shared = listeners.shared(name).map_or_else(|| Arc::from(name), Arc::clone);
         subscriptions.memory_bytes += name.len() + SUBSCRIPTION_BYTES;
         subscriptions.of_mut(kind).insert(shared.clone());
-        let handles = listeners.entry(shared).or_default();
-        let at = handles.binary_search(&handle).expect_err("a listener is also in its own set of names");
-        handles.insert(at, handle);
+        let is_new = listeners.get_or_default(shared).insert(handle, ());
+        assert!(is_new, "a listener is also in its own set of names");
         true
     }
 
@@ -127,8 +128,8 @@ impl PubSub {
         subscriptions.memory_bytes -= name.len() + SUBSCRIPTION_BYTES;
         let listeners = self.listeners_mut(kind);
         let handles = listeners.get_mut(name).expect("a subscribed name has listeners");
-        let at = handles.binary_search(&handle).expect("a subscriber is among the listeners");
-        handles.remove(at);
+        let was_there = handles.remove(handle);
+        assert!(was_there, "a subscriber is among the listeners");
         if handles.is_empty() {
             listeners.remove(name);
         }
@@ -150,7 +151,7 @@ impl PubSub {
         if let Some(handles) = self.channels.get(channel) {
             receivers += deliver(clients, handles, &[b"message", channel, message]);
         }
-        for (pattern, handles) in &self.patterns {
+        for (pattern, handles) in self.patterns.iter() {
             if wire::glob::matches(pattern, channel) {
                 receivers += deliver(clients, handles, &[b"pmessage", pattern, channel, message]);
             }
@@ -166,9 +167,9 @@ impl PubSub {
 }
 
 /// Writes the message once in each version of the protocol that a listener speaks, and hands out copies.
-fn deliver(clients: &mut Clients, handles: &[ClientHandle], parts: &[&[u8]]) -> usize {
+fn deliver(clients: &mut Clients, handles: &Members<ClientHandle>, parts: &[&[u8]]) -> usize {
     let mut texts = [const { None }; 2];
-    for &handle in handles {
+    for (handle, _) in handles.iter() {
         let protocol = clients[handle].protocol();
         let text =
             texts[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| written(protocol, parts));

@@ -1,7 +1,8 @@
 //! WATCH: which clients' transactions a change to a key breaks.
 
 use super::clients::{ClientHandle, Clients};
-use std::collections::HashMap;
+use super::members::Members;
+use super::name_table::NameTable;
 use std::sync::Arc;
 
 /// One key a client watches.
@@ -16,12 +17,9 @@ impl Watched {
     pub const MEMORY_BYTES: usize = 96;
 }
 
-#[derive(Debug)]
-struct Watcher {
-    handle: ClientHandle,
-    /// The key was stored but past its expiry when the watch began: that it is then removed, by whatever, changes nothing.
-    of_stale_key: bool,
-}
+/// Each with whether the key was stored but past its expiry when the watch began: that it is then removed, by whatever,
+/// changes nothing.
+type Watchers = Members<ClientHandle, bool>;
 
 /// What happened to a watched key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub struct Replaced {
 /// Watchers of each key, by database.
 #[derive(Default)]
 pub struct WatchTable {
-    databases: Vec<HashMap<Arc<[u8]>, Vec<Watcher>>>,
+    databases: Vec<NameTable<Arc<[u8]>, Watchers>>,
     keys: usize,
 }
 
@@ -68,16 +66,15 @@ impl WatchTable {
         is_stale: bool,
     ) {
         if self.databases.len() <= db_index {
-            self.databases.resize_with(db_index + 1, HashMap::new);
+            self.databases.resize_with(db_index + 1, NameTable::default);
         }
         let database = &mut self.databases[db_index];
-        let key = database.get_key_value(key).map_or_else(|| Arc::from(key), |(shared, _)| shared.clone());
-        let watchers = database.entry(key.clone()).or_default();
-        if watchers.iter().any(|watcher| watcher.handle == handle) {
+        let key = database.shared(key).map_or_else(|| Arc::from(key), Arc::clone);
+        let watchers = database.get_or_default(key.clone());
+        self.keys += usize::from(watchers.is_empty());
+        if !watchers.insert(handle, is_stale) {
             return;
         }
-        self.keys += usize::from(watchers.is_empty());
-        watchers.push(Watcher { handle, of_stale_key: is_stale });
         clients[handle].watched.push(Watched { db_index, key });
     }
 
@@ -91,7 +88,7 @@ impl WatchTable {
         for watched in std::mem::take(&mut clients[handle].watched) {
             let database = &mut self.databases[watched.db_index];
             let watchers = database.get_mut(&watched.key).expect("a watched key has watchers");
-            watchers.retain(|watcher| watcher.handle != handle);
+            watchers.remove(handle);
             if watchers.is_empty() {
                 database.remove(&watched.key);
                 self.keys -= 1;
@@ -102,7 +99,7 @@ impl WatchTable {
     /// Whether the key was past its expiry already when the client began to watch it.
     pub fn watches_stale_key(&self, handle: ClientHandle, watched: &Watched) -> bool {
         let watchers = self.databases[watched.db_index].get(&watched.key);
-        watchers.into_iter().flatten().any(|watcher| watcher.handle == handle && watcher.of_stale_key)
+        watchers.and_then(|watchers| watchers.get(handle)).is_some_and(|&of_stale_key| of_stale_key)
     }
 
     /// A key has changed or gone.
@@ -115,11 +112,11 @@ impl WatchTable {
             return;
         };
         let mut broken = Vec::new();
-        for watcher in watchers {
-            if touch == Touch::Removed && watcher.of_stale_key {
-                watcher.of_stale_key = false;
+        for (watcher, of_stale_key) in watchers.iter_mut() {
+            if touch == Touch::Removed && *of_stale_key {
+                *of_stale_key = false;
             } else {
-                broken.push(watcher.handle);
+                broken.push(watcher);
             }
         }
         self.break_transactions(clients, &broken);
@@ -133,18 +130,18 @@ impl WatchTable {
         replaced: impl Fn(&[u8]) -> Replaced,
     ) {
         let mut broken = Vec::new();
-        for (key, watchers) in self.databases.get_mut(db_index).into_iter().flatten() {
+        for (key, watchers) in self.databases.get_mut(db_index).into_iter().flat_map(NameTable::iter_mut) {
             let Replaced { existed, exists, is_stale } = replaced(key);
             if !existed && !exists {
                 continue;
             }
-            for watcher in watchers {
-                if watcher.of_stale_key && !exists {
-                    watcher.of_stale_key = false;
-                } else if is_stale && (watcher.of_stale_key || !existed) {
-                    watcher.of_stale_key = true;
+            for (watcher, of_stale_key) in watchers.iter_mut() {
+                if *of_stale_key && !exists {
+                    *of_stale_key = false;
+                } else if is_stale && (*of_stale_key || !existed) {
+                    *of_stale_key = true;
                 } else {
-                    broken.push(watcher.handle);
+                    broken.push(watcher);
                 }
             }
         }

@@ -1,0 +1,125 @@
+//! Names that clients have chosen, and what is kept for each: a hash table that gives room back.
+//!
+//! Tables of the standard library keep the room of their largest crowd, and a walk through one takes as long as its room is
+//! large. Here neither outlives the crowd by more than a constant factor: a removal that leaves one in [`SPARSE`] places
+//! moves what is left to a table of its size, at a constant cost for each of those removed before.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use structures::work;
+
+/// A table with so many places for each name is too large.
+const SPARSE: usize = 8;
+/// Room that is kept however few names there are.
+const ROOM_KEPT: usize = 64;
+
+/// A hash table of names whose room follows their number, both ways.
+#[derive(Debug)]
+pub struct NameTable<K, V> {
+    names: HashMap<K, V>,
+}
+
+impl<K, V> Default for NameTable<K, V> {
+    fn default() -> Self {
+        NameTable { names: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq, V> NameTable<K, V> {
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        work::visited(1);
+        self.names.get(name)
+    }
+
+    /// The name as the table holds it.
+    pub fn shared<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<&K>
+    where
+        K: Borrow<Q>,
+    {
+        work::visited(1);
+        self.names.get_key_value(name).map(|(shared, _)| shared)
+    }
+
+    pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, name: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        work::visited(1);
+        self.names.get_mut(name)
+    }
+
+    pub fn get_or_default(&mut self, name: K) -> &mut V
+    where
+        V: Default,
+    {
+        work::visited(1);
+        self.names.entry(name).or_default()
+    }
+
+    pub fn insert(&mut self, name: K, value: V) -> Option<V> {
+        work::visited(1);
+        self.names.insert(name, value)
+    }
+
+    pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, name: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        work::visited(1);
+        let removed = self.names.remove(name);
+        let (len, room) = (self.names.len(), self.names.capacity());
+        if room > ROOM_KEPT && room / SPARSE > len {
+            self.names.shrink_to(len * 2);
+        }
+        removed
+    }
+
+    /// All names and what is kept for them, which takes as long as there is room.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        work::visited(self.names.capacity());
+        self.names.iter()
+    }
+
+    /// As [`Self::iter`].
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        work::visited(self.names.capacity());
+        self.names.iter_mut()
+    }
+
+    /// As [`Self::iter`].
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.iter().map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_follows_the_number_of_names_both_ways() {
+        let mut table: NameTable<Box<str>, u32> = NameTable::default();
+        for number in 0..100_000 {
+            assert_eq!(table.insert(number.to_string().into(), number), None);
+        }
+        for number in 0..99_990 {
+            assert_eq!(table.remove(number.to_string().as_str()), Some(number));
+            assert!(table.names.capacity() <= (table.len() * SPARSE * 2).max(ROOM_KEPT * 2));
+        }
+        let mut left: Vec<u32> = table.iter().map(|(_, &number)| number).collect();
+        left.sort_unstable();
+        assert_eq!(left, (99_990..100_000).collect::<Vec<_>>());
+    }
+}
