@@ -2,15 +2,22 @@
 
 use super::client::Client;
 use super::clients::{ClientHandle, ClientId, Clients};
+use super::members::Members;
 use crate::acl::{UserHandle, Users};
 use crate::command::access;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The channel on which RESP2 clients hear of stale keys.
 pub const INVALIDATE_CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// The table of readers is moved to a smaller one when it has so many places for each key.
+const SPARSE: usize = 8;
+/// Places that it keeps in any case.
+const ROOM_KEPT: usize = 64;
 
 /// Keys forgotten at most in one call of [`TrackingTable::limit`].
 const KEYS_FORGOTTEN_MAX: usize = 100;
@@ -47,40 +54,8 @@ impl Tracking {
     }
 }
 
-/// The ids of the clients that have read a key; nearly always one.
-#[derive(Debug)]
-enum Readers {
-    One(ClientId),
-    /// In ascending order.
-    Many(Vec<ClientId>),
-}
-
-impl Readers {
-    /// Whether the id is new.
-    fn insert(&mut self, id: ClientId) -> bool {
-        match self {
-            Readers::One(other) if *other == id => false,
-            Readers::One(other) => {
-                *self = Readers::Many(vec![id.min(*other), id.max(*other)]);
-                true
-            }
-            Readers::Many(ids) => match ids.binary_search(&id) {
-                Ok(_) => false,
-                Err(at) => {
-                    ids.insert(at, id);
-                    true
-                }
-            },
-        }
-    }
-
-    fn ids(&self) -> &[ClientId] {
-        match self {
-            Readers::One(id) => std::slice::from_ref(id),
-            Readers::Many(ids) => ids,
-        }
-    }
-}
+/// The ids of the clients that have read a key.
+type Readers = Members<ClientId>;
 
 /// Who follows a prefix in broadcast mode, and what has changed below it.
 #[derive(Default)]
@@ -101,7 +76,8 @@ pub struct TrackingTable {
     prefixes: BTreeMap<Arc<[u8]>, Prefix>,
     /// How many prefixes there are of each length: where in a key to look for one.
     prefix_lens: BTreeMap<usize, usize>,
-    has_changes: bool,
+    /// Prefixes of which keys have changed since the last flush; some may have no followers any more.
+    changed: BTreeSet<Arc<[u8]>>,
     /// Clients with tracking on.
     pub clients: usize,
 }
@@ -174,9 +150,9 @@ impl TrackingTable {
     /// The client read the key and may keep a copy.
     pub fn remember(&mut self, id: ClientId, key: &[u8]) {
         let is_new = match self.readers.get_mut(key) {
-            Some(readers) => readers.insert(id),
+            Some(readers) => readers.insert(id, ()),
             None => {
-                self.readers.insert(key.into(), Readers::One(id));
+                self.readers.insert(key.into(), Readers::One(id, ()));
                 true
             }
         };
@@ -200,17 +176,24 @@ impl TrackingTable {
 
     fn note_for_followers(&mut self, key: &[u8], by: Option<ClientHandle>) {
         for (&len, _) in self.prefix_lens.range(..=key.len()) {
-            if let Some(prefix) = self.prefixes.get_mut(&key[..len]) {
+            let place = (Bound::Included(&key[..len]), Bound::Included(&key[..len]));
+            if let Some((name, prefix)) = self.prefixes.range_mut::<[u8], _>(place).next() {
+                if prefix.changed.is_empty() {
+                    self.changed.insert(Arc::clone(name));
+                }
                 prefix.changed.insert(key.into(), by);
-                self.has_changes = true;
             }
         }
     }
 
     fn invalidate_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
         let Some(readers) = self.readers.swap_remove(key) else { return };
-        self.items -= readers.ids().len();
-        for &id in readers.ids() {
+        let (keys, room) = (self.readers.len(), self.readers.capacity());
+        if room > ROOM_KEPT && room / SPARSE > keys {
+            self.readers.shrink_to(keys * 2);
+        }
+        self.items -= readers.len();
+        for (id, ()) in readers.iter() {
             let Some(handle) = clients.by_id(id) else { continue };
             // One that has turned to broadcast mode hears of changes in that way only.
             let Some(tracking) = &clients[handle].tracking else { continue };
@@ -236,10 +219,12 @@ impl TrackingTable {
     /// Tells followers of prefixes what changed since the last time, each in one message.
     /// A follower whose user may not read all keys hears of those only that it may read.
     pub fn flush_broadcasts(&mut self, clients: &mut Clients, users: &Users) {
-        if !std::mem::take(&mut self.has_changes) {
+        if self.changed.is_empty() {
             return;
         }
-        for prefix in self.prefixes.values_mut() {
+        for name in std::mem::take(&mut self.changed) {
+            structures::work::visited(1);
+            let Some(prefix) = self.prefixes.get_mut(&name) else { continue };
             let changed = std::mem::take(&mut prefix.changed);
             if changed.is_empty() {
                 continue;
