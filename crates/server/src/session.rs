@@ -2,6 +2,7 @@
 //! watched keys, tracked keys, blocked commands). Pure state: no sockets, no data.
 
 pub mod blocked;
+pub mod claimed;
 pub mod client;
 pub mod clients;
 pub mod members;

@@ -298,7 +298,7 @@ fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let timeout_us = milliseconds(args, 2)?;
     let acknowledged = ctx.server.acknowledged_by(ctx.client);
     let on = BlockedOn::Acknowledgement { local: false, replicas, on_disk: false };
-    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Replicas, retry_us: None };
+    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Replicas, claim: None };
     if replicas <= acknowledged.replicas as i64 || !ctx.block(request) {
         TimeoutReply::Replicas.write(acknowledged, ctx.reply);
         return Ok(());
@@ -325,7 +325,7 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let acknowledged = ctx.server.acknowledged_by(ctx.client);
     let on = BlockedOn::Acknowledgement { local: local > 0, replicas, on_disk: true };
     let waits = !acknowledged.satisfies(local > 0, replicas, true);
-    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::OnDisk, retry_us: None };
+    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::OnDisk, claim: None };
     if !waits || !ctx.block(request) {
         TimeoutReply::OnDisk.write(acknowledged, ctx.reply);
         return Ok(());

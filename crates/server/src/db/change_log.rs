@@ -32,6 +32,14 @@ pub enum Change {
         db_index: usize,
         key: Box<[u8]>,
     },
+    /// Entries of a stream have come to be pending in a group; or it has been set for how long they have been, so that what
+    /// waits for that may be due earlier.
+    Pending {
+        db_index: usize,
+        key: Box<[u8]>,
+        group: Box<[u8]>,
+        may_be_due_earlier: bool,
+    },
     /// A database was emptied; `None` is all of them.
     Flushed {
         db_index: Option<usize>,
@@ -129,6 +137,14 @@ impl ChangeLog {
     pub fn ready(&mut self, db_index: usize, key: &[u8]) {
         if self.listening {
             self.changes.push(Change::Ready { db_index, key: key.into() });
+        }
+    }
+
+    /// Entries of a stream have come to be pending in a group; see [`Change::Pending`].
+    pub fn became_pending(&mut self, db_index: usize, key: &[u8], group: &[u8], may_be_due_earlier: bool) {
+        if self.listening {
+            let (key, group) = (key.into(), group.into());
+            self.changes.push(Change::Pending { db_index, key, group, may_be_due_earlier });
         }
     }
 

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys};
+use super::object::kind_of;
+use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys, Kind};
 
 /// Stretches of the table searched between two looks at the clock.
 const STRETCHES_PER_STEP: usize = 4;
@@ -163,10 +164,10 @@ impl Db {
             .is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
-    /// Whether the key is stored, and not expired.
-    pub fn is_there(&self, db_index: usize, key: &[u8]) -> bool {
-        let entry = self.database(db_index).get(self.key_hash(key), key);
-        entry.is_some_and(|entry| !self.hides(entry.expiry_ms()))
+    /// The type of what is stored at the key, unless it is expired.
+    pub fn kind_there(&self, db_index: usize, key: &[u8]) -> Option<Kind> {
+        let entry = self.database(db_index).get(self.key_hash(key), key)?;
+        (!self.hides(entry.expiry_ms())).then(|| kind_of(entry))
     }
 
     /// The expiry of the key in the selected database, expired or not.

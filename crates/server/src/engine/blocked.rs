@@ -21,7 +21,7 @@ impl Executor {
             on: request.on,
             timeout_reply: request.timeout_reply,
             deadline_us: request.timeout_us.map(|us| now_us.saturating_add(us)),
-            retry_us: request.retry_us.map(|us| now_us.saturating_add(us)),
+            claimed: None,
             since_us: now_us,
             command: id,
             args: args.to_owned(),
@@ -29,7 +29,7 @@ impl Executor {
             wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, handle, blocked);
+        self.server.blocked.block(&mut self.server.clients, handle, blocked, request.claim);
     }
 
     /// Runs again the commands of those who wait for keys that have changed, first come first served. What they
@@ -46,15 +46,15 @@ impl Executor {
             loop {
                 self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
                 // What is expired counts as gone, and stays until somebody asks for it.
-                let absent = !self.db.is_there(ready.db_index, &ready.key);
-                let Some(handle) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
+                let kind = self.db.kind_there(ready.db_index, &ready.key);
+                let Some(handle) = self.server.blocked.next_waiter(&mut ready, kind) else { break };
                 self.retry(handle);
             }
         }
     }
 
     fn retry(&mut self, handle: ClientHandle) {
-        let mut blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
+        let blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(handle);
         let start = reply.len();
         let begun = self.is_tracing().then(|| self.begin_retry());
@@ -75,10 +75,12 @@ impl Executor {
             _ => None,
         };
         let still_waits = waits_for.is_some();
-        if let Some(request) = waits_for {
-            let now_us = self.server.now.monotonic_us;
-            let retry_us = request.retry_us.map(|us| now_us.saturating_add(us));
-            self.server.blocked.put_retry_off(&mut blocked, handle, retry_us);
+        if let Some(request) = waits_for
+            && let Some(claimed) = &blocked.claimed
+        {
+            let due_after_us = request.claim.as_ref().and_then(|claim| claim.due_after_us);
+            let due_us = due_after_us.map(|us| self.server.now.monotonic_us.saturating_add(us));
+            self.server.blocked.claims().set_due(claimed, due_us);
         }
         self.server.clients[handle].blocked = Some(blocked);
         if let Some(begun) = begun {
@@ -99,9 +101,9 @@ impl Executor {
         if self.server.pauses.are_any() {
             return;
         }
-        while let Some(handle) = self.server.blocked.take_retry(self.server.now.monotonic_us) {
+        while let Some(handle) = self.server.blocked.claims().first_due(self.server.now.monotonic_us) {
             let on = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
-            let Some(&BlockedOn::Keys { db_index, .. }) = on else { continue };
+            let Some(&BlockedOn::Keys { db_index, .. }) = on else { break };
             self.db.begin(Turn { database: db_index, ..self.own_turn() });
             self.retry(handle);
         }

@@ -41,6 +41,10 @@ impl Executor {
                 publish_event(server, *db_index, *class, event, key);
             }
             Change::Ready { db_index, key } => server.blocked.key_changed(*db_index, key),
+            Change::Pending { db_index, key, group, may_be_due_earlier } => {
+                let now_us = server.now.monotonic_us;
+                server.blocked.claims().became_pending((*db_index, key), group, *may_be_due_earlier, now_us);
+            }
             Change::Flushed { db_index } => self.flushed(*db_index),
             Change::Swapped { a, b } => self.swapped(*a, *b),
         }

@@ -1,16 +1,22 @@
 //! Clients that wait: for keys, for acknowledgements, or for nothing but time.
 
+use super::claimed::{ClaimTable, Claimed};
 use super::clients::{ClientHandle, Clients};
+use super::name_table::NameTable;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
+use crate::db::Kind;
 use crate::server::Acknowledgements;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use structures::work;
 
 /// What a blocked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockedOn {
-    /// A change to any of these keys of the client's database: the command then runs again.
-    Keys { db_index: usize, keys: Vec<Box<[u8]>> },
+    /// A change to any of these keys of the client's database, if it holds this type: the command then runs again.
+    Keys { db_index: usize, keys: Vec<Box<[u8]>>, kind: Kind },
     /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
     /// append-only file is on disk up to there.
     Acknowledgement { local: bool, replicas: i64, on_disk: bool },
@@ -56,14 +62,22 @@ pub struct BlockRequest {
     /// How long at most; `None` for ever.
     pub timeout_us: Option<u64>,
     pub timeout_reply: TimeoutReply,
-    /// After so long the command runs again although nothing has changed.
-    pub retry_us: Option<u64>,
+    /// It waits for what others leave pending, too.
+    pub claim: Option<Box<ClaimRequest>>,
+}
+
+/// What time alone may let the command claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    pub claimed: Claimed,
+    /// After so long there may be something; `None`: nothing is pending.
+    pub due_after_us: Option<u64>,
 }
 
 impl BlockRequest {
     /// Waits for as long as it takes.
     pub const fn until(on: BlockedOn) -> Self {
-        BlockRequest { on, timeout_us: None, timeout_reply: TimeoutReply::Null, retry_us: None }
+        BlockRequest { on, timeout_us: None, timeout_reply: TimeoutReply::Null, claim: None }
     }
 }
 
@@ -74,8 +88,8 @@ pub struct Blocked {
     pub timeout_reply: TimeoutReply,
     /// On the monotonic clock.
     pub deadline_us: Option<u64>,
-    /// When the command runs again although nothing has changed.
-    pub retry_us: Option<u64>,
+    /// It runs again when this may have become claimable.
+    pub claimed: Option<Arc<Claimed>>,
     pub since_us: u64,
     pub command: CommandId,
     pub args: OwnedArgs,
@@ -94,7 +108,8 @@ impl Blocked {
             | BlockedOn::Loading
             | BlockedOn::Shutdown => 0,
         };
-        size_of::<Self>() + self.args.memory_bytes() + keys
+        let claimed = self.claimed.as_ref().map_or(0, |claimed| claimed.memory_bytes());
+        size_of::<Self>() + self.args.memory_bytes() + keys + claimed
     }
 }
 
@@ -108,17 +123,26 @@ pub struct Arrival(u64);
 /// Those who wait for one key.
 #[derive(Debug, Default)]
 struct Queue {
-    waiters: BTreeMap<Arrival, Waiter>,
-    /// How many of them want to run also when the key is gone.
-    want_absence: usize,
+    /// One for each way of waiting, and none without waiters: whom a change does not serve is not looked at.
+    lines: Vec<Line>,
     /// It is in `BlockedTable::ready`.
     is_ready: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Waiter {
-    handle: ClientHandle,
+/// Those who wait for a key in the same way.
+#[derive(Debug)]
+struct Line {
+    /// They can be served while the key holds this.
+    kind: Kind,
+    /// They want to run also when the key is gone, or holds something else.
     wants_absence: bool,
+    waiters: BTreeMap<Arrival, ClientHandle>,
+}
+
+impl Queue {
+    fn wants_absence(&self) -> bool {
+        self.lines.iter().any(|line| line.wants_absence)
+    }
 }
 
 /// A key that has changed, and how far down its queue clients have been served.
@@ -134,11 +158,10 @@ pub struct ReadyKey {
 /// Who waits for which key, in order of arrival, and who waits until when.
 #[derive(Default)]
 pub struct BlockedTable {
-    databases: Vec<HashMap<Box<[u8]>, Queue>>,
+    databases: Vec<NameTable<Box<[u8]>, Queue>>,
     keys: usize,
     deadlines: BTreeSet<(u64, ClientHandle)>,
-    /// Who has a time at which the command runs again.
-    retries: BTreeSet<(u64, ClientHandle)>,
+    claims: ClaimTable,
     paused: BTreeMap<Arrival, ClientHandle>,
     for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
     /// How many of them wait for the append-only file here.
@@ -147,6 +170,9 @@ pub struct BlockedTable {
     last_arrival: Arrival,
     /// Keys that changed and have waiters, in order of change.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Somebody asks [`Self::take_ended`] whose waiting has ended.
+    pub notes_ended: bool,
+    ended: Vec<ClientHandle>,
 }
 
 impl BlockedTable {
@@ -177,7 +203,8 @@ impl BlockedTable {
 
     /// How many of the keys waited for have a client that wants to run also when the key is gone.
     pub fn keys_wanted_gone(&self) -> usize {
-        self.databases.iter().flat_map(HashMap::values).filter(|queue| queue.want_absence > 0).count()
+        let queues = self.databases.iter().flat_map(NameTable::iter);
+        queues.filter(|(_, queue)| queue.wants_absence()).count()
     }
 
     /// How many clients have a deadline.
@@ -191,17 +218,28 @@ impl BlockedTable {
         self.keys > 0
     }
 
-    pub fn block(&mut self, clients: &mut Clients, handle: ClientHandle, mut blocked: Blocked) {
+    pub fn block(
+        &mut self,
+        clients: &mut Clients,
+        handle: ClientHandle,
+        mut blocked: Blocked,
+        claim: Option<Box<ClaimRequest>>,
+    ) {
         self.last_arrival.0 += 1;
         blocked.arrival = self.last_arrival;
         if let Some(deadline_us) = blocked.deadline_us {
             self.deadlines.insert((deadline_us, handle));
         }
-        self.retries.extend(blocked.retry_us.map(|retry_us| (retry_us, handle)));
+        if let Some(claim) = claim {
+            let claimed = self.claims.join(claim.claimed, blocked.arrival, handle);
+            let due_us = claim.due_after_us.map(|us| blocked.since_us.saturating_add(us));
+            self.claims.set_due(&claimed, due_us);
+            blocked.claimed = Some(claimed);
+        }
         match &blocked.on {
-            BlockedOn::Keys { db_index, keys } => {
+            BlockedOn::Keys { db_index, keys, kind } => {
                 for key in keys {
-                    self.join_queue(*db_index, key, handle, &blocked);
+                    self.join_queue(*db_index, key, *kind, handle, &blocked);
                 }
             }
             BlockedOn::Loading | BlockedOn::Shutdown => {}
@@ -218,16 +256,26 @@ impl BlockedTable {
         assert!(previous.is_none(), "a client blocks once at a time");
     }
 
-    fn join_queue(&mut self, db_index: usize, key: &[u8], handle: ClientHandle, blocked: &Blocked) {
+    fn join_queue(
+        &mut self,
+        db_index: usize,
+        key: &[u8],
+        kind: Kind,
+        handle: ClientHandle,
+        blocked: &Blocked,
+    ) {
         if self.databases.len() <= db_index {
-            self.databases.resize_with(db_index + 1, HashMap::new);
+            self.databases.resize_with(db_index + 1, NameTable::default);
         }
-        let queue = self.databases[db_index].entry(key.into()).or_default();
-        self.keys += usize::from(queue.waiters.is_empty());
-        let waiter = Waiter { handle, wants_absence: blocked.wants_absence };
-        if queue.waiters.insert(blocked.arrival, waiter).is_none() {
-            queue.want_absence += usize::from(blocked.wants_absence);
-        }
+        let queue = self.databases[db_index].get_or_default(key.into());
+        self.keys += usize::from(queue.lines.is_empty());
+        let wants_absence = blocked.wants_absence;
+        let is_same = |line: &Line| line.kind == kind && line.wants_absence == wants_absence;
+        let at = queue.lines.iter().position(is_same).unwrap_or_else(|| {
+            queue.lines.push(Line { kind, wants_absence, waiters: BTreeMap::new() });
+            queue.lines.len() - 1
+        });
+        queue.lines[at].waiters.insert(blocked.arrival, handle);
     }
 
     /// Takes the client out of every queue.
@@ -236,11 +284,14 @@ impl BlockedTable {
         if let Some(deadline_us) = blocked.deadline_us {
             self.deadlines.remove(&(deadline_us, handle));
         }
-        if let Some(retry_us) = blocked.retry_us {
-            self.retries.remove(&(retry_us, handle));
+        if let Some(claimed) = &blocked.claimed {
+            self.claims.leave(claimed, blocked.arrival);
+        }
+        if self.notes_ended {
+            self.ended.push(handle);
         }
         match &blocked.on {
-            BlockedOn::Keys { db_index, keys } => {
+            BlockedOn::Keys { db_index, keys, .. } => {
                 for key in keys {
                     self.leave_queue(*db_index, key, blocked.arrival);
                 }
@@ -261,10 +312,12 @@ impl BlockedTable {
     fn leave_queue(&mut self, db_index: usize, key: &[u8], arrival: Arrival) {
         // A command may name a key twice, and is then gone from its queue when the second mention comes.
         let Some(queue) = self.databases[db_index].get_mut(key) else { return };
-        if let Some(waiter) = queue.waiters.remove(&arrival) {
-            queue.want_absence -= usize::from(waiter.wants_absence);
+        if let Some(at) = queue.lines.iter_mut().position(|line| line.waiters.remove(&arrival).is_some())
+            && queue.lines[at].waiters.is_empty()
+        {
+            queue.lines.swap_remove(at);
         }
-        if queue.waiters.is_empty() {
+        if queue.lines.is_empty() {
             self.databases[db_index].remove(key);
             self.keys -= 1;
         }
@@ -300,17 +353,17 @@ impl BlockedTable {
     }
 
     /// First come, first served: whoever waits for the key and has not been returned yet, unless he came after the
-    /// key had changed. With `absent`, only those who care for a key that is gone.
-    pub fn next_waiter(&self, ready: &mut ReadyKey, absent: bool) -> Option<ClientHandle> {
+    /// key had changed. `kind` is what the key holds: only those are served who wait for it, or care for one that is gone.
+    pub fn next_waiter(&self, ready: &mut ReadyKey, kind: Option<Kind>) -> Option<ClientHandle> {
         let queue = self.databases[ready.db_index].get(&ready.key)?;
-        if absent && queue.want_absence == 0 {
-            return None;
-        }
-        let after = ready.served.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let mut rest = queue.waiters.range((after, std::ops::Bound::Included(ready.until)));
-        let (&arrival, waiter) = rest.find(|(_, waiter)| waiter.wants_absence || !absent)?;
+        let after = ready.served.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (after, Bound::Included(ready.until));
+        let served = queue.lines.iter().filter(|line| line.wants_absence || Some(line.kind) == kind);
+        let first = served.filter_map(|line| line.waiters.range(range).next());
+        let (&arrival, &handle) = first.min_by_key(|&(&arrival, _)| arrival)?;
+        work::visited(1);
         ready.served = Some(arrival);
-        Some(waiter.handle)
+        Some(handle)
     }
 
     pub fn has_ready(&self) -> bool {
@@ -331,27 +384,18 @@ impl BlockedTable {
         self.deadlines.first().filter(|&&(deadline_us, _)| deadline_us <= now_us).map(|&(_, handle)| handle)
     }
 
+    /// Who waits to claim what is pending.
+    pub fn claims(&mut self) -> &mut ClaimTable {
+        &mut self.claims
+    }
+
     /// When the first command is to run again although nothing has changed.
     pub fn next_retry_us(&self) -> Option<u64> {
-        self.retries.first().map(|&(retry_us, _)| retry_us)
+        self.claims.next_due_us()
     }
 
-    /// Somebody whose command is to run again at `now_us`; not asked again before [`Self::put_retry_off`].
-    pub fn take_retry(&mut self, now_us: u64) -> Option<ClientHandle> {
-        let due = self.retries.pop_first();
-        let (retry_us, handle) = due?;
-        if retry_us > now_us {
-            self.retries.insert((retry_us, handle));
-            return None;
-        }
-        Some(handle)
-    }
-
-    /// The client's command is to run again at another time, or only when something changes.
-    pub fn put_retry_off(&mut self, blocked: &mut Blocked, handle: ClientHandle, retry_us: Option<u64>) {
-        if let Some(before_us) = std::mem::replace(&mut blocked.retry_us, retry_us) {
-            self.retries.remove(&(before_us, handle));
-        }
-        self.retries.extend(retry_us.map(|retry_us| (retry_us, handle)));
+    /// Whose waiting has ended since the last time, if that is noted.
+    pub fn take_ended(&mut self) -> Vec<ClientHandle> {
+        std::mem::take(&mut self.ended)
     }
 }

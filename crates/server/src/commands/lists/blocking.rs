@@ -15,8 +15,9 @@ fn wait_for<'a>(
     keys: impl Iterator<Item = &'a [u8]>,
     timeout_us: Option<u64>,
 ) -> bool {
-    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.map(Box::from).collect() };
-    ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, retry_us: None })
+    let keys = keys.map(Box::from).collect();
+    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys, kind: Kind::List };
+    ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, claim: None })
 }
 
 pub(super) fn blpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -116,8 +116,9 @@ fn first_present<'a>(
 }
 
 fn wait_for(ctx: &mut Context<'_>, keys: Args<'_>, timeout_us: Option<u64>) {
-    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.iter().map(Box::from).collect() };
-    if !ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, retry_us: None }) {
+    let keys = keys.iter().map(Box::from).collect();
+    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys, kind: Kind::SortedSet };
+    if !ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, claim: None }) {
         ctx.reply.null_array();
     }
 }

@@ -1,6 +1,6 @@
 //! What is pending: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
-use super::reading::{Seen, see_consumer, tell_consumer, tell_pending, tell_position};
+use super::reading::{Seen, note_pending, see_consumer, tell_consumer, tell_pending, tell_position};
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
 use crate::db::Db;
@@ -318,6 +318,9 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
     tell_consumer(db, key, who, !taken.is_empty());
     tell_pending(db, key, who.group, taken);
+    if !taken.is_empty() {
+        note_pending(db, key, who.group, true);
+    }
     for id in gone {
         db.propagate_as(&[b"XACK", key, who.group, id.to_string().as_bytes()]);
     }

@@ -8,8 +8,10 @@ use crate::db::stream::{
     Claimable, ConsumerId, Direction, Entry, Pending, Stream, StreamId, reply_entry, reply_entry_parts,
     reply_id, with_claim,
 };
-use crate::db::{Db, EventClasses};
+use crate::db::{Db, EventClasses, Kind};
 use crate::error::{ClientError, quoted};
+use crate::session::blocked::ClaimRequest;
+use crate::session::claimed::Claimed;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use wire::reply::ReplyBuffer;
 
@@ -135,15 +137,17 @@ impl<'a> Reading<'a> {
     }
 
     /// Nothing to answer: waits if asked to and allowed, else says so. `args` run again once something changes, or after
-    /// `retry_us`.
-    fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>, retry_us: Option<u64>) {
+    /// what `claims` waits for is due.
+    fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>, claims: Option<&Claims>) {
         let waits = self.timeout_us.is_some_and(|timeout_us| {
-            let keys = self.keys.iter().map(Box::from).collect();
+            let keys: Vec<Box<[u8]>> = self.keys.iter().map(Box::from).collect();
+            let db_index = ctx.db.selected();
+            let claim = claims.and_then(|claims| self.claim_request(claims, db_index, &keys));
             let request = BlockRequest {
-                on: BlockedOn::Keys { db_index: ctx.db.selected(), keys },
+                on: BlockedOn::Keys { db_index, keys, kind: Kind::Stream },
                 timeout_us,
                 timeout_reply: TimeoutReply::NullArray,
-                retry_us,
+                claim,
             };
             match args {
                 Some(args) => ctx.block_as(request, args),
@@ -153,6 +157,20 @@ impl<'a> Reading<'a> {
         if !waits {
             ctx.reply.null_array();
         }
+    }
+}
+
+impl Reading<'_> {
+    /// What the command waits to claim, of its keys.
+    fn claim_request(
+        &self,
+        claims: &Claims,
+        db_index: usize,
+        keys: &[Box<[u8]>],
+    ) -> Option<Box<ClaimRequest>> {
+        let (idle_ms, (group, _)) = (claims.idle_ms?, self.group?);
+        let claimed = Claimed { group: group.into(), db_index, idle_ms, keys: keys.to_vec() };
+        Some(Box::new(ClaimRequest { claimed, due_after_us: claims.due_after_us(idle_ms) }))
     }
 }
 
@@ -330,7 +348,7 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     }
     if !answer.finish(ctx) {
-        reading.wait(ctx, None, claims.retry_us());
+        reading.wait(ctx, None, Some(&claims));
     }
     Ok(())
 }
@@ -340,14 +358,14 @@ struct Claims {
     idle_ms: Option<i64>,
     count_max: usize,
     now_ms: i64,
-    /// When what could not be claimed was first delivered.
-    oldest_ms: i64,
+    /// When what could not be claimed was first delivered; `None`: nothing is pending.
+    oldest_ms: Option<i64>,
 }
 
 impl Claims {
     fn new(reading: &Reading<'_>, now_ms: i64) -> Self {
         let (idle_ms, count_max) = (reading.claim_idle_ms, reading.count_max());
-        Claims { idle_ms, count_max, now_ms, oldest_ms: now_ms }
+        Claims { idle_ms, count_max, now_ms, oldest_ms: None }
     }
 
     /// What is to be claimed of a stream, the longest idle first.
@@ -357,13 +375,13 @@ impl Claims {
         let claimable =
             db.change(key, |stream: &mut Stream, _| stream.claimable(group, until_ms, self.count_max))?;
         let Claimable { ids, next_ms } = claimable.flatten().unwrap_or_default();
-        self.oldest_ms = self.oldest_ms.min(next_ms.unwrap_or(self.now_ms));
+        self.oldest_ms = self.oldest_ms.into_iter().chain(next_ms).min();
         Ok(ids)
     }
 
-    /// When there may be something to claim: of what is pending now, or becomes so meanwhile.
-    fn retry_us(&self) -> Option<u64> {
-        let due_ms = self.oldest_ms.saturating_add(self.idle_ms?);
+    /// After how long there may be something to claim of what is pending now.
+    fn due_after_us(&self, idle_ms: i64) -> Option<u64> {
+        let due_ms = self.oldest_ms?.saturating_add(idle_ms);
         Some(u64::try_from(due_ms.saturating_sub(self.now_ms)).unwrap_or(0).max(1).saturating_mul(1000))
     }
 }
@@ -443,6 +461,9 @@ fn answer_claimed_and_new(
     tell_consumer(ctx.db, key, who, !claimed.is_empty() || !read.is_empty() && !reading.no_acknowledge);
     tell_pending(ctx.db, key, group, claimed);
     tell_pending(ctx.db, key, group, &read);
+    if !read.is_empty() && !reading.no_acknowledge {
+        note_pending(ctx.db, key, group, false);
+    }
     if claimed.is_empty() || !read.is_empty() {
         tell_position(ctx.db, key, group);
     }
@@ -473,6 +494,12 @@ fn reply_entry_with_history(entry: &Entry<'_>, idle_ms: i64, deliveries: u64, re
     reply_entry_parts(entry, reply);
     reply.integer(idle_ms);
     reply.integer(deliveries as i64);
+}
+
+/// Those who wait to claim what is pending in the group may have something to wait for, or have it earlier.
+pub(super) fn note_pending(db: &mut Db, key: &[u8], group: &[u8], may_be_due_earlier: bool) {
+    let db_index = db.selected();
+    db.change_log.became_pending(db_index, key, group, may_be_due_earlier);
 }
 
 /// Tells for whom entries are pending now, and since when.

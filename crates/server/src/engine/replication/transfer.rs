@@ -213,14 +213,14 @@ impl Executor {
             on: BlockedOn::Loading,
             timeout_reply: TimeoutReply::Null,
             deadline_us: None,
-            retry_us: None,
+            claimed: None,
             since_us: self.server.now.monotonic_us,
             command,
             args: OwnedArgs::new(std::iter::empty()),
             wants_absence: false,
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, handle, blocked);
+        self.server.blocked.block(&mut self.server.clients, handle, blocked, None);
     }
 
     /// Goes on with loading what the primary has sent, or is sending.
