@@ -18,6 +18,8 @@ use crate::command::{Args, Request};
 use crate::observe::command_log::{CutArgs, LogKind};
 use crate::observe::trace::{Stage, Stages, Trace};
 use crate::session::ClientHandle;
+use crate::session::blocked::Blocked;
+use crate::session::name_table::NameTable;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -41,9 +43,11 @@ pub(super) struct Tracing {
     zero_ns: u64,
     /// Of the last fetch, for each of its keys.
     prefetch_share_ns: u64,
-    /// In the order in which they were executed, and their arguments.
+    /// In the order in which they were executed, or had waited, and their arguments.
     under_way: Vec<UnderWay>,
     args: CutArgs,
+    /// Those whose client waits, which nothing looks at until that has ended.
+    waiting: NameTable<ClientHandle, Waiting>,
     /// When output of the client in this place was last written; grows with the highest place.
     written_ns: Vec<u64>,
 }
@@ -61,6 +65,7 @@ impl Tracing {
             prefetch_share_ns: 0,
             under_way: Vec::new(),
             args: CutArgs::default(),
+            waiting: NameTable::default(),
             written_ns: Vec::new(),
         }
     }
@@ -68,12 +73,21 @@ impl Tracing {
     /// Nothing is traced any more, and nothing under way.
     fn free_memory(&mut self) {
         (self.under_way, self.args, self.written_ns) = (Vec::new(), CutArgs::default(), Vec::new());
+        self.waiting = NameTable::default();
     }
 
-    /// The client's request that waits for something.
-    fn waiting(&mut self, handle: ClientHandle) -> Option<&mut UnderWay> {
+    /// The client's request whose script was put aside.
+    fn put_aside(&mut self, handle: ClientHandle) -> Option<&mut UnderWay> {
         let mut latest_first = self.under_way.iter_mut().rev();
         latest_first.find(|request| request.handle == handle && request.waits.is_some())
+    }
+
+    /// The client's waiting has ended: its request goes its way with the others.
+    fn end_waiting(&mut self, handle: ClientHandle) {
+        if let Some(Waiting { request, args }) = self.waiting.remove(&handle) {
+            self.args.push_from(&args);
+            self.under_way.push(request);
+        }
     }
 
     /// Chooses the next request. At random, because a pipeline's length would divide a fixed distance.
@@ -105,12 +119,24 @@ struct UnderWay {
     slow_log: Range<u64>,
 }
 
+/// A request whose client waits, and its arguments.
+struct Waiting {
+    request: UnderWay,
+    args: CutArgs,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// Since this instant, which tells it from a later wait of the same client.
     Blocked { since_us: u64 },
     /// Its script was put aside.
     Script,
+}
+
+impl Waits {
+    fn of(blocked: &Blocked) -> Self {
+        Waits::Blocked { since_us: blocked.since_us }
+    }
 }
 
 /// A request that may be traced, as it begins.
@@ -131,7 +157,7 @@ impl Executor {
     /// Whether traced requests wait for what they are owed.
     #[inline]
     pub fn has_traces_under_way(&self) -> bool {
-        !self.tracing.under_way.is_empty()
+        !self.tracing.under_way.is_empty() || !self.tracing.waiting.is_empty()
     }
 
     /// Nanoseconds on the monotonic clock.
@@ -161,6 +187,10 @@ impl Executor {
         self.tracing.zero_ns = self.clock.stopwatch_ns().wrapping_sub(now_ns);
         self.tracing.prefetch_share_ns = 0;
         self.finish_traces();
+        if self.tracing.waiting.is_empty() {
+            self.server.blocked.notes_ended = false;
+            drop(self.server.blocked.take_ended());
+        }
         if !self.tracing.is_on && !self.has_traces_under_way() {
             self.tracing.free_memory();
         }
@@ -209,14 +239,14 @@ impl Executor {
         let slow_log = std::mem::take(&mut self.tracing.slow_log);
         let is_chosen = begun.is_sampled || !slow_log.is_empty();
         let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
-        if self.tracing.under_way.len() >= UNDER_WAY_MAX {
+        if self.tracing.under_way.len() + self.tracing.waiting.len() >= UNDER_WAY_MAX {
             observed.traces.missed += 1;
             return;
         }
         let Some(client) = self.server.clients.get(handle) else { return };
         let db_index = client.db_index;
         let waits = match &client.blocked {
-            Some(blocked) => Some(Waits::Blocked { since_us: blocked.since_us }),
+            Some(blocked) => Some(Waits::of(blocked)),
             None => self.is_put_aside(handle).then_some(Waits::Script),
         };
         let since_ns = self.trace_ns();
@@ -227,8 +257,7 @@ impl Executor {
         stages.add(Stage::QueryBuffer, waited_ns - prefetch_ns);
         stages.add(Stage::Prefetch, prefetch_ns);
         stages.add(Stage::Execution, since_ns.saturating_sub(begun_ns));
-        self.push_args(request.id, request.args);
-        self.tracing.under_way.push(UnderWay {
+        let under_way = UnderWay {
             handle,
             db_index,
             received_ns,
@@ -238,17 +267,27 @@ impl Executor {
             waits,
             answered_at: None,
             slow_log,
-        });
+        };
+        if matches!(waits, Some(Waits::Blocked { .. })) {
+            // One that waited before in this turn has been woken since.
+            self.tracing.end_waiting(handle);
+            let mut args = CutArgs::default();
+            self.push_args(request.id, request.args, &mut args);
+            self.tracing.waiting.insert(handle, Waiting { request: under_way, args });
+            self.server.blocked.notes_ended = true;
+        } else {
+            let mut args = std::mem::take(&mut self.tracing.args);
+            self.push_args(request.id, request.args, &mut args);
+            self.tracing.args = args;
+            self.tracing.under_way.push(under_way);
+        }
     }
 
     /// Of what is no command only the first word is kept: the rest may be anything, a password behind a typing error too.
-    fn push_args(&mut self, id: Option<CommandId>, args: Args<'_>) {
+    fn push_args(&self, id: Option<CommandId>, args: Args<'_>, cut: &mut CutArgs) {
         match id {
-            Some(id) => {
-                let hidden = hidden_arguments(self.server.registry.row(id), args);
-                self.tracing.args.push(args.iter(), &hidden);
-            }
-            None => self.tracing.args.push(args.first(1).iter(), &[]),
+            Some(id) => cut.push(args.iter(), &hidden_arguments(self.server.registry.row(id), args)),
+            None => cut.push(args.first(1).iter(), &[]),
         }
     }
 
@@ -263,24 +302,36 @@ impl Executor {
     pub(super) fn note_retried(&mut self, handle: ClientHandle, begun: Begun, is_done: bool) {
         let now_ns = self.trace_ns();
         let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
-        self.claim_slow_log(handle);
+        let slow_log = std::mem::take(&mut self.tracing.slow_log);
         let Some(client) = self.server.clients.get(handle) else { return };
         let blocked = client.blocked.as_ref().filter(|_| !is_done);
-        let waits = blocked.map(|blocked| Waits::Blocked { since_us: blocked.since_us });
-        let Some(request) = self.tracing.waiting(handle) else { return };
+        let waits = blocked.map(|blocked| Waits::of(blocked));
+        let Some(Waiting { request, .. }) = self.tracing.waiting.get_mut(&handle) else { return };
+        request.claim_slow_log(slow_log);
         request.stages.add(Stage::Blocked, begun_ns.saturating_sub(request.since_ns));
         request.stages.add(Stage::Execution, now_ns.saturating_sub(begun_ns));
         request.since_ns = now_ns;
         request.waits = waits;
     }
 
-    /// What has just run for a client that waited is what has been added to the slow log since it was looked at.
+    /// The client's script, which was put aside, has ended: it is what has been added to the slow log since that was looked at.
     #[cold]
     pub(super) fn claim_slow_log(&mut self, handle: ClientHandle) {
         let slow_log = std::mem::take(&mut self.tracing.slow_log);
-        if let Some(request) = self.tracing.waiting(handle).filter(|_| !slow_log.is_empty()) {
-            request.slow_log = slow_log;
-            request.is_chosen = true;
+        if let Some(request) = self.tracing.put_aside(handle) {
+            request.claim_slow_log(slow_log);
+        }
+    }
+
+    /// Takes the requests up again whose clients do not wait any more.
+    fn end_traced_waits(&mut self) {
+        for handle in self.server.blocked.take_ended() {
+            let Some(Waiting { request, .. }) = self.tracing.waiting.get(&handle) else { continue };
+            let blocked = self.server.clients.get(handle).and_then(|client| client.blocked.as_ref());
+            let still_waits = blocked.is_some() && request.waits == blocked.map(|blocked| Waits::of(blocked));
+            if !still_waits {
+                self.tracing.end_waiting(handle);
+            }
         }
     }
 
@@ -290,16 +341,15 @@ impl Executor {
         let began_ns = self.trace_ns();
         self.write_aof();
         let ended_ns = self.trace_ns();
+        self.end_traced_waits();
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
+        structures::work::visited(under_way.len());
         for request in under_way.iter_mut().filter(|request| request.answered_at.is_none()) {
             let handle = request.handle;
             let Some(client) = self.server.clients.get(handle) else { continue };
             let still_waits = match request.waits {
-                Some(Waits::Blocked { since_us }) => {
-                    client.blocked.as_ref().is_some_and(|blocked| blocked.since_us == since_us)
-                }
                 Some(Waits::Script) => self.is_put_aside(handle),
-                None => false,
+                Some(Waits::Blocked { .. }) | None => false,
             };
             if still_waits {
                 continue;
@@ -351,12 +401,14 @@ impl Executor {
     #[cold]
     pub(super) fn end_traces_of(&mut self, handle: ClientHandle) {
         let now_ns = self.trace_ns();
+        self.tracing.end_waiting(handle);
         self.finish_those(|_, request| (request.handle == handle).then_some(now_ns));
     }
 
     /// Ends the requests for which `ended_ns` knows when they did.
     fn finish_those(&mut self, ended_ns: impl Fn(&Executor, &UnderWay) -> Option<u64>) {
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
+        structures::work::visited(under_way.len());
         // Those that wait long are before those that end: their arguments stay where they are.
         let (mut first_ended, mut kept_behind) = (None, Vec::new());
         let mut index = 0;
@@ -406,6 +458,14 @@ impl Executor {
 }
 
 impl UnderWay {
+    /// What has just run for it is what has been added to the slow log.
+    fn claim_slow_log(&mut self, slow_log: Range<u64>) {
+        if !slow_log.is_empty() {
+            self.slow_log = slow_log;
+            self.is_chosen = true;
+        }
+    }
+
     /// The open stage ends.
     fn close_stage(&mut self, now_ns: u64) {
         let stage = match (self.answered_at, self.waits) {

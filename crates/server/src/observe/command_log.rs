@@ -191,6 +191,17 @@ impl CutArgs {
         }
     }
 
+    /// Adds the one command of `other`.
+    pub fn push_from(&mut self, other: &CutArgs) {
+        let (args_start, bytes_start) = (self.args.len(), self.bytes.len());
+        let commands = other.commands.iter();
+        self.commands.extend(
+            commands.map(|command| CutCommand { args_start: args_start + command.args_start, ..*command }),
+        );
+        self.args.extend(other.args.iter().map(|arg| CutArg { start: bytes_start + arg.start, ..*arg }));
+        self.bytes.extend_from_slice(&other.bytes);
+    }
+
     /// The command that was pushed as the so-manyth, as it is shown.
     pub fn shown(&self, index: usize) -> Vec<Vec<u8>> {
         let command = self.commands[index];
