@@ -27,6 +27,7 @@ mod transfer;
 use super::Executor;
 use crate::config::OutputBufferLimit;
 use crate::observe::replication::BacklogFigures;
+use crate::server::{AcknowledgedOffsets, Durability};
 use crate::session::{ClientHandle, ClientId};
 use failover::Failover;
 use full_sync::{Format, Transfer};
@@ -58,6 +59,8 @@ pub(crate) struct Replication {
     replicas: IndexMap<ClientHandle, Replica>,
     /// What others are shown of replicas is not true any more.
     has_changed: bool,
+    /// What was known when those who wait for acknowledgements were last looked at.
+    acknowledgements_served: Option<KnownAcknowledgements>,
     transfer: Option<Transfer>,
     /// By the client of the rdb channel.
     reservations: IndexMap<ClientId, Reservation>,
@@ -78,6 +81,14 @@ pub(crate) struct Replication {
     pinged_us: u64,
 }
 
+/// All that decides whether a client that waits for acknowledgements has them.
+#[derive(PartialEq)]
+struct KnownAcknowledgements {
+    replicas: Vec<AcknowledgedOffsets>,
+    durability: Durability,
+    histories_forgotten: u64,
+}
+
 impl Replication {
     /// The seed is to be another one in each process: ids of histories are drawn from it.
     pub fn new(seed: u64) -> Self {
@@ -92,6 +103,7 @@ impl Replication {
             random,
             replicas: IndexMap::new(),
             has_changed: false,
+            acknowledgements_served: None,
             transfer: None,
             reservations: IndexMap::new(),
             failover: None,

@@ -74,6 +74,7 @@ pub struct Clients {
     memory_bytes: usize,
     /// Of those who have yet to log in.
     unauthenticated_bytes: usize,
+    histories_forgotten: u64,
     spare_outputs: Vec<Vec<u8>>,
     /// Clients that have received output outside their own command since the last flush.
     pub with_output: Vec<ClientHandle>,
@@ -246,11 +247,18 @@ impl Clients {
 
     /// What they have changed is no longer waited for in the append-only file: another begins with all of it.
     pub fn forget_log(&mut self) {
+        self.histories_forgotten += 1;
         self.iter_mut().for_each(|client| client.log_end = 0);
+    }
+
+    /// How often what clients wait for has changed by [`Self::forget_log`] or [`Self::forget_stream`].
+    pub fn histories_forgotten(&self) -> u64 {
+        self.histories_forgotten
     }
 
     /// What they have changed is part of another history than the one at hand.
     pub fn forget_stream(&mut self) {
+        self.histories_forgotten += 1;
         self.iter_mut().for_each(|client| client.stream_end = 0);
     }
 

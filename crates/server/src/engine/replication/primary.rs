@@ -3,7 +3,7 @@
 use super::super::Executor;
 use super::full_sync::FileTransfer;
 use super::history::Refusal;
-use super::{OutputLimit, SoftLimit};
+use super::{KnownAcknowledgements, OutputLimit, SoftLimit};
 use crate::command::Next;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire, quoted};
 use crate::observe::replication::{ReplicaFigures, ReplicaState};
@@ -393,6 +393,14 @@ impl Executor {
         self.note_replicas();
     }
 
+    fn known_acknowledgements(&self) -> KnownAcknowledgements {
+        KnownAcknowledgements {
+            replicas: self.server.replicas.acknowledged.clone(),
+            durability: self.server.durability,
+            histories_forgotten: self.server.clients.histories_forgotten(),
+        }
+    }
+
     /// Answers those who wait for replicas, or for the append-only file to be on disk, and have what they wait for; or
     /// will never have it.
     pub(in crate::engine) fn serve_acknowledged(&mut self) {
@@ -401,7 +409,14 @@ impl Executor {
             return;
         }
         self.note_log();
+        // Those who wait have been told apart from what was known then: they are looked at again when that has changed.
+        let known = self.known_acknowledgements();
+        if self.replication.acknowledgements_served.as_ref() == Some(&known) {
+            return;
+        }
+        self.replication.acknowledgements_served = Some(known);
         let handles: Vec<ClientHandle> = self.server.blocked.for_acknowledgement().collect();
+        structures::work::visited(handles.len());
         for handle in handles {
             let blocked = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
             let Some(&BlockedOn::Acknowledgement { local, replicas, on_disk }) = blocked else { continue };
