@@ -180,6 +180,7 @@ impl Executor {
         // A limit that has become lower than what is in use holds at once, not from the next command on.
         self.evicting |= self.server.config.maxmemory_bytes > 0;
         self.note_client_expiry();
+        self.server.clients.count_receivers(self.limits_client_memory());
         self.count_all_memory();
     }
 
@@ -273,8 +274,7 @@ impl Executor {
             return server.detach(handle);
         }
         server.detach(handle);
-        server.clients_to_close.retain(|&other| other != handle);
-        server.resumed.retain(|&other| other != handle);
+        // Lists of what is to be done for clients keep the handle, which finds nobody from now on.
         server.clients.remove(handle);
     }
 }

@@ -99,7 +99,9 @@ impl Executor {
     #[cold]
     pub(super) fn check_much_output(&mut self) {
         for handle in std::mem::take(&mut self.server.clients.with_much_output) {
-            self.check_output_limit(handle);
+            if self.server.clients.get(handle).is_some() {
+                self.check_output_limit(handle);
+            }
         }
     }
 

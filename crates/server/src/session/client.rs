@@ -279,6 +279,8 @@ pub struct Client {
     pub output_borrowed: bool,
     /// Listed in [`super::Clients::with_output`].
     pub output_pending: bool,
+    /// What it has been sent by others has not been counted since.
+    pub is_uncounted_receiver: bool,
     /// Since when the output has been over its soft limit.
     pub output_over_soft_limit_since_us: Option<u64>,
     pub reply_mode: ReplyMode,
@@ -350,6 +352,7 @@ impl Client {
             deferred_output: Vec::new(),
             output_borrowed: false,
             output_pending: false,
+            is_uncounted_receiver: false,
             output_over_soft_limit_since_us: None,
             reply_mode: ReplyMode::On,
             transaction: None,

@@ -76,10 +76,14 @@ pub struct Clients {
     unauthenticated_bytes: usize,
     histories_forgotten: u64,
     spare_outputs: Vec<Vec<u8>>,
-    /// Clients that have received output outside their own command since the last flush.
+    /// Clients that have received output outside their own command since the last flush; some may be gone.
     pub with_output: Vec<ClientHandle>,
     /// Some of them, whose output has become so much that a limit may be passed.
     pub with_much_output: Vec<ClientHandle>,
+    /// What clients are sent by others is counted with the next command, not only once a second.
+    counts_receivers: bool,
+    /// Clients that have been sent something by others since the last time; some may be gone.
+    uncounted_receivers: Vec<ClientHandle>,
 }
 
 impl Clients {
@@ -112,10 +116,6 @@ impl Clients {
         let place = &mut self.places[handle.index()];
         let client = place.take_if(|client| client.handle == handle).expect("a client is removed once");
         self.by_id.remove(&client.id);
-        if client.output_pending {
-            self.with_output.retain(|&s| s != handle);
-        }
-        self.with_much_output.retain(|&s| s != handle);
         self.memory_bytes -= client.counted_bytes;
         self.unauthenticated_bytes -= client.unauthenticated_bytes;
         self.free.push(handle.successor());
@@ -164,11 +164,26 @@ impl Clients {
         }
     }
 
-    /// Brings the sum up to date for those to whom others have sent something.
+    /// Whether [`Self::count_memory_of_receivers`] is going to be called again and again.
+    pub fn count_receivers(&mut self, counts: bool) {
+        self.counts_receivers = counts;
+        if !counts {
+            self.count_memory_of_receivers();
+            self.uncounted_receivers = Vec::new();
+        }
+    }
+
+    /// Brings the sum up to date for those to whom others have sent something since the last time.
     pub fn count_memory_of_receivers(&mut self) {
-        let receivers = std::mem::take(&mut self.with_output);
-        receivers.iter().for_each(|&handle| self.count_memory(handle));
-        self.with_output = receivers;
+        let mut receivers = std::mem::take(&mut self.uncounted_receivers);
+        structures::work::visited(receivers.len());
+        for handle in receivers.drain(..) {
+            if let Some(client) = find(&mut self.places, handle) {
+                client.is_uncounted_receiver = false;
+                self.count_memory(handle);
+            }
+        }
+        self.uncounted_receivers = receivers;
     }
 
     /// Gives a client without an output buffer one to write to.
@@ -290,9 +305,14 @@ impl Clients {
         }
         let client = &mut self[handle];
         client.output = output;
-        if !client.output_pending {
-            client.output_pending = true;
+        let is_first = !std::mem::replace(&mut client.output_pending, true);
+        let is_uncounted =
+            self.counts_receivers && !std::mem::replace(&mut self[handle].is_uncounted_receiver, true);
+        if is_first {
             self.with_output.push(handle);
+        }
+        if is_uncounted {
+            self.uncounted_receivers.push(handle);
         }
     }
 }
