@@ -32,7 +32,8 @@ pub struct Cache {
     free: Vec<u32>,
     by_body: HashMap<Rc<[u8]>, u32, foldhash::quality::RandomState>,
     by_digest: HashMap<Rc<str>, u32, foldhash::quality::RandomState>,
-    passing: usize,
+    /// Places of those that came by EVAL, at most [`PASSING_MAX`]: what SCRIPT LOAD has left is not looked at to evict one.
+    passing: Vec<u32>,
     uses: u64,
     body_bytes: usize,
 }
@@ -76,7 +77,7 @@ impl Cache {
     pub fn make_lasting(&mut self, at: u32) {
         let script = self.scripts[at as usize].as_mut().expect("as in `get`");
         if !std::mem::replace(&mut script.lasting, true) {
-            self.passing -= 1;
+            self.passing.retain(|&passing| passing != at);
         }
     }
 
@@ -94,10 +95,12 @@ impl Cache {
             self.scripts.len() as u32 - 1
         });
         self.uses += 1;
-        self.passing += usize::from(!lasting);
         self.body_bytes += body.len();
         self.by_body.insert(Rc::clone(&body), at);
         self.by_digest.insert(Rc::clone(&digest), at);
+        if !lasting {
+            self.passing.push(at);
+        }
         let last_use = self.uses;
         self.scripts[at as usize] = Some(CachedScript { digest, body, flags, function, lasting, last_use });
         at
@@ -105,19 +108,17 @@ impl Cache {
 
     /// Makes room for one more passing script: answers the function of one that was dropped for it.
     pub fn evict_if_full(&mut self) -> Option<Reference> {
-        if self.passing < PASSING_MAX {
+        if self.passing.len() < PASSING_MAX {
             return None;
         }
-        let scripts = self.scripts.iter().enumerate();
-        let passing = scripts.filter_map(|(at, script)| script.as_ref().map(|script| (at, script)));
-        let oldest = passing.filter(|(_, script)| !script.lasting).min_by_key(|(_, script)| script.last_use);
-        let at = oldest?.0;
-        let script = self.scripts[at].take()?;
+        structures::work::visited(self.passing.len());
+        let oldest = self.passing.iter().enumerate().min_by_key(|&(_, &at)| self.get(at).last_use);
+        let at = self.passing.swap_remove(oldest?.0);
+        let script = self.scripts[at as usize].take()?;
         self.by_body.remove(&script.body);
         self.by_digest.remove(&script.digest);
         self.body_bytes -= script.body.len();
-        self.passing -= 1;
-        self.free.push(at as u32);
+        self.free.push(at);
         Some(script.function)
     }
 }
