@@ -3,6 +3,7 @@
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
+use server::engine::tracing::Begun;
 use server::engine::{Executor, Flow, Seeds};
 use server::observe::memory::ThreadMemory;
 use server::server::Identity;
@@ -23,6 +24,7 @@ const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 pub struct World {
     pub executor: Executor,
+    lines: usize,
 }
 
 impl World {
@@ -35,7 +37,8 @@ impl World {
             started: Default::default(),
         };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
-        World { executor: Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds) }
+        let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
+        World { executor, lines: 0 }
     }
 
     pub fn connect(&mut self) -> ClientHandle {
@@ -51,7 +54,11 @@ impl World {
         (0..count).map(|_| self.connect()).collect()
     }
 
+    /// The client goes, if it has not gone before.
     pub fn leave(&mut self, client: ClientHandle) {
+        if self.executor.server.clients.get(client).is_none() {
+            return;
+        }
         self.executor.begin_tick();
         self.executor.disconnect(client);
         self.end_turn();
@@ -65,8 +72,10 @@ impl World {
         self.received(client)
     }
 
-    /// As [`Self::ask`], of words without spaces in them.
+    /// As [`Self::ask`], of words without spaces in them; `{}` is another number each time.
     pub fn say(&mut self, client: ClientHandle, line: &str) -> Vec<u8> {
+        self.lines += 1;
+        let line = line.replace("{}", &self.lines.to_string());
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.ask(client, &words)
     }
@@ -80,10 +89,16 @@ impl World {
     /// A command within a turn; what follows from it happens at once, what the turn's end does not.
     pub fn run(&mut self, client: ClientHandle, words: &[&[u8]]) -> Flow {
         let executor = &mut self.executor;
+        let is_tracing = executor.is_tracing();
         let mut reply = executor.borrow_output(client);
         let args = OwnedArgs::new(words.iter().copied());
         let request = executor.request(args.view());
+        let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
         let flow = executor.execute_into(client, request, &mut reply);
+        if is_tracing && executor.is_candidate(begun) {
+            let received_us = executor.server.now.monotonic_us;
+            executor.note_request(client, executor.request(args.view()), received_us, begun);
+        }
         executor.return_output(client, reply);
         flow
     }
@@ -98,10 +113,15 @@ impl World {
                 self.executor.server.clients[receiver].output_pending = false;
             }
         }
+        if self.executor.has_traces_under_way() {
+            self.executor.finish_traces();
+        }
         self.executor.server.resumed.clear();
         self.executor.server.process_requests.clear();
         while let Some(closing) = self.executor.server.clients_to_close.pop() {
-            self.executor.disconnect(closing);
+            if self.executor.server.clients.get(closing).is_some() {
+                self.executor.disconnect(closing);
+            }
         }
     }
 
@@ -119,6 +139,7 @@ impl World {
         }
         let output = self.executor.server.clients[client].output.take();
         let bytes = output.copy_from(0);
+        self.executor.server.clients[client].connection.output_bytes_total += bytes.len() as u64;
         self.executor.server.clients.keep_output(output);
         bytes
     }
