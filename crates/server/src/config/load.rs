@@ -137,7 +137,7 @@ pub(super) fn read_as_file(path: &Path, text: &[u8], started_in: &Path) -> Resul
     loader.startup.config.dir = started_in.to_owned();
     loader.open_files.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     loader.load_text(&Source::File(path.to_owned()), text, 1)?;
-    loader.finish()
+    Ok(loader.startup)
 }
 
 struct Loader {
