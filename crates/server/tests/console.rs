@@ -226,7 +226,7 @@ fn users_may_what_they_may() {
     assert_eq!(asked("Authorization: Bearer secret\r\n", "[[\"PING\"]]").0, 200);
     // The page itself holds nothing that is secret.
     assert_eq!(get(port, "/", "").0, 200);
-    // Nor do the options, of which everybody is told what the manual says, and nothing of this machine.
+    // Nor do the options: their texts and defaults are the manual's, and say nothing of this machine.
     let (status, _, options) = get(port, "/api/options", "");
     let directory = process.directory.canonicalize().unwrap().display().to_string();
     assert!(client.ask("CONFIG GET dir").contains(&directory), "{directory}");

@@ -29,8 +29,9 @@ const PARTS: [(&str, &str, &str, i128, i128); 8] = [
 /// The ends, what is beside them, zero, and powers of two with what is beside them.
 fn numbers(low: i128, high: i128) -> BTreeSet<i128> {
     let ends = [low, high, 0].into_iter();
-    let powers = [1, 8, 15, 16, 24, 30, 31, 32, 53, 62, 63, 64].into_iter().map(|exponent| 1i128 << exponent);
-    ends.chain(powers.clone()).chain(powers.map(|power| -power)).flat_map(|n| [n - 1, n, n + 1]).collect()
+    let powers = [1, 15, 16, 31, 32, 53, 62, 63, 64].into_iter().map(|exponent| 1i128 << exponent);
+    let negative = [-(1i128 << 31), -(1i128 << 63)].into_iter();
+    ends.chain(powers).chain(negative).flat_map(|n| [n - 1, n, n + 1]).collect()
 }
 
 /// An option's number as its values are written.
@@ -148,7 +149,10 @@ fn a_server_serves_with_each_value_that_it_takes_while_it_runs() {
         for number in numbers(low, high) {
             if let Err(why) = try_value(&process, &mut client, row, number) {
                 wrong.push(format!("{} {number}: {why}", row.name));
-                client = process.connect();
+                // The connection that is there may be needed to set the option right.
+                if ask(&mut client, &["PING"]).is_err() {
+                    client = process.connect();
+                }
             }
         }
         assert_eq!(client.ask(&format!("CONFIG SET {} {before}", row.name)), "OK", "{}", row.name);
@@ -232,8 +236,8 @@ fn a_server_does_not_start_with_a_value_beyond_the_range() {
             let arguments = [format!("--{}", row.name).into(), text.clone().into()];
             let error = Config::check(&arguments).err().unwrap_or_else(|| panic!("{} {text}", row.name));
             let error = error.to_string();
-            let why = error.lines().last().unwrap_or_default();
-            assert!(is_refusal(row, number, why), "{} {text}: {error}", row.name);
+            let is_refused = error.lines().any(|line| is_refusal(row, number, line));
+            assert!(is_refused, "{} {text}: {error}", row.name);
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn is_host(text: &[u8]) -> bool {
     text.len() <= HOSTNAME_BYTES_MAX && text.iter().all(|&byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// Where a server is found, for others to be told; or nothing.
+/// The address at which others find a server; empty text is none.
 pub(super) fn host(text: &[u8]) -> Result<(), &'static str> {
     require(is_host(text), "argument must be an address or a host name")
 }

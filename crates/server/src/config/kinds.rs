@@ -76,11 +76,11 @@ macro_rules! whole {
 whole! { u16, false; i32, true; u32, false; i64, true; u64, false; usize, false; }
 
 fn in_range<T: Whole>(bits: i64, low: i128, high: i128) -> Result<T, Refusal> {
-    if (low..=high).contains(&T::widen(bits)) {
-        Ok(T::from_bits(bits))
-    } else {
-        Err(format!("argument must be between {low} and {high} inclusive").into())
-    }
+    if (low..=high).contains(&T::widen(bits)) { Ok(T::from_bits(bits)) } else { Err(out_of_range(low, high)) }
+}
+
+fn out_of_range(low: i128, high: i128) -> Refusal {
+    format!("argument must be between {low} and {high} inclusive").into()
 }
 
 /// An integer between two bounds, both included.
@@ -250,9 +250,12 @@ pub(super) struct SignedMemory(pub i128, pub i128);
 
 impl Kind<i64> for SignedMemory {
     fn parse(&self, words: &[&[u8]], _before: &i64, _occurrence: Occurrence) -> Result<i64, Refusal> {
-        let bytes = parse_memory(words[0]).map(|bytes| bytes as i64);
-        let bits = bytes.or_else(|| wire::number::parse_i64(words[0]));
-        in_range(bits.ok_or("argument must be a memory value")?, self.0, self.1)
+        let number = match parse_memory(words[0]) {
+            // A size beyond all signed numbers is beyond the range, and none of the negative ones.
+            Some(bytes) => i64::try_from(bytes).map_err(|_| out_of_range(self.0, self.1))?,
+            None => wire::number::parse_i64(words[0]).ok_or("argument must be a memory value")?,
+        };
+        in_range(number, self.0, self.1)
     }
 
     fn format(&self, value: &i64) -> Vec<u8> {

@@ -31,7 +31,7 @@ pub struct RewriteRequest<'a> {
 /// Makes users of directives, as a start does.
 pub type UsersOf<'a> = dyn Fn(&[&Directive]) -> BTreeMap<Vec<u8>, Vec<u8>> + 'a;
 
-/// What included files say that is not so, or need not be said again.
+/// What included files say.
 #[derive(Default)]
 struct Included {
     /// A start would read something else of these.
@@ -113,7 +113,7 @@ impl Config {
             if ADDING_UP.contains(&row.id) {
                 draft.put_behind_includes(row.name, b"\"\"");
             } else if lines.peek().is_none() {
-                // Only what is the default is told by no line at all.
+                // No line stands for the default, which an included file would replace.
                 default_lines(row)
                     .iter()
                     .for_each(|line| draft.put_behind_includes(row.name, line.as_bytes()));
@@ -129,9 +129,9 @@ impl Config {
         draft
     }
 
-    /// What is to be told in another way than in `text`, since files that it includes say something too. The order of lines
-    /// decides what counts, and included files are not this server's to change: what they say and is not so is contradicted
-    /// behind them. `None`: there are none, or they cannot be read, which will keep the server from starting anyway.
+    /// What the files that `text` includes say. The order of lines decides what counts, and included files are not rewritten:
+    /// what they say and does not hold is replaced by lines behind them. `None`: there are none, or they cannot be read,
+    /// which keeps the server from starting anyway.
     fn included_in(&self, text: &[u8], request: RewriteRequest<'_>) -> Option<Included> {
         let path = self.config_file.as_deref()?;
         Draft::read(text).last_include?;
@@ -228,8 +228,8 @@ impl Draft {
         }
     }
 
-    /// A line for each of `users` but those that included files describe as they are. Others that these describe are described
-    /// anew behind them; who is there no more may do nothing.
+    /// A line for each of `users` but those that included files describe as they are. Other users of included files get a line
+    /// behind them; one that does not exist any more is `off` there, without rights.
     fn put_users(&mut self, users: &[Vec<u8>], included: &BTreeMap<Vec<u8>, Vec<u8>>) {
         let name_of = |user: &[u8]| split_line(user).ok()?.into_iter().next();
         let mut gone: BTreeMap<&[u8], &[u8]> =

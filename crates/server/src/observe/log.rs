@@ -183,8 +183,8 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
     }
 }
 
-/// Text of several lines is told from several entries by what its lines begin with, whoever has named what is in it; nor
-/// does anything in it move a terminal's cursor.
+/// The further lines of a text are indented, so that none looks like an entry of its own whatever names are in it; other
+/// control characters, which could move a terminal's cursor, are escaped.
 fn as_one_entry(text: String) -> String {
     if !text.bytes().any(|byte| byte.is_ascii_control()) {
         return text;
