@@ -78,8 +78,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Opens the TCP sockets that `config` names and that are not open. On failure, which is told with what was to be
-    /// spoken there, and when the result is dropped, everything is as it was.
+    /// Opens the TCP sockets that `config` names and that are not open. On failure, whose protocol is given with
+    /// it, and when the result is dropped, everything is as it was.
     pub fn prepare(&mut self, config: &Config) -> Result<PreparedListeners, (Protocol, ListenError)> {
         let (mut wanted, mut prepared) =
             (Vec::new(), PreparedListeners { kept: Vec::new(), opened: Vec::new() });

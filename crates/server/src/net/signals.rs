@@ -55,7 +55,7 @@ impl Signals {
 
     /// What has been asked for since the last call, each once.
     pub fn take(&self) -> impl Iterator<Item = Request> {
-        // More are told of by the poller again; what they ask for is taken below all the same.
+        // What is left unread wakes the loop again, and its flags are taken below all the same.
         let _ = (&self.wakes).read(&mut [0; 64]);
         self.received
             .iter()
