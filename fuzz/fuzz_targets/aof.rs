@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::aof::{Item, Reader, write_command, write_timestamp};
+use wire::aof::{Item, Reader, write_bytes_before, write_command, write_timestamp};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut reader = Reader::new(bytes, 0);
@@ -18,6 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
                         write_command(&mut again, arguments.iter().map(Vec::as_slice))
                     }
                     Item::Timestamp(unix_s) => write_timestamp(&mut again, *unix_s),
+                    Item::BytesBefore(bytes) => write_bytes_before(&mut again, *bytes),
                     Item::Comment | Item::End => continue,
                 }
                 .expect("memory takes all that is written");

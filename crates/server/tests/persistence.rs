@@ -298,7 +298,7 @@ fn sent_by_a_client(client: &mut Client<TcpStream>, file: &[u8]) -> String {
                 client.try_ask(&arguments);
             }
             wire::aof::Item::End => break,
-            wire::aof::Item::Timestamp(_) | wire::aof::Item::Comment => {}
+            wire::aof::Item::Timestamp(_) | wire::aof::Item::BytesBefore(_) | wire::aof::Item::Comment => {}
         }
     }
     // A transaction that has no end is not run.

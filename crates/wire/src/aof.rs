@@ -3,6 +3,7 @@
 //! ```text
 //!  *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n    a command
 //!  #TS:1731920000\r\n                   what follows was written at this second
+//!  #BEHIND:1024\r\n                     the file before this one has so many bytes, or what follows is not to be read
 //! ```
 
 use crate::request::ArgRange;
@@ -42,6 +43,8 @@ pub enum Item {
     Command(Vec<Vec<u8>>),
     /// Seconds since 1970.
     Timestamp(i64),
+    /// Of the file before, if it stands at the beginning.
+    BytesBefore(u64),
     /// A line that means nothing here.
     Comment,
     End,
@@ -84,10 +87,7 @@ impl<R: BufRead> Reader<R> {
                 let count = number(count).filter(|count| (1..=ARGUMENTS_MAX).contains(count));
                 self.read_arguments(count.ok_or(ReadError::Format)?).map(Item::Command)
             }
-            Some((b'#', note)) => Ok(match note.strip_prefix(b"TS:").and_then(number) {
-                Some(unix_s) => Item::Timestamp(unix_s),
-                None => Item::Comment,
-            }),
+            Some((b'#', note)) => Ok(read_note(note)),
             _ => Err(ReadError::Format),
         }
     }
@@ -140,6 +140,14 @@ impl<R: BufRead> Reader<R> {
         }
         Ok(true)
     }
+}
+
+fn read_note(note: &[u8]) -> Item {
+    if let Some(unix_s) = note.strip_prefix(b"TS:").and_then(number) {
+        return Item::Timestamp(unix_s);
+    }
+    let bytes = note.strip_prefix(b"BEHIND:").and_then(number);
+    bytes.and_then(|bytes| u64::try_from(bytes).ok()).map_or(Item::Comment, Item::BytesBefore)
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
@@ -280,12 +288,19 @@ pub fn write_timestamp(out: &mut impl Write, unix_s: i64) -> io::Result<()> {
     write!(out, "#TS:{unix_s}\r\n")
 }
 
+/// Begins a file that goes on where another ends that has so many bytes, and may lose its end. Servers that do not know
+/// this note pass over it.
+pub fn write_bytes_before(out: &mut impl Write, bytes: u64) -> io::Result<()> {
+    write!(out, "#BEHIND:{bytes}\r\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
         let mut bytes = Vec::new();
+        write_bytes_before(&mut bytes, 1 << 40).unwrap();
         write_timestamp(&mut bytes, 1_731_920_000).unwrap();
         write_command(&mut bytes, [&b"SET"[..], b"key", b"line\r\nend"].into_iter()).unwrap();
         write_command(&mut bytes, [&b"DEL"[..], b""].into_iter()).unwrap();
@@ -296,6 +311,7 @@ mod tests {
     fn what_is_written_is_read() {
         let bytes = sample();
         let mut reader = Reader::new(&bytes[..], 0);
+        assert_eq!(reader.read().unwrap(), Item::BytesBefore(1 << 40));
         assert_eq!(reader.read().unwrap(), Item::Timestamp(1_731_920_000));
         let command = vec![b"SET".to_vec(), b"key".to_vec(), b"line\r\nend".to_vec()];
         assert_eq!(reader.read().unwrap(), Item::Command(command));

@@ -26,8 +26,6 @@ use wire::reply::ReplyBuffer;
 const SYNC_PERIOD_US: u64 = 1_000_000;
 /// While an fsync is under way, writing waits for so long: the kernel would make it wait anyway.
 const POSTPONED_MAX_US: u64 = 2_000_000;
-/// With `appendfsync no` it waits until this much is in memory: only the end of the file before is waited for then.
-const POSTPONED_BYTES_MAX: usize = 32 << 20;
 /// So many rewrites that fail in a row are begun as soon as they are due; then they wait longer and longer.
 const FAILURES_TOLERATED: u64 = 3;
 const RETRY_DELAY_MAX_S: u64 = 3600;
@@ -187,24 +185,11 @@ impl Aof {
 
     /// Whether what is in the buffer waits for an fsync in the background.
     fn postponement(&mut self, policy: AppendFsync, now_us: u64) -> Postponement {
-        let waits = match policy {
-            AppendFsync::Always => {
-                self.appender.finish_switching();
-                false
-            }
-            AppendFsync::EverySecond => self.appender.is_syncing(),
-            AppendFsync::No => self.appender.is_switching(),
-        };
-        if !waits {
+        if policy != AppendFsync::EverySecond || !self.appender.is_file_syncing() {
             return Postponement::Unneeded;
         }
         let since_us = *self.postponed_since_us.get_or_insert(now_us);
-        let goes_on = match policy {
-            // It promises nothing of what is in memory alone.
-            AppendFsync::No => self.appender.buffered_bytes() < POSTPONED_BYTES_MAX,
-            AppendFsync::EverySecond | AppendFsync::Always => now_us - since_us < POSTPONED_MAX_US,
-        };
-        if goes_on { Postponement::GoesOn } else { Postponement::Over }
+        if now_us - since_us < POSTPONED_MAX_US { Postponement::GoesOn } else { Postponement::Over }
     }
 
     /// An fsync has failed: later ones say nothing of what it was to bring to disk.
@@ -583,7 +568,7 @@ impl Executor {
         self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
-    /// Nothing can be written to the file yet: another rewrite, which would begin with that, had to wait for the disk.
+    /// The file before is not on disk yet: another rewrite waits for that, so that files do not pile up.
     fn log_is_switching(&mut self) -> bool {
         self.disk.aof.as_mut().is_some_and(|log| log.appender.is_switching())
     }

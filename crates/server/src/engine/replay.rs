@@ -52,7 +52,17 @@ pub(crate) struct LogLoading {
     valid_up_to: u64,
     /// Of the files before the current one.
     passed_bytes: u64,
+    /// The increment before the current file, and how many bytes it has.
+    previous: Option<(PathBuf, u64)>,
     pub opened: Option<(Manifest, File)>,
+}
+
+impl LogLoading {
+    /// Whether the current file begins with how many bytes the one before it has had, and some of them are missing.
+    fn lacks_before(&self, note: &Item) -> bool {
+        let found = self.previous.as_ref().filter(|_| self.valid_up_to == 0).map(|&(_, bytes)| bytes);
+        matches!((note, found), (&Item::BytesBefore(bytes), Some(found)) if found < bytes)
+    }
 }
 
 enum Source {
@@ -136,6 +146,7 @@ impl Executor {
             transaction: None,
             valid_up_to: 0,
             passed_bytes: 0,
+            previous: None,
             opened: None,
         })
     }
@@ -175,7 +186,9 @@ impl Executor {
             };
             if done {
                 log::info!("DB loaded from AOF file {}", path.display());
-                loading.passed_bytes += self.bytes_of(&path);
+                let bytes = self.bytes_of(&path);
+                loading.passed_bytes += bytes;
+                loading.previous = (!loading.in_base).then_some((path, bytes));
                 loading.current = None;
             }
             if out_of_time() {
@@ -233,9 +246,13 @@ impl Executor {
                     }
                     self.note_loading_progress(loading.passed_bytes + position);
                 }
-                Ok(Item::Timestamp(_) | Item::Comment) => {
+                Ok(note @ (Item::Timestamp(_) | Item::BytesBefore(_) | Item::Comment)) => {
+                    let position = reader.position();
+                    if loading.lacks_before(&note) {
+                        return self.leave_out(loading, path).map(|()| true);
+                    }
                     if loading.transaction.is_none() {
-                        loading.valid_up_to = reader.position();
+                        loading.valid_up_to = position;
                     }
                 }
                 Ok(Item::End) if loading.transaction.is_none() => return Ok(true),
@@ -316,21 +333,75 @@ impl Executor {
         if loading.transaction.take().is_some() {
             log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
         }
-        // An increment that holds nothing is one of a rewrite that was about to begin: the one before it may lack its
-        // end. A base was whole, and on disk, before anything was to stand behind it.
-        let goes_on = |path: &PathBuf| loading.in_base || self.bytes_of(path) > 0;
-        if loading.paths.iter().any(goes_on) {
+        if self.must_be_whole(loading) {
             log::warn!("Fatal error: the truncated file is not the last file");
         } else if self.server.config.aof_load_truncated {
             log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
-            let at = loading.valid_up_to;
-            log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
-            let cut = self.disk.world.open(path, Open::Cut).and_then(|file| file.set_len(at));
-            cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)?;
+            // What stands in those was written before this file was on disk, and comes behind what is missing.
+            self.empty_rest(loading)?;
+            self.truncate(path, loading.valid_up_to)?;
             log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
             return Ok(());
         }
         Err(RestoreError::LogEnd { path: path.to_owned() })
+    }
+
+    /// Whether something stands behind the current file that was not to be written before it was on disk. A base was,
+    /// before anything was to stand behind it. An increment that holds nothing is one of a rewrite that was about to
+    /// begin; one that holds something tells how long the one before it was, if that was not on disk.
+    fn must_be_whole(&self, loading: &LogLoading) -> bool {
+        let mut bytes_before = loading.valid_up_to;
+        for path in &loading.paths {
+            match self.first_item(path) {
+                _ if loading.in_base => return true,
+                None => bytes_before = 0,
+                Some(Item::BytesBefore(bytes)) => return bytes <= bytes_before,
+                Some(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// What a file begins with; `None`: nothing of it is whole.
+    fn first_item(&self, path: &Path) -> Option<Item> {
+        let Ok(file) = self.disk.world.open(path, Open::Read) else { return Some(Item::Comment) };
+        match aof::Reader::new(BufReader::new(file), 0).read() {
+            Ok(Item::End) | Err(ReadError::UnexpectedEnd) => None,
+            Err(ReadError::Format) if self.is_torn_to_zeros(path, 0) => None,
+            Ok(item) => Some(item),
+            // It is not to be taken for empty.
+            Err(ReadError::Format | ReadError::Io(_)) => Some(Item::Comment),
+        }
+    }
+
+    fn truncate(&self, path: &Path, at: u64) -> Result<(), RestoreError> {
+        log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
+        let cut = self.disk.world.open(path, Open::Cut).and_then(|file| file.set_len(at));
+        cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)
+    }
+
+    /// Empties all files that have not been begun, the last one first: where that ends half-way, the next start finds
+    /// the same.
+    fn empty_rest(&self, loading: &mut LogLoading) -> Result<(), RestoreError> {
+        let filled = loading.paths.drain(..).rev().filter(|path| self.bytes_of(path) > 0);
+        filled.map(|path| self.truncate(&path, 0)).collect()
+    }
+
+    /// The increment before the current one ends where a command does, and lacks others: what follows them is left out
+    /// too, if the configuration allows it.
+    fn leave_out(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
+        let (previous, bytes) = loading.previous.clone().unwrap_or_default();
+        log::warn!(
+            "!!! Warning: the AOF file {} lacks its end behind offset {bytes} !!!",
+            previous.display()
+        );
+        if !self.server.config.aof_load_truncated {
+            return Err(RestoreError::LogEnd { path: previous });
+        }
+        self.empty_rest(loading)?;
+        self.truncate(path, 0)?;
+        log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", previous.display());
+        Ok(())
     }
 
     /// Whether what stands in the file from there on is the beginning of something, and then zeros to the end. After a

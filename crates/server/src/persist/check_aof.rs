@@ -49,6 +49,7 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
     let file = path.file_stem().map_or(Vec::new(), |stem| stem.as_bytes().to_vec());
     let names = Names { world: World::Machine, directory, file };
     let total = manifest.parts().count();
+    let mut increment_before = None;
     for (index, part) in manifest.parts().enumerate() {
         let (path, last) = (names.path(&part.name), index + 1 == total);
         let is_base = manifest.base.as_ref() == Some(part);
@@ -58,11 +59,28 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
         } else if index == usize::from(manifest.base.is_some()) {
             print_line!("Start to check INCR files.");
         }
+        if let Some((before, bytes)) = increment_before.take()
+            && lacks_before(&path, bytes)
+        {
+            print_line!("INCR AOF {before} lacks its end, and {} comes behind that.", name(&path));
+            print_line!("A server with 'aof-load-truncated yes' starts without what comes behind.");
+            return Err(Unsound);
+        }
         let verdict = check_file(&path, last, options)?;
         report(if is_base { "BASE AOF" } else { "INCR AOF" }, &path, &verdict);
+        if !is_base {
+            let bytes = std::fs::metadata(&path).map_err(|error| refuse(&path, &error))?.len();
+            increment_before = Some((name(&path), bytes));
+        }
     }
     print_line!("All AOF files and manifest are valid");
     Ok(())
+}
+
+/// Whether the file says that the one before it has had more bytes than these.
+fn lacks_before(path: &Path, bytes: u64) -> bool {
+    let item = File::open(path).map(|file| Reader::new(BufReader::new(file), 0).read());
+    matches!(item, Ok(Ok(Item::BytesBefore(noted))) if noted > bytes)
 }
 
 fn refuse(path: &Path, error: &dyn std::fmt::Display) -> Unsound {
@@ -206,7 +224,7 @@ fn analyse(source: &mut impl BufRead, start: u64, until_s: Option<i64>) -> Analy
             Ok(Item::Timestamp(unix_s)) if until_s.is_some_and(|until_s| *unix_s > until_s) => {
                 analysis.too_late_at = Some(before);
             }
-            Ok(Item::Timestamp(_) | Item::Comment) => lines += 1,
+            Ok(Item::Timestamp(_) | Item::BytesBefore(_) | Item::Comment) => lines += 1,
             Ok(Item::Command(arguments)) => {
                 lines += 1 + 2 * arguments.len() as u64;
                 let is = |word: &[u8]| arguments.len() == 1 && arguments[0].eq_ignore_ascii_case(word);

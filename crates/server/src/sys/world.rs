@@ -58,6 +58,8 @@ pub trait Simulation: Send + Sync {
     fn cancel(&self, child: i32);
     /// Whether what other threads have been asked for is done by now, one thing at a time.
     fn is_background_done(&self) -> bool;
+    /// The server does nothing until that is done.
+    fn wait_for_background(&self);
     fn exit(&self, code: i32) -> !;
 }
 

@@ -233,7 +233,7 @@ impl Life {
                         Item::End => break,
                         Item::Command(words) => text.push_str(&String::from_utf8_lossy(&words.join(&b' '))),
                         Item::Timestamp(unix_s) => text.push_str(&format!("#{unix_s}")),
-                        Item::Comment => text.push('#'),
+                        Item::BytesBefore(_) | Item::Comment => text.push('#'),
                     }
                     text.push(';');
                 }

@@ -59,7 +59,7 @@ const AHEAD_MS: &[u64] = &[0, 1, 60, 3_600_000, 31_000_000_000];
 const START_UNIX_MS: i64 = 1_700_000_000_123;
 /// Of a thousand children, so many cannot be forked, and so many are killed.
 const WEATHER: Weather =
-    Weather { fork: 50, child: 150, write: 0, sync: 0, cut: 0, entry: 0, read: 0, room: None };
+    Weather { fork: 50, child: 150, write: 0, sync: 0, cut: 0, entry: 0, read: 0, room: None, slow: 0 };
 /// Of the commands before a difference, those shown that name its key.
 const SHOWN_COMMANDS: usize = 30;
 

@@ -1,6 +1,7 @@
 //! What must be found again, by what the server has acknowledged and how it is configured.
 
 use crate::Episode;
+use crate::world::BACKGROUND_US_MAX;
 use server::config::AppendFsync;
 
 /// What was acknowledged longer ago is on disk with `everysec`: a second until it is asked for, and what that takes.
@@ -98,6 +99,13 @@ impl Episode {
         self.mended_after_ticks = self.mended_after_ticks.saturating_sub(1);
         self.lacks_pages &= self.mended_after_ticks > 0;
         if !(figures.last_write_ok && figures.last_fsync_ok) || figures.lacks_pages || !self.log_was_in_use {
+            self.trouble_us = Some(self.active_us);
+        }
+        let since_us =
+            self.pending_fsync_since_us.filter(|_| figures.pending_fsync).unwrap_or(self.active_us);
+        self.pending_fsync_since_us = figures.pending_fsync.then_some(since_us);
+        if self.active_us - since_us > BACKGROUND_US_MAX {
+            // It takes as long as the disk does, and nothing is refused.
             self.trouble_us = Some(self.active_us);
         }
         let appendfsync = self.config.appendfsync;

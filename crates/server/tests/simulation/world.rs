@@ -42,6 +42,15 @@ pub struct Weather {
     pub child: u64,
     /// So many bytes can still be written.
     pub room: Option<usize>,
+    /// What waits for the disk takes [`SLOW_US`]: fsync, and all that changes a directory.
+    pub slow: u64,
+}
+
+/// A call that the server has waited for as long as a slow disk takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub call: &'static str,
+    pub path: PathBuf,
 }
 
 enum Change {
@@ -168,11 +177,18 @@ struct State {
     on_disk: Entries,
     pending: Vec<Entry>,
     open: HashMap<u64, (usize, bool)>,
+    /// What the files were opened by.
+    paths: HashMap<u64, PathBuf>,
     files_opened: u64,
     child: Option<ChildProcess>,
     in_child: bool,
     processes: i32,
     background_since_us: Option<u64>,
+    /// What is under way there takes so long.
+    background_us_max: u64,
+    /// The next fsync is one of another thread.
+    in_background: bool,
+    waits: Vec<Wait>,
     stalled_looks: u64,
     calls: u64,
     end_at_call: Option<(u64, End)>,
@@ -194,6 +210,8 @@ pub struct Disk(Mutex<State>);
 
 /// Other threads are done within so much time.
 pub const BACKGROUND_US_MAX: u64 = 300_000;
+/// What a call takes on a slow disk.
+pub const SLOW_US: u64 = 15_000_000;
 
 fn failure(kind: i32) -> io::Error {
     io::Error::from_raw_os_error(kind)
@@ -212,6 +230,15 @@ impl State {
 
     fn fails(&mut self, of_a_thousand: u64) -> io::Result<()> {
         if self.strikes(of_a_thousand) { Err(failure(EIO)) } else { Ok(()) }
+    }
+
+    /// A call that takes long on a slow disk: the server waits for it, if neither a child nor another thread makes it.
+    fn may_be_slow(&mut self, call: &'static str, path: &Path) {
+        let slow = self.weather.slow;
+        let elsewhere = std::mem::take(&mut self.in_background) || self.in_child;
+        if !elsewhere && slow > 0 && self.random.below(1000) < slow {
+            self.waits.push(Wait { call, path: path.to_owned() });
+        }
     }
 
     fn entry(&mut self, entry: Entry) {
@@ -287,11 +314,15 @@ impl Disk {
             on_disk: Entries::default(),
             pending: Vec::new(),
             open: HashMap::new(),
+            paths: HashMap::new(),
             files_opened: 0,
             child: None,
             in_child: false,
             processes: 100,
             background_since_us: None,
+            background_us_max: BACKGROUND_US_MAX,
+            in_background: false,
+            waits: Vec::new(),
             stalled_looks: 0,
             calls: 0,
             end_at_call: None,
@@ -367,7 +398,8 @@ impl Disk {
         let mut state = self.state();
         // It dies with its server.
         state.child = None;
-        (state.in_child, state.background_since_us) = (false, None);
+        (state.in_child, state.in_background, state.background_since_us) = (false, false, None);
+        state.waits.clear();
         if end == End::PowerCut {
             state.cut_power();
         }
@@ -382,6 +414,11 @@ impl Disk {
 
     pub fn take_pages_lost(&self) -> bool {
         std::mem::take(&mut self.state().figures.pages_lost)
+    }
+
+    /// Calls that the server has waited for since this was asked last.
+    pub fn take_waits(&self) -> Vec<Wait> {
+        std::mem::take(&mut self.state().waits)
     }
 
     pub fn has_child(&self) -> bool {
@@ -399,6 +436,9 @@ impl Simulation for Disk {
     fn open(&self, path: &Path, purpose: Open) -> io::Result<u64> {
         let mut state = self.call()?;
         let weather = state.weather;
+        if state.inode_of(path).is_err() {
+            state.may_be_slow("open", path);
+        }
         state.fails(weather.entry)?;
         let inode = match (state.inode_of(path), purpose) {
             (Ok(inode), Open::Create) => {
@@ -424,11 +464,14 @@ impl Simulation for Disk {
         state.files_opened += 1;
         let number = state.files_opened;
         state.open.insert(number, (inode, purpose == Open::Append));
+        state.paths.insert(number, path.to_owned());
         Ok(number)
     }
 
     fn close(&self, file: u64) {
-        self.state().open.remove(&file);
+        let mut state = self.state();
+        state.open.remove(&file);
+        state.paths.remove(&file);
     }
 
     fn read(&self, file: u64, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -482,6 +525,8 @@ impl Simulation for Disk {
         let weather = state.weather;
         let (inode, _) = state.open[&file];
         state.figures.syncs += 1;
+        let path = state.paths[&file].clone();
+        state.may_be_slow("fsync", &path);
         if state.strikes(weather.sync) {
             // Whether the pages are gone or still to be written, no process can know.
             state.figures.pages_lost |= !state.inodes[inode].changes.is_empty();
@@ -508,6 +553,7 @@ impl Simulation for Disk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.call()?;
         let weather = state.weather;
+        state.may_be_slow("rename", to);
         state.fails(weather.entry)?;
         let inode = state.inode_of(from)?;
         let entry = Entry::Rename(from.to_owned(), to.to_owned(), inode);
@@ -523,6 +569,7 @@ impl Simulation for Disk {
         let mut state = self.call()?;
         let weather = state.weather;
         state.inode_of(path)?;
+        state.may_be_slow("remove", path);
         state.fails(weather.entry)?;
         state.entry(Entry::Unlink(path.to_owned()));
         Ok(())
@@ -542,6 +589,7 @@ impl Simulation for Disk {
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = self.call()?;
         let weather = state.weather;
+        state.may_be_slow("fsync", path);
         state.fails(weather.entry)?;
         let in_child = state.in_child;
         match &mut state.child {
@@ -620,13 +668,30 @@ impl Simulation for Disk {
             state.stalled_looks -= 1;
             return false;
         }
-        let now_us = state.now_us;
-        let since_us = *state.background_since_us.get_or_insert(now_us);
-        let done = now_us - since_us >= BACKGROUND_US_MAX || state.random.below(3) == 0;
+        let (now_us, slow) = (state.now_us, state.weather.slow);
+        if state.background_since_us.is_none() {
+            state.background_since_us = Some(now_us);
+            let is_slow = slow > 0 && state.random.below(1000) < slow;
+            state.background_us_max = if is_slow { SLOW_US } else { BACKGROUND_US_MAX };
+        }
+        let passed_us = now_us - state.background_since_us.unwrap_or(now_us);
+        let is_early = state.background_us_max == BACKGROUND_US_MAX && state.random.below(3) == 0;
+        let done = passed_us >= state.background_us_max || is_early;
         if done {
             state.background_since_us = None;
         }
-        done && !state.ended
+        state.in_background = done && !state.ended;
+        state.in_background
+    }
+
+    fn wait_for_background(&self) {
+        let mut state = self.state();
+        let is_slow = state.background_us_max == SLOW_US && state.background_since_us.is_some();
+        if is_slow || state.stalled_looks > 0 {
+            state.waits.push(Wait { call: "background", path: PathBuf::new() });
+            // That time has passed.
+            state.background_us_max = BACKGROUND_US_MAX;
+        }
     }
 
     fn exit(&self, code: i32) -> ! {

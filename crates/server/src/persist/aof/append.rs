@@ -4,7 +4,7 @@ use super::fsync::Fsyncer;
 use crate::sys::world::{File, World};
 use std::io;
 use std::sync::Arc;
-use wire::aof::{write_command, write_timestamp};
+use wire::aof::{write_bytes_before, write_command, write_timestamp};
 use wire::number::i64_text;
 
 /// An increment that is open, and what has not been written to it yet.
@@ -46,10 +46,13 @@ impl Appender {
     /// Goes on in another file, which is empty. What is in the buffer must have been written.
     pub fn switch(&mut self, file: File) {
         assert!(self.buffer.is_empty(), "commands stay in the file that they were meant for");
-        // The old file's last bytes are forced to disk too, whatever the policy: a crash may not leave a gap.
+        // The old file's last bytes are forced to disk too, whatever the policy. Until they are, a crash may leave a gap:
+        // by how long the old file was the next start tells.
         if self.synced() < self.appended {
             self.fsyncer.sync(&self.file, self.appended);
             self.switching = true;
+            let noted = write_bytes_before(&mut self.buffer, self.file_bytes);
+            noted.expect("memory takes all that is written");
         }
         self.file = Arc::new(file);
         self.file_bytes = 0;
@@ -109,8 +112,6 @@ impl Appender {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        // Bytes in this file before the one before it is whole would make the next start refuse both.
-        self.finish_switching();
         let mut written = 0;
         while written < self.buffer.len() {
             match self.file.write_some(&self.buffer[written..]) {
@@ -173,7 +174,12 @@ impl Appender {
         is_pending
     }
 
-    /// Whether the file before this one may lack its end on disk. What is written meanwhile could be there before it.
+    /// Whether an fsync of this file is under way: the kernel may let what is written to it wait for that.
+    pub fn is_file_syncing(&mut self) -> bool {
+        self.is_syncing() && !self.switching
+    }
+
+    /// Whether the file before this one may lack its end on disk.
     pub fn is_switching(&mut self) -> bool {
         self.switching && self.is_syncing()
     }
@@ -181,13 +187,6 @@ impl Appender {
     /// Why the last fsync in the background failed, if it did.
     pub fn background_error(&self) -> Option<String> {
         self.fsyncer.error()
-    }
-
-    /// Waits until the file before this one is on disk.
-    pub fn finish_switching(&mut self) {
-        while self.is_switching() {
-            self.fsyncer.let_work();
-        }
     }
 
     /// Waits until no fsync in the background is under way.

@@ -83,10 +83,11 @@ impl Fsyncer {
         self.progress.pending.load(Ordering::Acquire) > 0
     }
 
-    /// Waits a little, so that what is pending gets on; in a simulation it does without that.
+    /// Waits a little, so that what is pending gets on.
     pub fn let_work(&self) {
-        if matches!(self.worker, Worker::Thread(_)) {
-            thread::sleep(PENDING_POLL);
+        match &self.worker {
+            Worker::Thread(_) => thread::sleep(PENDING_POLL),
+            Worker::Simulated { world, .. } => world.wait_for_background(),
         }
     }
 
