@@ -283,16 +283,18 @@ fn set_if(
 fn store_with(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry: ExpiryOption) {
     match expiry {
         ExpiryOption::At { unix_ms, .. } if ctx.db.is_expired(unix_ms) => ctx.db.remove_as_expired(key),
-        ExpiryOption::At { unix_ms, .. } => {
-            store(ctx, key, value, Some(unix_ms));
-            ctx.db.event(EventClasses::GENERIC, "expire", key);
-        }
+        ExpiryOption::At { unix_ms, .. } => store_until(ctx, key, value, unix_ms),
         ExpiryOption::Keep => {
             let expiry_ms = ctx.db.peek(key).and_then(|there| there.expiry_ms());
             store(ctx, key, value, expiry_ms);
         }
         ExpiryOption::Unsaid | ExpiryOption::Persist => store(ctx, key, value, None),
     }
+}
+
+fn store_until(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, unix_ms: i64) {
+    store(ctx, key, value, Some(unix_ms));
+    ctx.db.event(EventClasses::GENERIC, "expire", key);
 }
 
 fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -419,7 +421,11 @@ fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     for (key, value) in pairs(args, 2, count) {
-        store_with(ctx, key, value, options.expiry);
+        match options.expiry {
+            // What is due already is stored all the same, and expires as other keys do.
+            ExpiryOption::At { unix_ms, .. } => store_until(ctx, key, value, unix_ms),
+            expiry => store_with(ctx, key, value, expiry),
+        }
     }
     ctx.reply.integer(1);
     Ok(())
