@@ -332,7 +332,9 @@ fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
                 unreachable!("all are weighed alike")
             }
         };
-        if options.descending { ordering.reverse() } else { ordering }
+        let ordering = if options.descending { ordering.reverse() } else { ordering };
+        // Those that weigh the same stay as they were loaded, also where only some of them are wanted.
+        ordering.then_with(|| (a.element.start, a.element.end).cmp(&(b.element.start, b.element.end)))
     };
     if wanted > 0 && wanted < items.len() {
         items.select_nth_unstable_by(wanted - 1, compare);
