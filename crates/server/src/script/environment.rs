@@ -93,7 +93,10 @@ fn handle_error(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         false => Some(place),
     });
     if stack.kind(1) != Kind::Table {
-        let text = stack.text_up_to(1, MESSAGE_BYTES_MAX).unwrap_or_else(|| stack.kind(1).name().into());
+        let text = stack.text_up_to(1, MESSAGE_BYTES_MAX).unwrap_or_else(|| match stack.kind(1) {
+            Kind::Boolean => stack.truth(1).to_string().into_bytes(),
+            kind => kind.name().into(),
+        });
         stack.push_table(0, 3);
         stack.push_bytes(&[b"ERR ", text.as_slice()].concat());
         stack.set_field(-2, "err");

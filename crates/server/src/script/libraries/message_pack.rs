@@ -8,12 +8,12 @@ pub const FUNCTIONS: Functions = &[
     ("unpack", |stack| unpack(stack, 0, 0)),
     ("unpack_one", |stack| {
         let offset = stack.integer_argument_or(2, 0)?;
-        stack.set_top(1);
+        stack.set_top(stack.top().min(1));
         unpack(stack, 1, offset)
     }),
     ("unpack_limit", |stack| {
         let (limit, offset) = (stack.integer_argument(2)?, stack.integer_argument_or(3, 0)?);
-        stack.set_top(1);
+        stack.set_top(stack.top().min(1));
         unpack(stack, limit, offset)
     }),
 ];

@@ -99,6 +99,8 @@ impl Format {
 fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut format = Format::argument(stack)?;
     let (mut out, mut argument) = (Vec::new(), 2);
+    // What errors call an argument that is missing.
+    stack.push_nil();
     while let Some(option) = format.next() {
         let size = format.size(option).map_err(|text| stack.error(&text))?;
         out.resize(out.len() + format.padding(out.len(), option, size), 0);
@@ -180,14 +182,15 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut format = Format::argument(stack)?;
     let data = stack.text_argument(2)?;
     let position = stack.integer_argument_or(3, 1)?;
-    if position <= 0 {
+    // As a C program sees it that takes a length for it: one below zero is far behind the end.
+    let Some(start) = position.cast_unsigned().checked_sub(1) else {
         return Err(stack.argument_error(3, "offset must be 1 or greater"));
-    }
-    let (mut at, mut values) = (position as usize - 1, 0);
+    };
+    let (mut at, mut values) = (usize::try_from(start).unwrap_or(usize::MAX), 0);
     while let Some(option) = format.next() {
         stack.step()?;
         let mut size = format.size(option).map_err(|text| stack.error(&text))?;
-        at += format.padding(at, option, size);
+        at = at.wrapping_add(format.padding(at, option, size));
         if data.len() < size || at > data.len() - size {
             return Err(stack.argument_error(2, TOO_SHORT));
         }
@@ -237,7 +240,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         }
         at += size;
     }
-    stack.push_number((at + 1) as f64);
+    stack.push_number(at.wrapping_add(1).cast_signed() as f64);
     Ok(values + 1)
 }
 
