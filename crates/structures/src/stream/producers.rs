@@ -394,6 +394,14 @@ impl Stream {
         true
     }
 
+    /// As [`Stream::set_message_limits`], for limits that were asked for: from now on they are the stream's own, also if
+    /// they are the usual ones. Whether that is new.
+    pub fn keep_message_limits(&mut self, limits: MessageLimits, seed: HashSeed) -> bool {
+        let had_none = self.producers.is_none();
+        self.producers_mut(seed);
+        self.set_message_limits(limits, seed) || had_none
+    }
+
     /// `None` while the stream has had no such message, and no limits of its own.
     pub fn producers(&self) -> Option<&Producers> {
         self.producers.as_deref()

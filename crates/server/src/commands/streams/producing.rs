@@ -123,7 +123,7 @@ pub(super) fn xcfgset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             kept_s: kept_s.unwrap_or(before.kept_s),
             messages_max: messages_max.unwrap_or(before.messages_max),
         };
-        stream.set_message_limits(limits, context.seed)
+        stream.keep_message_limits(limits, context.seed)
     })?;
     if changed == Some(true) {
         ctx.db.changed_quietly(key, 1);

@@ -52,6 +52,8 @@ impl Stream {
 
     /// Reads a field that stood behind the stream.
     pub fn read_messages(&mut self, content: &[u8], now_ms: i64, seed: HashSeed) -> Result<()> {
+        // There is no such field behind a stream that has neither messages nor limits of its own.
+        self.log.producers_mut(seed);
         let mut reader = Reader::of_bytes(content);
         read_messages(&mut reader, &mut self.log, now_ms, seed)
     }
