@@ -15,6 +15,7 @@ pub mod flag;
 pub mod key_spec;
 pub mod propagation;
 pub mod registry;
+pub mod repetition;
 pub mod scope;
 pub mod syntax;
 

@@ -10,6 +10,7 @@ pub mod pause;
 use crate::acl::{ArgumentError, Changed, Rules, Users};
 use crate::clock::Reading;
 use crate::command::registry::Registry;
+use crate::command::repetition::Allowance;
 use crate::config::{AclPubsubDefault, Change, Config, OptionId, ReplicaOf, SetError};
 use crate::error::ClientError;
 use crate::observe::Observations;
@@ -351,6 +352,9 @@ pub struct Server {
     pub payload_writer: PayloadWriter,
     /// There was no room for the command at hand: what may need more is refused.
     pub short_of_memory: bool,
+    /// What counts below zero may still ask for in the transaction that runs; see
+    /// [`Context::begin_repetition`](crate::command::Context::begin_repetition).
+    pub allowance: Allowance,
     pub loading: Loading,
     pub durability: Durability,
     pub replicas: ReplicaStanding,
@@ -394,6 +398,7 @@ impl Server {
             scripts,
             payload_writer: PayloadWriter::default(),
             short_of_memory: false,
+            allowance: Allowance::default(),
             loading: Loading::default(),
             durability: Durability::default(),
             replicas: ReplicaStanding::default(),

@@ -65,6 +65,12 @@ fn what_is_too_large_is_an_error() {
     refuses(
         client,
         "redis.call('SADD', 's', string.rep('x', 2^20)) return redis.call('SRANDMEMBER', 's', '-6000000000000000000')",
+        "value is out of range",
+    );
+    refuses(client, "return redis.call('SRANDMEMBER', 's', '-600')", "the reply is too large");
+    refuses(
+        client,
+        "redis.call('SET', 'k', string.rep('x', 2^28)) return redis.call('MGET', 'k', 'k', 'k', 'k', 'k')",
         "reply is too large for a script",
     );
     refuses(client, "return {unpack({}, 1, 1000000)}", "too many results to unpack");

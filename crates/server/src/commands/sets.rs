@@ -4,7 +4,7 @@ mod algebra;
 
 use super::scan::{Found, ScanOptions, Walked, answer_end, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access, repetition};
 use crate::db::collection::Collection;
 use crate::db::set::Set;
 use crate::db::{Db, EventClasses};
@@ -279,15 +279,9 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let count = match args.len() {
         2 => None,
-        _ => Some(args.integer(2)?),
+        _ => Some(repetition::count(args, 2)?),
     };
-    if count == Some(i64::MIN) {
-        return Err(ClientError::formatted(format!(
-            "ERR value is out of range, value must between {} and {}",
-            -i64::MAX,
-            i64::MAX
-        )));
-    }
+    let repetition = ctx.begin_repetition(count.unwrap_or_default())?;
     let reply = &mut *ctx.reply;
     let answered = ctx.db.read_collection_with(args.at(1), |set: &Set, context| match count {
         None => {
@@ -300,16 +294,25 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             reply.array(wanted);
             set.random_distinct(wanted, context.random, &mut |member| member.reply(reply));
         }
+        Some(count) if repetition::is_worth_listing(set.len(), count) => {
+            reply.array(count.unsigned_abs() as usize);
+            // A list is walked to find any: once suffices for all.
+            let mut members = Vec::with_capacity(set.len());
+            set.for_each(&mut |member| members.push(member));
+            (0..count.unsigned_abs()).all(|_| {
+                let at = usize::try_from(context.random.below(members.len() as u64)).unwrap_or_default();
+                members.get(at).inspect(|member| member.reply(reply));
+                repetition.goes_on(reply)
+            });
+        }
         Some(count) => {
             reply.array(count.unsigned_abs() as usize);
-            for _ in 0..count.unsigned_abs() {
-                if reply.is_overflowed() {
-                    break;
-                }
+            (0..count.unsigned_abs()).all(|_| {
                 if let Some(member) = set.random(context.random) {
                     member.reply(reply);
                 }
-            }
+                repetition.goes_on(reply)
+            });
         }
     })?;
     match (answered, count) {
@@ -317,7 +320,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (None, None) => ctx.reply.null(),
         (None, Some(_)) => ctx.reply.array(0),
     }
-    Ok(())
+    ctx.end_repetition(repetition)
 }
 
 fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

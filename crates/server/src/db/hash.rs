@@ -337,7 +337,7 @@ impl Hash {
     }
 
     /// All fields with their values.
-    pub fn for_each(&self, now_ms: i64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) {
+    pub fn for_each<'a>(&'a self, now_ms: i64, visit: &mut dyn FnMut(Cell<'a>, Cell<'a>)) {
         match &self.encoding {
             Encoding::Packed(map) if map.expiring_len() == 0 => {
                 map.iter()
@@ -414,7 +414,7 @@ impl Hash {
         visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
     ) {
         match &self.encoding {
-            _ if wanted >= self.len() => self.for_each(now_ms, visit),
+            _ if wanted >= self.len() => self.for_each(now_ms, &mut |field, value| visit(field, value)),
             Encoding::Packed(map) if map.expiring_len() == 0 => {
                 map.random_distinct(wanted, random, &mut |field, value| {
                     visit(StringValue::Bytes(field), StringValue::Bytes(value));

@@ -4,6 +4,7 @@ use super::Executor;
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
+use crate::command::repetition::Allowance;
 use crate::command::{Args, Control, Next, Origin};
 use crate::error::ClientError;
 use crate::session::ClientHandle;
@@ -72,6 +73,7 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         let transaction = client.transaction.take().expect("EXEC found a transaction");
         self.server.watch.unwatch_all(&mut self.server.clients, handle);
+        self.server.allowance = Allowance::default();
         let start = reply.len();
         reply.array(transaction.queued.len());
         let run = TransactionRun { transaction, next: 0, id, args: args.to_owned(), started_ns };

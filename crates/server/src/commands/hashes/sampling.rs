@@ -1,5 +1,6 @@
 //! Some fields of many: HRANDFIELD and HSCAN.
 
+use crate::command::repetition::{self, Repetition};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::scan::{Found, ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::collection::CollectionContext;
@@ -20,14 +21,7 @@ impl SampleOptions {
         if args.len() == 2 {
             return Ok(None);
         }
-        let count = args.integer(2)?;
-        if count == i64::MIN {
-            return Err(ClientError::formatted(format!(
-                "ERR value is out of range, value must between {} and {}",
-                -i64::MAX,
-                i64::MAX
-            )));
-        }
+        let count = repetition::count(args, 2)?;
         if args.len() > 4 || args.len() == 4 && !args.is(3, "WITHVALUES") {
             return Err(ClientError::Syntax);
         }
@@ -38,11 +32,18 @@ impl SampleOptions {
         Ok(Some(SampleOptions { count, with_values }))
     }
 
-    fn answer(&self, hash: &Hash, context: &mut CollectionContext<'_>, at_ms: i64, reply: &mut ReplyBuffer) {
+    fn answer(
+        &self,
+        hash: &Hash,
+        context: &mut CollectionContext<'_>,
+        at_ms: i64,
+        repetition: Repetition,
+        reply: &mut ReplyBuffer,
+    ) {
         let mark = reply.begin_array();
         let mut answered = 0;
         let pairs = self.with_values && reply.protocol == Protocol::Resp3;
-        // Whether more may be answered: a reply that fills the memory is cut off, and its client closed.
+        // Whether more may be answered.
         let mut one = |field: Cell<'_>, value: Cell<'_>| {
             answered += 1;
             if pairs {
@@ -52,10 +53,20 @@ impl SampleOptions {
             if self.with_values {
                 value.reply(reply);
             }
-            !reply.is_overflowed()
+            repetition.goes_on(reply)
         };
         if let Ok(count) = usize::try_from(self.count) {
             hash.random_distinct(count, context.random, at_ms, &mut |field, value| _ = one(field, value));
+        } else if repetition::is_worth_listing(hash.len(), self.count) {
+            // A list is walked to find any: once suffices for all.
+            let mut pairs = Vec::with_capacity(hash.len());
+            hash.for_each(at_ms, &mut |field, value| pairs.push((field, value)));
+            // All of them may be due.
+            let draws = if pairs.is_empty() { 0 } else { self.count.unsigned_abs() };
+            (0..draws).all(|_| {
+                let at = usize::try_from(context.random.below(pairs.len() as u64)).unwrap_or_default();
+                pairs.get(at).is_some_and(|&(field, value)| one(field, value))
+            });
         } else {
             (0..self.count.unsigned_abs())
                 .all(|_| hash.random(context.random, at_ms).is_some_and(|(field, value)| one(field, value)));
@@ -67,9 +78,10 @@ impl SampleOptions {
 
 pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let wanted = SampleOptions::parse(args)?;
+    let repetition = ctx.begin_repetition(wanted.map_or(0, |wanted| wanted.count))?;
     let (reply, at_ms) = (&mut *ctx.reply, ctx.db.fields_at_ms());
     let answered = ctx.db.read_collection_with(args.at(1), |hash: &Hash, mut context| match wanted {
-        Some(wanted) => wanted.answer(hash, &mut context, at_ms, reply),
+        Some(wanted) => wanted.answer(hash, &mut context, at_ms, repetition, reply),
         None => match hash.random(context.random, at_ms) {
             Some((field, _)) => field.reply(reply),
             None => reply.null(),
@@ -80,7 +92,7 @@ pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (None, None) => ctx.reply.null(),
         (None, Some(_)) => ctx.reply.array(0),
     }
-    Ok(())
+    ctx.end_repetition(repetition)
 }
 
 pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -1,7 +1,7 @@
 //! Random members, and walking members some at a time.
 
 use super::answer_member;
-use crate::command::{Args, Context, Outcome};
+use crate::command::{Args, Context, Outcome, repetition};
 use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::StringValue;
 use crate::db::sorted_set::SortedSet;
@@ -21,14 +21,7 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         return Ok(());
     }
-    let count = args.integer(2)?;
-    if count == i64::MIN {
-        return Err(ClientError::formatted(format!(
-            "ERR value is out of range, value must between {} and {}",
-            -i64::MAX,
-            i64::MAX
-        )));
-    }
+    let count = repetition::count(args, 2)?;
     let with_scores = args.len() == 4 && args.is(3, "WITHSCORES");
     if args.len() > 4 || args.len() == 4 && !with_scores {
         return Err(ClientError::Syntax);
@@ -41,6 +34,7 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Positive counts are of different members, negative ones may repeat.
 fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
+    let repetition = ctx.begin_repetition(count)?;
     let reply = &mut *ctx.reply;
     let flat = with_scores && !super::nests_pairs(reply);
     let found = ctx.db.read_collection_with(key, |set: &SortedSet, context| {
@@ -48,7 +42,7 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
         reply.array(wanted * if flat { 2 } else { 1 });
         let mut answer = |member: StringValue<'_>, score: f64| {
             answer_member(reply, member, with_scores.then_some(score));
-            !reply.is_overflowed()
+            repetition.goes_on(reply)
         };
         if count < 0 {
             set.random_each(wanted, context.random, &mut answer);
@@ -59,7 +53,7 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
     if found.is_none() {
         ctx.reply.array(0);
     }
-    Ok(())
+    ctx.end_repetition(repetition)
 }
 
 pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
