@@ -53,9 +53,17 @@ impl Executor {
         }
     }
 
-    /// Condemns a client whose unsent output is over its class's limit.
+    /// Condemns a client whose unsent output is over its class's limit. While its command runs, that is what others, and
+    /// what the command runs, have sent it meanwhile.
     pub fn check_output_limit(&mut self, handle: ClientHandle) {
-        self.check_output_len(handle, self.server.clients[handle].output.len());
+        let client = &self.server.clients[handle];
+        let deferred_len = client.deferred_output.len();
+        let is_over =
+            deferred_len > 0 && self.output_len_max(handle).is_some_and(|max| deferred_len > max.get());
+        match is_over && !client.close_asap {
+            true => self.condemn_for_output(handle),
+            false => self.check_output_len(handle, client.output.len() + deferred_len),
+        }
     }
 
     fn check_output_len(&mut self, handle: ClientHandle, output_len: usize) {
@@ -93,6 +101,8 @@ impl Executor {
         );
         self.server.observed.statistics.output_buffer_limit_disconnections += 1;
         self.server.close_asap(handle);
+        // Its command may go on, and would hold it until then.
+        self.server.clients[handle].deferred_output = Vec::new();
     }
 
     /// Looks at those whose output has become much through what others sent them.

@@ -427,8 +427,7 @@ impl Caller for Executor {
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
-        // The interpreter has no room for more.
-        reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
+        reply.set_limit(self.script_reply_len_max(handle));
         let next = self.call(handle, id, args, reply, origin);
         if reply.is_overflowed() {
             reply.set_limit(None);
@@ -476,6 +475,17 @@ impl Caller for Executor {
 }
 
 impl Executor {
+    /// How long the reply to a script's command may become: the interpreter has no room for more than it may fill, and
+    /// what the client could not be sent is not made for its script either. What comes from a file or from the primary
+    /// was done before.
+    fn script_reply_len_max(&self, handle: ClientHandle) -> Option<NonZeroUsize> {
+        let own = match self.disk.replays || self.server.clients[handle].is_primary {
+            true => None,
+            false => self.output_len_max(handle),
+        };
+        own.into_iter().chain(NonZeroUsize::new(environment::BYTES_MAX)).min()
+    }
+
     /// Whether the script that runs may go on.
     fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
         let threshold_ms = self.server.config.busy_reply_threshold_ms;

@@ -293,6 +293,11 @@ impl Clients {
             let mut buffer = wire::reply::ReplyBuffer::new(client.output.protocol);
             write(&mut buffer);
             client.deferred_output.extend_from_slice(buffer.read_back());
+            if client.deferred_output.len() > OUTPUT_CHUNK_BYTES
+                && self.with_much_output.last() != Some(&handle)
+            {
+                self.with_much_output.push(handle);
+            }
             return;
         }
         let mut output = std::mem::take(&mut client.output);
