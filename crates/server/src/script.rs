@@ -149,6 +149,10 @@ pub struct Running {
     pub settings: Settings,
     /// On the monotonic clock.
     pub started_us: u64,
+    /// On the stopwatch.
+    pub started_ns: u64,
+    /// How long it had run when it called the command at hand.
+    pub passed_us: u64,
     /// It has run a command that may write: it can no longer be ended.
     pub wrote: bool,
     /// The primary has sent it: without what it does the data here would differ.
@@ -161,11 +165,13 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn new(call: Call, started_us: u64, is_streamed: bool) -> Self {
+    pub fn new(call: Call, started_us: u64, started_ns: u64, is_streamed: bool) -> Self {
         Running {
             call,
             settings: Settings::default(),
             started_us,
+            started_ns,
+            passed_us: 0,
             wrote: false,
             is_streamed,
             is_slow: false,

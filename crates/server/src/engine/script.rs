@@ -102,7 +102,7 @@ impl Executor {
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
         let started_us = self.clock.monotonic_us();
-        scripts.running = Some(Running::new(call, started_us, is_streamed));
+        scripts.running = Some(Running::new(call, started_us, started_ns, is_streamed));
         self.script_client = Some(handle);
         self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
@@ -427,6 +427,9 @@ impl Caller for Executor {
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
+        if let Some(running) = &mut self.server.scripts.running {
+            running.passed_us = self.stopwatch_ns.saturating_sub(running.started_ns) / 1000;
+        }
         reply.set_limit(self.script_reply_len_max(handle));
         let next = self.call(handle, id, args, reply, origin);
         if reply.is_overflowed() {
