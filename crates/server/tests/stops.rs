@@ -13,6 +13,8 @@ use std::time::Duration;
 tests_with_io_threads!(
     nothing_acknowledged_is_lost_by_a_stop,
     a_slow_script_is_saved_whole,
+    a_script_that_reads_ends_with_the_process,
+    a_script_that_has_written_is_given_up,
     a_stop_that_cannot_save_does_not_happen,
     a_stop_that_a_pause_has_held_is_the_last_command,
 );
@@ -157,8 +159,10 @@ fn begin_slow(server: &Process, in_transaction: bool) -> Client<TcpStream> {
 }
 
 fn a_slow_script_is_saved_whole() {
-    let snapshots: &[&str] = &["--save", "3600 100000000", "--busy-reply-threshold", "1"];
-    let log: &[&str] = &["--appendonly", "yes", "--busy-reply-threshold", "1"];
+    // It is waited for, however slow the machine is.
+    let patient = ["--busy-reply-threshold", "1", "--shutdown-timeout", "600"];
+    let snapshots: &[&str] = &[&["--save", "3600 100000000"], &patient[..]].concat();
+    let log: &[&str] = &[&["--appendonly", "yes"], &patient[..]].concat();
     for (options, in_transaction) in [(snapshots, false), (snapshots, true), (log, false), (log, true)] {
         let whole = if in_transaction { "4" } else { "2" };
         let files = Files::new("slow");
@@ -171,14 +175,99 @@ fn a_slow_script_is_saved_whole() {
         }
         assert_eq!(loaded(&files.start(options)).ask("GET x"), whole, "{options:?}");
 
+        let mut server = files.start(options);
+        loaded(&server).ask("SET x 2");
+        let _client = begin_slow(&server, in_transaction);
+        assert!(loaded_or_busy(&server).ask("PING").starts_with("BUSY"));
+        let mut asks = loaded_or_busy(&server);
+        asks.send(&[b"SHUTDOWN"]);
+        assert_eq!(server.wait().code(), Some(0));
+        assert_eq!(asks.receive(), None);
+        assert_eq!(loaded(&files.start(options)).ask("SET x 2 GET"), if in_transaction { "6" } else { "4" });
+        let mut server = files.start(options);
+        loaded(&server).ask(&format!("SET x {whole}"));
+        loaded(&server).send(&[b"SHUTDOWN"]);
+        assert_eq!(server.wait().code(), Some(0));
+
         // Who does not want to wait for it may do without what is not saved.
         let mut server = files.start(options);
         loaded(&server).ask("SET y saved");
         let _client = begin_slow(&server, in_transaction);
-        assert!(loaded_or_busy(&server).ask("SHUTDOWN").starts_with("BUSY"));
         loaded_or_busy(&server).send(&[b"SHUTDOWN", b"NOSAVE"]);
         assert_eq!(server.wait().code(), Some(0));
         assert_eq!(loaded(&files.start(options)).ask("GET x"), whole, "{options:?}");
+    }
+}
+
+/// Scripts that never end.
+const READS: [&str; 4] = [
+    "while true do redis.call('get', KEYS[1]) end",
+    "while true do end",
+    "while true do pcall(function() while true do redis.call('get', KEYS[1]) end end) end",
+    "while true do redis.pcall('time') end",
+];
+
+fn begin_endless(server: &Process, script: &str) -> Client<TcpStream> {
+    let mut client = server.connect();
+    client.send(&[b"EVAL", script.as_bytes(), b"1", b"x"]);
+    let mut other = server.connect();
+    eventually("the script is slow", || other.ask("GET x").starts_with("BUSY"));
+    client
+}
+
+/// A script that has not written does not keep the process from ending, nor from saving.
+fn a_script_that_reads_ends_with_the_process() {
+    for script in READS {
+        for stop in [Stop::Signal(Signal::TERM), Stop::Command("SHUTDOWN")] {
+            let files = Files::new("reads");
+            let options = ["--save", "3600 100000000", "--busy-reply-threshold", "1"];
+            let mut server = files.start(&options);
+            loaded(&server).ask("SET y kept");
+            let mut client = begin_endless(&server, script);
+            let asked = std::time::Instant::now();
+            let mut asks = loaded_or_busy(&server);
+            match stop {
+                Stop::Signal(signal) => server.signal(signal),
+                Stop::Command(command) => asks.send(&[command.as_bytes()]),
+            }
+            assert_eq!(server.wait().code(), Some(0), "{script}");
+            assert!(
+                asked.elapsed() < Duration::from_secs(5),
+                "{script} held the end up for {:?}",
+                asked.elapsed()
+            );
+            if let Some(reply) = client.receive() {
+                assert!(shown(&reply).contains("the server is shutting down"), "{reply:?}");
+            }
+            assert_eq!(loaded(&files.start(&options)).ask("GET y"), "kept", "{script}");
+        }
+    }
+}
+
+/// One that has written gets as long as replicas do; nothing of it is kept then.
+fn a_script_that_has_written_is_given_up() {
+    let snapshots: &[&str] = &["--save", "3600 100000000"];
+    let log: &[&str] = &["--appendonly", "yes"];
+    for (kind, later) in [(snapshots, "Null"), (log, "kept")] {
+        for stop in [Signal::TERM, Signal::INT] {
+            let files = Files::new("given-up");
+            let options = [kind, &["--busy-reply-threshold", "1", "--shutdown-timeout", "1"]].concat();
+            let mut server = files.start(&options);
+            let mut client = loaded(&server);
+            assert_eq!(client.ask("SET saved kept"), "OK");
+            if kind == snapshots {
+                assert_eq!(client.ask("SAVE"), "OK");
+            }
+            assert_eq!(client.ask("SET later kept"), "OK");
+            let _client = begin_endless(&server, "redis.call('incr', KEYS[1]) while true do end");
+            let asked = std::time::Instant::now();
+            server.signal(stop);
+            assert_eq!(server.wait().code(), Some(0));
+            let took = asked.elapsed();
+            assert!((Duration::from_millis(900)..Duration::from_secs(8)).contains(&took), "{took:?}");
+            let replies = loaded(&files.start(&options)).ask("MGET saved later x");
+            assert_eq!(replies, format!("[kept {later} Null]"), "{options:?}");
+        }
     }
 }
 

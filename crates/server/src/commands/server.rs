@@ -96,12 +96,6 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    // A script that has written may only be ended together with all that was not saved.
-    if !has("nosave")
-        && let Some(error) = ctx.server.slow_script_error()
-    {
-        return Err(error);
-    }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
     ctx.next =
         Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force"), now: has("now") }));

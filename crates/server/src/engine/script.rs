@@ -492,9 +492,11 @@ impl Executor {
     /// Whether the script that runs may go on.
     fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
         let threshold_ms = self.server.config.busy_reply_threshold_ms;
+        let is_stopping = self.is_stopping();
         let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
         if running.killed {
             return Interrupt::Kill(match running.call.mode {
+                _ if is_stopping => "ERR Script ended, for the server is shutting down.",
                 Mode::Eval => "ERR Script killed by user with SCRIPT KILL.",
                 Mode::Function => "ERR Script killed by user with FUNCTION KILL.",
             });

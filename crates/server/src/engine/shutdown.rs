@@ -23,6 +23,8 @@ const UNTIL_SHUTDOWN: BlockRequest = BlockRequest::until(BlockedOn::Shutdown);
 pub(crate) enum Stopping {
     /// By a signal, that has yet to be followed.
     Wanted(Shutdown),
+    /// For a script or transaction that was put aside, until a time on the monotonic clock.
+    WaitsForUnit { how: Shutdown, deadline_us: u64 },
     /// For replicas, until a time on the monotonic clock.
     Waits { how: Shutdown, deadline_us: u64 },
 }
@@ -44,7 +46,7 @@ impl Executor {
     pub(super) fn shutdown_deadline_us(&self) -> Option<u64> {
         match self.stopping {
             Some(Stopping::Waits { deadline_us, .. }) => Some(deadline_us),
-            Some(Stopping::Wanted(_)) | None => None,
+            Some(Stopping::Wanted(_) | Stopping::WaitsForUnit { .. }) | None => None,
         }
     }
 
@@ -64,14 +66,53 @@ impl Executor {
         self.is_busy() && !self.is_loading()
     }
 
-    /// Follows a signal, once what has been put aside has ended.
+    /// Follows a signal, or a request that had to wait, once what has been put aside has ended or its time is over.
     pub fn stop_if_wanted(&mut self) {
-        let Some(Stopping::Wanted(how)) = self.stopping else { return };
-        if self.is_within_unit() {
+        let (how, deadline_us) = match self.stopping {
+            Some(Stopping::Wanted(how)) => (how, None),
+            Some(Stopping::WaitsForUnit { how, deadline_us }) => (how, Some(deadline_us)),
+            Some(Stopping::Waits { .. }) | None => return,
+        };
+        let how = match self.is_within_unit() {
+            true => {
+                self.end_script_that_reads();
+                let deadline_us = deadline_us.unwrap_or_else(|| self.begin_waiting_for_unit(how));
+                if self.clock.monotonic_us() < deadline_us {
+                    return;
+                }
+                log::warn!(
+                    "The script or transaction that runs has not ended in time: the server stops without what it has \
+                     done, and without a final snapshot, which would hold a part of that. Files are as they were before it."
+                );
+                Shutdown { save: Some(false), ..how }
+            }
+            false => how,
+        };
+        self.stopping = None;
+        self.server.observed.shutdown_deadline_us = None;
+        if matches!(self.begin_shutdown(how, None), Begun::Failed) {
+            self.call_shutdown_off();
+        }
+    }
+
+    /// What has been put aside gets as long as replicas do; until when.
+    fn begin_waiting_for_unit(&mut self, how: Shutdown) -> u64 {
+        let timeout_s = if how.now { 0 } else { self.server.config.shutdown_timeout_seconds };
+        let deadline_us = self.clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
+        log::info!("Waiting for {timeout_s} seconds at most for the script or transaction that runs to end.");
+        self.stopping = Some(Stopping::WaitsForUnit { how, deadline_us });
+        self.server.observed.shutdown_deadline_us = Some(deadline_us);
+        deadline_us
+    }
+
+    /// A script that has not written leaves nothing half done: it has no reason to keep the process from ending.
+    fn end_script_that_reads(&mut self) {
+        let Some(running) = &mut self.server.scripts.running else { return };
+        if running.wrote || running.is_streamed || running.killed {
             return;
         }
-        self.stopping = None;
-        self.begin_shutdown(how, None);
+        running.killed = true;
+        log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
     }
 
     /// SHUTDOWN.
@@ -104,6 +145,10 @@ impl Executor {
 
     fn begin_shutdown(&mut self, how: Shutdown, asker: Option<ClientHandle>) -> Begun {
         if self.shutdown_deadline_us().is_some() {
+            return Begun::Waits;
+        }
+        if asker.is_some() && self.is_within_unit() && how.save != Some(false) {
+            self.stopping.get_or_insert(Stopping::Wanted(how));
             return Begun::Waits;
         }
         match asker.map(|handle| &self.server.clients[handle]) {
