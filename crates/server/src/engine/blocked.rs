@@ -4,6 +4,7 @@ use super::Executor;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
 use crate::db::Turn;
+use crate::db::stream::Stream;
 use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
 
@@ -47,7 +48,9 @@ impl Executor {
                 self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
                 // What is expired counts as gone, and stays until somebody asks for it.
                 let kind = self.db.kind_there(ready.db_index, &ready.key);
-                let Some(handle) = self.server.blocked.next_waiter(&mut ready, kind) else { break };
+                let stream = kind.and_then(|_| self.db.stored::<Stream>(&ready.key));
+                let last = stream.and_then(Stream::last_live_id);
+                let Some(handle) = self.server.blocked.next_waiter(&mut ready, kind, last) else { break };
                 self.retry(handle);
             }
         }

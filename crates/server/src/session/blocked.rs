@@ -6,6 +6,7 @@ use super::name_table::NameTable;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::db::Kind;
+use crate::db::stream::StreamId;
 use crate::server::Acknowledgements;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -137,6 +138,15 @@ struct Line {
     /// They want to run also when the key is gone, or holds something else.
     wants_absence: bool,
     waiters: BTreeMap<Arrival, ClientHandle>,
+    /// All of them have been tried while this was the last entry of the stream, and wait for one behind it.
+    tried_at: Option<StreamId>,
+}
+
+impl Line {
+    /// Whether nobody in it is served by a stream that ends with this entry. A group's consumers may be, by their group.
+    fn has_seen(&self, last: Option<StreamId>) -> bool {
+        !self.wants_absence && self.tried_at.is_some() && self.tried_at == last
+    }
 }
 
 impl Queue {
@@ -272,10 +282,11 @@ impl BlockedTable {
         let wants_absence = blocked.wants_absence;
         let is_same = |line: &Line| line.kind == kind && line.wants_absence == wants_absence;
         let at = queue.lines.iter().position(is_same).unwrap_or_else(|| {
-            queue.lines.push(Line { kind, wants_absence, waiters: BTreeMap::new() });
+            queue.lines.push(Line { kind, wants_absence, waiters: BTreeMap::new(), tried_at: None });
             queue.lines.len() - 1
         });
         queue.lines[at].waiters.insert(blocked.arrival, handle);
+        queue.lines[at].tried_at = None;
     }
 
     /// Takes the client out of every queue.
@@ -354,13 +365,26 @@ impl BlockedTable {
 
     /// First come, first served: whoever waits for the key and has not been returned yet, unless he came after the
     /// key had changed. `kind` is what the key holds: only those are served who wait for it, or care for one that is gone.
-    pub fn next_waiter(&self, ready: &mut ReadyKey, kind: Option<Kind>) -> Option<ClientHandle> {
-        let queue = self.databases[ready.db_index].get(&ready.key)?;
+    /// `last` is its last entry if it is a stream: once all have been tried at one, only another serves its readers.
+    pub fn next_waiter(
+        &mut self,
+        ready: &mut ReadyKey,
+        kind: Option<Kind>,
+        last: Option<StreamId>,
+    ) -> Option<ClientHandle> {
+        let queue = self.databases[ready.db_index].get_mut(&ready.key)?;
         let after = ready.served.map_or(Bound::Unbounded, Bound::Excluded);
         let range = (after, Bound::Included(ready.until));
-        let served = queue.lines.iter().filter(|line| line.wants_absence || Some(line.kind) == kind);
-        let first = served.filter_map(|line| line.waiters.range(range).next());
-        let (&arrival, &handle) = first.min_by_key(|&(&arrival, _)| arrival)?;
+        let is_served = |line: &&Line| line.wants_absence || Some(line.kind) == kind && !line.has_seen(last);
+        let first = queue.lines.iter().filter(is_served).filter_map(|line| line.waiters.range(range).next());
+        let Some((&arrival, &handle)) = first.min_by_key(|&(&arrival, _)| arrival) else {
+            for line in queue.lines.iter_mut() {
+                let came_later =
+                    line.waiters.last_key_value().is_some_and(|(&arrival, _)| arrival > ready.until);
+                line.tried_at = last.filter(|_| !came_later);
+            }
+            return None;
+        };
         work::visited(1);
         ready.served = Some(arrival);
         Some(handle)

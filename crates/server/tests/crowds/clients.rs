@@ -173,6 +173,10 @@ fn somebody_says(world: &mut World, lines: &[&str]) {
     world.leave(client);
 }
 
+/// Deletes the first entry, and has no space within a word.
+const DELETE_FIRST: &str = "EVAL local\tfirst=redis.call('XRANGE','stream','-','+','COUNT',1)[1]\tif\tfirst\t\
+    then\tredis.call('XDEL','stream',first[1])end 0";
+
 const GROUP_READ: &str = "XREADGROUP GROUP group consumer CLAIM 1000000 BLOCK 0 STREAMS stream >";
 
 const CROWDS: &[Crowd] = &[
@@ -336,9 +340,14 @@ const CROWDS: &[Crowd] = &[
         name: "clients that read a stream",
         build: |world, members| {
             somebody_says(world, &["XADD stream 1-1 f v", "XGROUP CREATE stream group 0"]);
+            client_that(world, 200, "XADD stream 1-* f v");
             clients_that(world, members, &["XREAD BLOCK 0 STREAMS stream $"])
         },
-        unrelated: &["XREADGROUP GROUP group consumer COUNT 1 STREAMS stream 0", "XACK stream group 1-1"],
+        unrelated: &[
+            "XREADGROUP GROUP group consumer COUNT 1 STREAMS stream 0",
+            "XACK stream group 1-1",
+            DELETE_FIRST,
+        ],
         related: |world, _| {
             somebody_says(world, &["XADD stream 2-1 f v"]);
             assert_eq!(world.executor.server.blocked.count(), 0);
@@ -411,17 +420,11 @@ fn what_others_were_sent_is_counted_once() {
         let listeners = clients_that(&mut world, members, &["SUBSCRIBE news"]);
         let before_bytes = world.executor.server.clients.memory_bytes();
         world.executor.begin_tick();
-        let told = world.cost(|world| {
-            let _ = world.run(other, &[b"PUBLISH", b"news", &[b'x'; 1000]]);
-        });
-        let first = world.cost(|world| {
-            let _ = world.run(other, &[b"PING"]);
-        });
+        let told = world.cost(|world| world.run(other, &[b"PUBLISH", b"news", &[b'x'; 1000]]));
+        let first = world.cost(|world| world.run(other, &[b"PING"]));
         let grown_bytes = world.executor.server.clients.memory_bytes() - before_bytes;
         assert!(grown_bytes > members * 1000, "{grown_bytes} of {members} clients");
-        let second = world.cost(|world| {
-            let _ = world.run(other, &[b"PING"]);
-        });
+        let second = world.cost(|world| world.run(other, &[b"PING"]));
         world.end_turn();
         listeners.into_iter().for_each(|listener| world.leave(listener));
         (told + first, second)

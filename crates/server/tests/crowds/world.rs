@@ -87,20 +87,19 @@ impl World {
     }
 
     /// A command within a turn; what follows from it happens at once, what the turn's end does not.
-    pub fn run(&mut self, client: ClientHandle, words: &[&[u8]]) -> Flow {
+    pub fn run(&mut self, client: ClientHandle, words: &[&[u8]]) {
         let executor = &mut self.executor;
         let is_tracing = executor.is_tracing();
         let mut reply = executor.borrow_output(client);
         let args = OwnedArgs::new(words.iter().copied());
         let request = executor.request(args.view());
         let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
-        let flow = executor.execute_into(client, request, &mut reply);
+        let _: Flow = executor.execute_into(client, request, &mut reply);
         if is_tracing && executor.is_candidate(begun) {
             let received_us = executor.server.now.monotonic_us;
             executor.note_request(client, executor.request(args.view()), received_us, begun);
         }
         executor.return_output(client, reply);
-        flow
     }
 
     /// Timers run, and the turn ends; clients that are to be closed go.
