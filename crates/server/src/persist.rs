@@ -1,5 +1,8 @@
 //! Files: the data set at one instant (RDB), the commands since (AOF), and the processes that write them.
 
+// A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
+
 /// Prints a line on standard output. Whoever reads it may have left: a file that is checked or mended is so to its end.
 macro_rules! print_line {
     ($($argument:tt)*) => {{

@@ -6,6 +6,7 @@
 //!  #BEHIND:1024\r\n                     the file before this one has so many bytes, or what follows is not to be read
 //! ```
 
+use crate::convert;
 use crate::request::ArgRange;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -54,9 +55,11 @@ pub enum Item {
 const LINE_BYTES_MAX: u64 = 1024;
 /// As many as a client can send ([`crate::request::MULTIBULK_LEN_MAX`]): what was taken from one is read again. Room is
 /// only made for those that are there.
-const ARGUMENTS_MAX: i64 = crate::request::MULTIBULK_LEN_MAX as i64;
+const ARGUMENTS_MAX: usize = crate::request::MULTIBULK_LEN_MAX;
+/// Room made for arguments before they have come.
+const FIRST_ARGUMENTS: usize = 64;
 /// An argument cannot be longer than a client could have sent it.
-const ARGUMENT_BYTES_MAX: i64 = 1 << 39;
+const ARGUMENT_BYTES_MAX: u64 = 1 << 39;
 /// Room made for an argument before its bytes have come.
 const FIRST_PIECE_BYTES: usize = 1 << 16;
 
@@ -84,7 +87,8 @@ impl<R: BufRead> Reader<R> {
         }
         match self.line.split_first() {
             Some((b'*', count)) => {
-                let count = number(count).filter(|count| (1..=ARGUMENTS_MAX).contains(count));
+                let count = number(count).and_then(|count| usize::try_from(count).ok());
+                let count = count.filter(|count| (1..=ARGUMENTS_MAX).contains(count));
                 self.read_arguments(count.ok_or(ReadError::Format)?).map(Item::Command)
             }
             Some((b'#', note)) => Ok(read_note(note)),
@@ -92,22 +96,22 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    fn read_arguments(&mut self, count: i64) -> Result<Vec<Vec<u8>>, ReadError> {
-        let mut arguments = Vec::with_capacity(count.min(64) as usize);
+    fn read_arguments(&mut self, count: usize) -> Result<Vec<Vec<u8>>, ReadError> {
+        let mut arguments = Vec::with_capacity(FIRST_ARGUMENTS.min(count));
         for _ in 0..count {
             if !self.read_line()? {
                 return Err(ReadError::UnexpectedEnd);
             }
             let len = self.line.strip_prefix(b"$").and_then(number);
-            let len = len.filter(|len| (0..=ARGUMENT_BYTES_MAX).contains(len)).ok_or(ReadError::Format)?;
-            arguments.push(self.read_bytes(len as u64)?);
+            let len = len.and_then(|len| u64::try_from(len).ok()).filter(|&len| len <= ARGUMENT_BYTES_MAX);
+            arguments.push(self.read_bytes(len.ok_or(ReadError::Format)?)?);
         }
         Ok(arguments)
     }
 
     /// The bytes of an argument; also reads the line end behind them.
     fn read_bytes(&mut self, len: u64) -> Result<Vec<u8>, ReadError> {
-        let mut bytes = Vec::with_capacity(FIRST_PIECE_BYTES.min(len as usize));
+        let mut bytes = Vec::with_capacity(FIRST_PIECE_BYTES.min(convert::usize_of(len)));
         let read = self.source.by_ref().take(len).read_to_end(&mut bytes)? as u64;
         self.position += read;
         if read < len {
@@ -182,10 +186,9 @@ pub fn write_argument(out: &mut impl Write, argument: &[u8]) -> io::Result<()> {
 #[inline]
 fn write_header(out: &mut impl Write, kind: u8, value: usize) -> io::Result<()> {
     match value {
-        0..10 => out.write_all(&[kind, b'0' + value as u8, b'\r', b'\n']),
+        0..10 => out.write_all(&[kind, convert::digit(value), b'\r', b'\n']),
         10..100 => {
-            let value = value as u8;
-            out.write_all(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n'])
+            out.write_all(&[kind, convert::digit(value / 10), convert::digit(value % 10), b'\r', b'\n'])
         }
         _ => write!(out, "{}{value}\r\n", char::from(kind)),
     }
@@ -197,7 +200,7 @@ fn write_header(out: &mut impl Write, kind: u8, value: usize) -> io::Result<()> 
 pub fn as_written<'a>(buffer: &'a [u8], arguments: &[ArgRange]) -> Option<&'a [u8]> {
     let (&first, rest) = arguments.split_first()?;
     let start = (first.start as usize).checked_sub(4 + header_len_before(buffer, first)?)?;
-    if arguments.len() >= 10 || buffer[start..start + 2] != [b'*', b'0' + arguments.len() as u8] {
+    if arguments.len() >= 10 || buffer[start..start + 2] != [b'*', convert::digit(arguments.len())] {
         return None;
     }
     let mut end = first.range().end;
@@ -219,7 +222,7 @@ static HEADERS: [u64; 1000] = {
     let mut headers = [0; 1000];
     let mut len = 0;
     while len < headers.len() {
-        let digits = [b'0' + (len / 100) as u8, b'0' + (len / 10 % 10) as u8, b'0' + (len % 10) as u8];
+        let digits = [convert::digit(len / 100), convert::digit(len / 10 % 10), convert::digit(len % 10)];
         headers[len] = match len {
             0..10 => u64::from_be_bytes([0, 0, b'\r', b'\n', b'$', digits[2], b'\r', b'\n']),
             10..100 => u64::from_be_bytes([0, b'\r', b'\n', b'$', digits[1], digits[2], b'\r', b'\n']),

@@ -3,6 +3,7 @@
 //! Short pieces are reckoned here, eight bytes a step; longer ones by the processor's carry-less multiplication, which
 //! takes longer to begin.
 
+use crate::convert::low_u8;
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// 0xad93d23594c935a9 with its bits reversed.
@@ -56,7 +57,7 @@ fn extend_short(mut crc: u64, bytes: &[u8]) -> u64 {
         let mixed = (crc ^ u64::from_le_bytes(*word)).to_le_bytes();
         crc = (0..8).fold(0, |sum, at| sum ^ TABLES[7 - at][mixed[at] as usize]);
     }
-    rest.iter().fold(crc, |crc, byte| TABLES[0][((crc as u8) ^ byte) as usize] ^ (crc >> 8))
+    rest.iter().fold(crc, |crc, byte| TABLES[0][(low_u8(crc) ^ byte) as usize] ^ (crc >> 8))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@
 //! empty text, not even `*`; the ends of a range are compared as signed bytes; an escaped byte in a class keeps its
 //! case; and behind the thousandth star nothing matches, unless that star ends the pattern.
 
+use crate::convert::signed_byte;
+
 /// Stars (runs of them counted once) behind which matching is given up.
 const STARS_MAX: usize = 1000;
 
@@ -141,8 +143,8 @@ fn match_class<const IGNORE_CASE: bool>(class: &[u8], byte: u8) -> (bool, usize)
 }
 
 fn in_range<const IGNORE_CASE: bool>(start: u8, end: u8, byte: u8) -> bool {
-    let (start, end) = if start as i8 > end as i8 { (end, start) } else { (start, end) };
-    let signed = |byte: u8| fold::<IGNORE_CASE>(byte) as i8;
+    let (start, end) = if signed_byte(start) > signed_byte(end) { (end, start) } else { (start, end) };
+    let signed = |byte: u8| signed_byte(fold::<IGNORE_CASE>(byte));
     (signed(start)..=signed(end)).contains(&signed(byte))
 }
 

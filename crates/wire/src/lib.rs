@@ -10,12 +10,16 @@
 //! | [`aof`] | append-only files |
 //! | [`rdb`] | the elements of RDB files and DUMP payloads |
 //! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
+//! | [`convert`] | none: conversions between integers, by name |
 //! | [`crc64`] | the checksum of RDB and DUMP |
 //!
 //! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`.
 #![forbid(unsafe_code)]
+// A length that is cut is another length. What is converted all the same says why: see `convert`.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
 
 pub mod aof;
+pub mod convert;
 pub mod crc64;
 pub mod glob;
 pub mod number;

@@ -9,6 +9,7 @@
 //! | geographic coordinates | | [`coordinate_text`] |
 //! | `INCRBYFLOAT`, `HINCRBYFLOAT` | [`Extended::parse`] | [`Extended::text`] |
 
+use crate::convert::{low_u64, signed_bits};
 use std::io::Write as _;
 use std::ops::Deref;
 
@@ -26,9 +27,9 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
         [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
         [b'-', digits @ ..] => {
-            parse_magnitude(digits, i64::MIN.unsigned_abs()).map(|m| m.wrapping_neg() as i64)
+            parse_magnitude(digits, i64::MIN.unsigned_abs()).map(|m| signed_bits(m.wrapping_neg()))
         }
-        digits => parse_magnitude(digits, i64::MAX as u64).map(|m| m as i64),
+        digits => parse_magnitude(digits, i64::MAX as u64).map(signed_bits),
     }
 }
 
@@ -96,7 +97,7 @@ impl NumberText {
     fn push(&mut self, text: &[u8]) {
         let len = usize::from(self.len);
         self.bytes[len..len + text.len()].copy_from_slice(text);
-        self.len += text.len() as u8;
+        self.len = u8::try_from(len + text.len()).expect("no text of a number is as long");
     }
 
     fn push_zeros(&mut self, count: usize) {
@@ -205,6 +206,10 @@ pub fn f64_text(value: f64) -> NumberText {
 
 /// The integer whose text [`f64_text`] gives, for numbers that it prints as one; none for 0 with a sign.
 #[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "what is no integer within bounds is found by converting it back"
+)]
 pub fn f64_as_integer(value: f64) -> Option<i64> {
     let integer = value as i64;
     let is_integer =
@@ -213,6 +218,11 @@ pub fn f64_as_integer(value: f64) -> Option<i64> {
 }
 
 /// As [`f64_text`], but integers too take an exponent where they end in many zeros: `1e+10`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "there are 17 digits at most"
+)]
 pub fn f64_text_in_few_digits(value: f64) -> NumberText {
     if !value.is_finite() || value == 0.0 {
         return f64_text(value);
@@ -279,7 +289,8 @@ pub fn f64_text_17_digits(value: f64) -> NumberText {
     let unused = rest.len();
     let text = &scientific[..NUMBER_TEXT_LEN_MAX - unused];
     let (mantissa, exponent) = text.split_at(18);
-    let exponent = parse_i64(&exponent[1..]).expect("Rust prints exponents plainly") as i32;
+    let exponent = parse_i64(&exponent[1..]).and_then(|exponent| i32::try_from(exponent).ok());
+    let exponent = exponent.expect("Rust prints exponents plainly");
 
     let mut digits = [0u8; 17];
     digits[0] = mantissa[0];
@@ -301,6 +312,10 @@ pub fn f64_text_17_digits(value: f64) -> NumberText {
 
 /// A coordinate in degrees as C's `%.17Lf` shows it: 17 digits behind the point, the last rounded to even, trailing
 /// zeros dropped. Its magnitude must be below a million.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the integer part and an exponent are wanted, which are small"
+)]
 pub fn coordinate_text(value: f64) -> NumberText {
     const SCALE: u64 = 100_000_000_000_000_000;
     let magnitude = value.abs();
@@ -313,7 +328,7 @@ pub fn coordinate_text(value: f64) -> NumberText {
     let shift = 1075 - (bits >> 52).max(1) as u32;
     // 53 bits times 57 bits. What is shifted out whole is too little to be seen.
     let scaled = u128::from(significand) * u128::from(SCALE);
-    let mut fraction = scaled.checked_shr(shift).unwrap_or(0) as u64;
+    let mut fraction = low_u64(scaled.checked_shr(shift).unwrap_or(0));
     let lost = scaled & 1u128.checked_shl(shift).unwrap_or(0).wrapping_sub(1);
     let half = 1u128.checked_shl(shift - 1).unwrap_or(u128::MAX);
     fraction += u64::from(lost > half || lost == half && fraction % 2 == 1);

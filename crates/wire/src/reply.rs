@@ -21,6 +21,7 @@ pub use output::{Output, SharedBytes};
 
 use output::CHUNK_BYTES;
 
+use crate::convert::{low_u8, signed_len};
 use crate::number::{coordinate_text, f64_as_integer, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
@@ -261,7 +262,7 @@ impl ReplyBuffer {
             return;
         }
         let output = &mut self.output.bytes;
-        push_header(output, b'$', bytes.len() as i64);
+        push_header(output, b'$', signed_len(bytes.len()));
         output.extend_from_slice(bytes);
         output.extend_from_slice(b"\r\n");
     }
@@ -270,7 +271,7 @@ impl ReplyBuffer {
     #[inline]
     pub fn bulk_filled(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
         self.reserve(len + 16);
-        self.header(b'$', len as i64);
+        self.header(b'$', signed_len(len));
         if !self.overflowed {
             let bytes = &mut self.output.bytes;
             let start = bytes.len();
@@ -286,7 +287,7 @@ impl ReplyBuffer {
         let first = first_digits.format(first).as_bytes();
         let second = second_digits.format(second).as_bytes();
         self.reserve(first.len() + second.len() + 17);
-        self.header(b'$', (first.len() + 1 + second.len()) as i64);
+        self.header(b'$', signed_len(first.len() + 1 + second.len()));
         self.raw(first);
         self.raw(b"-");
         self.raw(second);
@@ -306,7 +307,7 @@ impl ReplyBuffer {
         if !self.may_grow(range.len()) {
             return;
         }
-        self.header(b'$', range.len() as i64);
+        self.header(b'$', signed_len(range.len()));
         if !self.overflowed {
             self.output.push_shared(SharedBytes::clone(bytes), range);
         }
@@ -340,28 +341,28 @@ impl ReplyBuffer {
 
     #[inline]
     pub fn array(&mut self, len: usize) {
-        self.header(b'*', len as i64);
+        self.header(b'*', signed_len(len));
     }
 
     /// A map; `pairs` keys and values follow in turn.
     pub fn map(&mut self, pairs: usize) {
         let (kind, len) = self.map_header(pairs);
-        self.header(kind, len as i64);
+        self.header(kind, signed_len(len));
     }
 
     pub fn set(&mut self, len: usize) {
-        self.header(self.set_kind(), len as i64);
+        self.header(self.set_kind(), signed_len(len));
     }
 
     /// A message out of turn (pub/sub, invalidation); in RESP2, where there is no such type, an array.
     pub fn push(&mut self, len: usize) {
-        self.header(if self.is_resp3() { b'>' } else { b'*' }, len as i64);
+        self.header(if self.is_resp3() { b'>' } else { b'*' }, signed_len(len));
     }
 
     /// Attributes before a reply; `pairs` keys and values follow in turn. They exist in RESP3 only.
     pub fn attribute(&mut self, pairs: usize) {
         assert!(self.is_resp3(), "RESP2 has no attributes");
-        self.header(b'|', pairs as i64);
+        self.header(b'|', signed_len(pairs));
     }
 
     pub fn double(&mut self, value: f64) {
@@ -412,7 +413,7 @@ impl ReplyBuffer {
         let mut prefix = *b"   :";
         let letters = format.len().min(3);
         prefix[..letters].copy_from_slice(&format.as_bytes()[..letters]);
-        self.header(b'=', (text.len() + prefix.len()) as i64);
+        self.header(b'=', signed_len(text.len() + prefix.len()));
         self.raw(&prefix);
         self.raw(text);
         self.raw(b"\r\n");
@@ -478,10 +479,13 @@ impl ReplyBuffer {
 #[inline(always)]
 fn push_header(bytes: &mut Vec<u8>, kind: u8, value: i64) {
     match value {
-        0..10 => bytes.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']),
-        10..100 => {
-            let value = value as u8;
-            bytes.extend_from_slice(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
+        0..100 => {
+            let value = low_u8(value.unsigned_abs());
+            if value < 10 {
+                bytes.extend_from_slice(&[kind, b'0' + value, b'\r', b'\n']);
+            } else {
+                bytes.extend_from_slice(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
+            }
         }
         _ => push_long_header(bytes, kind, value),
     }

@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
+use crate::convert::{short_len, usize_of};
 use crate::number::parse_i64;
 
 mod inline;
@@ -81,7 +82,7 @@ impl ArgRange {
     #[inline]
     fn new(start: usize, len: usize) -> Self {
         debug_assert!(start + len <= REQUEST_LEN_MAX);
-        Self { start: start as u32, len: len as u32 }
+        Self { start: short_len(start), len: short_len(len) }
     }
 
     /// `None`: it ends behind what 32-bit ranges reach ([`REQUEST_LEN_MAX`]).
@@ -118,7 +119,7 @@ impl ArgRange {
     /// The same argument after `by` bytes were cut from the front of the buffer.
     #[inline]
     pub fn rebased(self, by: usize) -> Self {
-        Self { start: self.start - by as u32, len: self.len }
+        Self { start: self.start - short_len(by), len: self.len }
     }
 }
 
@@ -463,7 +464,8 @@ fn multibulk_header_any(rest: &[u8], limits: &Limits) -> Result<Header, Protocol
     if behind_cr != b'\n' {
         return Err(ProtocolError::LineEnd);
     }
-    let count = parse_i64(&line[1..]).ok_or(ProtocolError::MultibulkLen)?.max(0) as usize;
+    let count = parse_i64(&line[1..]).ok_or(ProtocolError::MultibulkLen)?.max(0);
+    let count = usize_of(count.unsigned_abs());
     if count > limits.multibulk_len_max {
         return Err(ProtocolError::MultibulkLen);
     }

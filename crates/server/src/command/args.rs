@@ -1,5 +1,8 @@
 //! A command's arguments: slices of the buffer they arrived in, one of which may stand in a buffer of its own.
 
+// A length that is cut is another length.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
+
 use crate::db::strings::NewText;
 use crate::error::ClientError;
 use std::ops::Index;

@@ -383,8 +383,8 @@ impl Executor {
     /// Empties all files that have not been begun, the last one first: where that ends half-way, the next start finds
     /// the same.
     fn empty_rest(&self, loading: &mut LogLoading) -> Result<(), RestoreError> {
-        let filled = loading.paths.drain(..).rev().filter(|path| self.bytes_of(path) > 0);
-        filled.map(|path| self.truncate(&path, 0)).collect()
+        let mut filled = loading.paths.drain(..).rev().filter(|path| self.bytes_of(path) > 0);
+        filled.try_for_each(|path| self.truncate(&path, 0))
     }
 
     /// The increment before the current one ends where a command does, and lacks others: what follows them is left out

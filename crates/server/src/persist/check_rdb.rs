@@ -96,7 +96,9 @@ pub fn check_and_describe(path: &Path, wanted: &ReportOptions) -> bool {
 
 fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     print_line!("[offset 0] Checking RDB file {}", path.display());
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     let options = LoadOptions {
         strict: false,
         verify_checksum: true,

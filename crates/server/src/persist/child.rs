@@ -164,7 +164,7 @@ impl Child {
             Side::Parent { child: process } => Ok(Child {
                 process,
                 purpose,
-                temporary: world.absolute(&temporary(process as u32)),
+                temporary: world.absolute(&temporary(process.unsigned_abs())),
                 fork_duration: started.elapsed(),
                 output: None,
                 world: world.clone(),
@@ -187,7 +187,7 @@ impl Child {
         work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
     ) -> io::Result<Child> {
         let process = simulation.fork()?;
-        let temporary = temporary(process as u32);
+        let temporary = temporary(process.unsigned_abs());
         let done = work(&mut Reporter::new(None), temporary.clone());
         simulation.child_done(process, done);
         let world = World::Simulated(Arc::clone(simulation));

@@ -11,6 +11,11 @@
 //! 3. NaN does not exist: no text gives one, and the sum of opposite infinities is reported.
 //!
 //! Numbers of everyday size take 128-bit integer arithmetic; what is left takes a small unsigned big integer.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "exponents are bounded before they are converted, and limbs are cut to 64 bits"
+)]
 
 use super::without_sign;
 

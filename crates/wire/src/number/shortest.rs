@@ -4,6 +4,11 @@
 //! The digits always read back as the same double, and are the fewest possible for all but about one double in a
 //! thousand. The reference prints Grisu2's answer for those too, so a generator that is always shortest
 //! (Ryu, Schubfach) would differ from it now and then: rejected, though faster.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "digits, counts of them and binary exponents of doubles are small"
+)]
 
 /// `digits * 10^exponent`.
 pub(super) struct Decimal {

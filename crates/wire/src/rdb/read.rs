@@ -1,6 +1,7 @@
 //! Reading, through a buffer. Nothing read is trusted: a length is believed only as far as bytes follow it.
 
 use super::encoding;
+use crate::convert::usize_of;
 use crate::{crc64, number};
 use std::fmt;
 use std::io::{self, Read};
@@ -263,7 +264,7 @@ impl<R: Read> Reader<R> {
             self.long_bytes(len)?;
             return Ok(&self.scratch);
         }
-        let len = len as usize;
+        let len = usize_of(len);
         self.fetch(len)?;
         let start = self.at;
         self.at += len;
@@ -276,16 +277,16 @@ impl<R: Read> Reader<R> {
             return Err(ReadError::Corrupt("A string is longer than any can be"));
         }
         self.scratch.clear();
-        self.scratch.shrink_to(FIRST_PIECE_BYTES as usize);
+        self.scratch.shrink_to(usize_of(FIRST_PIECE_BYTES));
         let mut left = len;
         while left > 0 {
             if self.at == self.end {
                 self.refill(1)?;
             }
-            let piece = left.min((self.end - self.at) as u64) as usize;
+            let piece = usize_of(left.min((self.end - self.at) as u64));
             if self.scratch.capacity() - self.scratch.len() < piece {
                 let more = left.min(FIRST_PIECE_BYTES.max(self.scratch.len() as u64));
-                self.scratch.reserve_exact((more as usize).max(piece));
+                self.scratch.reserve_exact(usize_of(more).max(piece));
             }
             self.scratch.extend_from_slice(&self.buffer[self.at..self.at + piece]);
             self.at += piece;
@@ -309,7 +310,7 @@ impl<R: Read> Reader<R> {
         if len > STRING_LEN_MAX {
             return Err(INVALID);
         }
-        lzf::decompress_into(self.bytes(packed_len)?, len as usize, output).map_err(|_| INVALID)
+        lzf::decompress_into(self.bytes(packed_len)?, usize_of(len), output).map_err(|_| INVALID)
     }
 
     /// A double in binary.

@@ -1,6 +1,7 @@
 //! Writing, through a buffer: what is sent on is added to the checksum in large pieces. Payloads stay in theirs.
 
 use super::encoding;
+use crate::convert::low_u8;
 use crate::crc64;
 use crate::number;
 use std::io::{self, Write};
@@ -101,16 +102,18 @@ impl<W: Write> Writer<W> {
     #[inline]
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match length {
-            0..64 => self.byte(length as u8),
-            64..0x4000 => self.raw(&[0x40 | (length >> 8) as u8, length as u8]),
-            0x4000..=0xffff_ffff => {
-                self.byte(0x80)?;
-                self.raw(&(length as u32).to_be_bytes())
-            }
-            _ => {
-                self.byte(0x81)?;
-                self.raw(&length.to_be_bytes())
-            }
+            0..64 => self.byte(low_u8(length)),
+            64..0x4000 => self.raw(&[0x40 | low_u8(length >> 8), low_u8(length)]),
+            _ => match u32::try_from(length) {
+                Ok(length) => {
+                    self.byte(0x80)?;
+                    self.raw(&length.to_be_bytes())
+                }
+                Err(_) => {
+                    self.byte(0x81)?;
+                    self.raw(&length.to_be_bytes())
+                }
+            },
         }
     }
 

@@ -139,7 +139,7 @@ impl<L: AsRef<[u8]>> Words<L> {
 /// The byte that an escape stands for and the escape's length. `text` starts at the backslash, or is empty when
 /// the backslash is the line's last byte and so only stands for itself.
 fn unescape(text: &[u8]) -> (Option<u8>, usize) {
-    let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let hex = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     if let [_, b'x', high, low, ..] = *text
         && let (Some(high), Some(low)) = (hex(high), hex(low))
     {

@@ -5,6 +5,7 @@ use crate::sys::world::{File, World};
 use std::io;
 use std::sync::Arc;
 use wire::aof::{write_bytes_before, write_command, write_timestamp};
+use wire::convert::signed_len;
 use wire::number::i64_text;
 
 /// An increment that is open, and what has not been written to it yet.
@@ -87,7 +88,7 @@ impl Appender {
         self.note_time(timestamp_s);
         if self.selected != Some(db_index) {
             self.selected = Some(db_index);
-            let select = [&b"SELECT"[..], &i64_text(db_index as i64)];
+            let select = [&b"SELECT"[..], &i64_text(signed_len(db_index))];
             write_command(&mut self.buffer, select.into_iter()).expect("memory takes all that is written");
         }
         self.buffer.extend_from_slice(commands);

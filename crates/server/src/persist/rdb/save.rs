@@ -149,7 +149,7 @@ fn write_key<W: Write>(
     }
     if snapshot.with_frequencies {
         let frequency = db.access.frequency(entry.access(), snapshot.now_ms);
-        writer.raw(&[opcode::FREQUENCY, frequency.min(255) as u8])?;
+        writer.raw(&[opcode::FREQUENCY, u8::try_from(frequency).unwrap_or(u8::MAX)])?;
     }
     let value = db.value_of(entry);
     let kind = kind_of(&value);

@@ -1,0 +1,80 @@
+//! Conversions between integers that a bare `as` would do in silence, each with the reason why nothing is lost, or what is.
+//!
+//! Where a number comes from outside or has grown without a bound, `try_from` says so when it does not fit. These are for
+//! the others. They cost what `as` does.
+
+// Lengths in memory and positions in files are exchanged freely.
+const _: () = assert!(usize::BITS == u64::BITS, "this program is for systems of 64 bits");
+
+/// Nothing is lost: both have 64 bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits")]
+pub const fn usize_of(number: u64) -> usize {
+    number as usize
+}
+
+/// A count of what is in memory, or a length. Nothing is lost: no allocation has more than `isize::MAX` bytes.
+#[inline]
+#[expect(clippy::cast_possible_wrap, reason = "nothing in memory is as long")]
+pub const fn signed_len(len: usize) -> i64 {
+    debug_assert!(len <= isize::MAX as usize);
+    len as i64
+}
+
+/// The text of a number below ten.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it is below ten")]
+pub const fn digit(value: usize) -> u8 {
+    debug_assert!(value < 10);
+    b'0' + value as u8
+}
+
+/// The lowest eight bits; the others are meant to be left out.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn low_u8(bits: u64) -> u8 {
+    bits as u8
+}
+
+/// The lowest 64 bits; the others are meant to be left out.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn low_u64(bits: u128) -> u64 {
+    bits as u64
+}
+
+/// The same bits with a sign, as C has them in `char`.
+#[inline]
+pub const fn signed_byte(byte: u8) -> i8 {
+    i8::from_ne_bytes([byte])
+}
+
+/// The same bits with a sign.
+#[inline]
+pub const fn signed_bits(bits: u64) -> i64 {
+    i64::from_ne_bytes(bits.to_ne_bytes())
+}
+
+/// A length or position that is known to be below 2^32.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
+pub const fn short_len(len: usize) -> u32 {
+    debug_assert!(len <= u32::MAX as usize);
+    len as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_the_names_say() {
+        assert_eq!(usize_of(u64::MAX), usize::MAX);
+        assert_eq!(signed_len(isize::MAX as usize), i64::MAX);
+        assert_eq!((0..10).map(digit).collect::<Vec<_>>(), b"0123456789");
+        assert_eq!((low_u8(0x1FE), low_u64(u128::MAX - 1)), (0xFE, u64::MAX - 1));
+        assert_eq!((signed_byte(0xFF), signed_byte(0x80), signed_byte(0x7F)), (-1, -128, 127));
+        assert_eq!((signed_bits(u64::MAX), signed_bits(1 << 63)), (-1, i64::MIN));
+        assert_eq!(short_len(u32::MAX as usize), u32::MAX);
+    }
+}
