@@ -138,9 +138,9 @@ fn nothing_acknowledged_is_lost_by_a_stop() {
     }
 }
 
-/// Says that it has begun, writes, takes a second or so, and writes again.
+/// Says that it has begun, writes, takes some hundred milliseconds, and writes again.
 const SLOW: &str =
-    "redis.call('incr',KEYS[1]) for i=1,3000000 do redis.call('ping') end return redis.call('incr',KEYS[1])";
+    "redis.call('incr',KEYS[1]) for i=1,300000 do redis.call('ping') end return redis.call('incr',KEYS[1])";
 
 fn begin_slow(server: &Process, in_transaction: bool) -> Client<TcpStream> {
     let mut client = server.connect();
