@@ -204,7 +204,7 @@ fn a_child_finishes_what_it_writes() {
     assert_eq!(files.logged("terminated by signal 10"), 1);
 }
 
-/// A stop that fails leaves the child that was running, whoever else was sent the signal.
+/// The server ends its child, which leaves no file behind.
 #[test]
 fn a_stop_of_the_group_ends_the_child_with_the_server() {
     for signal in [Signal::TERM, Signal::INT] {
