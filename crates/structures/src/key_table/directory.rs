@@ -39,7 +39,8 @@ impl Chunk {
 
     /// Gives the chunk `capacity` buckets; what does not fit any more must be empty.
     fn resize(&mut self, capacity: usize) {
-        let old = usize::from(std::mem::replace(&mut self.capacity, capacity as u16));
+        let new = u16::try_from(capacity).expect("a chunk has at most 256 buckets");
+        let old = usize::from(std::mem::replace(&mut self.capacity, new));
         if STRETCH_BUCKETS * STRETCHES > capacity {
             self.stretches &= (1 << capacity.div_ceil(STRETCH_BUCKETS)) - 1;
         }

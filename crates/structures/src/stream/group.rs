@@ -73,6 +73,7 @@ pub struct Group {
     by_name: SortedBlocks<ConsumerId>,
     consumers: Vec<Option<Box<Consumer>>>,
     /// Of `consumers`, without order. Some may be taken again, or gone: whoever wants one looks.
+    #[expect(clippy::box_collection, reason = "most groups have none, and each would take two words more")]
     free_places: Option<Box<Vec<u32>>>,
     consumer_bytes: usize,
     oldest: Oldest,

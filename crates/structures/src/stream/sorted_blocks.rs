@@ -262,7 +262,7 @@ mod tests {
             let (mut blocks, mut model) = (SortedBlocks::<u64>::default(), Vec::<u64>::new());
             let steps = scaled(4_000);
             for step in 0..steps * 4 {
-                let grows = step / steps % 2 == 0;
+                let grows = (step / steps).is_multiple_of(2);
                 let value = random.below(1 << 20);
                 let found = blocks.search(|other| other.cmp(&value));
                 let expected = model.binary_search(&value);
@@ -279,7 +279,7 @@ mod tests {
                     model.remove(at);
                 }
                 assert_eq!(blocks.len(), model.len());
-                if step % 100 == 0 {
+                if step.is_multiple_of(100) {
                     blocks.check();
                     assert!(blocks.iter().eq(&model));
                 }
