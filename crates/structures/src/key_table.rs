@@ -1,4 +1,4 @@
-//! The keyspace table: from key to entry with one bucket line and one entry line, hit or miss.
+//! The keyspace table: linear hashing from key to entry. A lookup fetches one bucket line and one entry line, hit or miss.
 //!
 //! ```text
 //!  directory   [ chunk | chunk | ... ]                    chunks of 256 buckets
@@ -10,35 +10,33 @@
 //!              | narrow groups  |    unused    |   wide groups         |
 //!                     group 0..F                group F..groups
 //! ```
-//! The range of the hash is divided into groups, a group into `width` buckets (see `shape`). A table that
-//! grows widens one group after the other, from the last to the first, by one bucket: the split pointer F moves
-//! down, and when it reaches 0 every group is wide and the next phase begins. A table that shrinks does the
-//! same backwards, and may turn around at any moment. So the number of buckets follows the number of keys
-//! one by one, the bytes per key are the same at every size, no step takes longer than rearranging seven
-//! buckets, and there is never a second table. As the tags remember the place within the group, moving an
-//! entry does not read it.
+//! The hash range is divided into groups, and each group into `width` buckets (see `shape`). A growing table widens one
+//! group at a time by one bucket, from the last group to the first: the split pointer F moves down, and at 0 every group is
+//! wide and the next phase begins. A shrinking table does the reverse, and may change direction at any time. Hence the
+//! number of buckets follows the number of keys, the bytes per key are the same at every size, no step rearranges more than
+//! seven buckets, and there is never a second table. Tags hold the position within the group, so moving an entry does not
+//! read it.
 //!
-//! Measured, 16-byte keys and 10-byte values: 32 bytes an entry, 11.3 bytes of table per key at every size
-//! from 100,000 keys on (at most 14.1 from 400 keys on), 43.3 in all; std's HashMap of boxed slices takes
-//! 99 to 116.
+//! Measured with 16-byte keys and 10-byte values: 32 bytes per entry, 11.3 bytes of table per key at every size from
+//! 100,000 keys on (at most 14.1 from 400 keys on), 43.3 in all; std's HashMap of boxed slices takes 99 to 116.
 //!
-//! Rejected, by arithmetic rather than prototype: growing to 1.25 times the size in one go (bytes per key would swing by a quarter, and puts
-//! would have to catch up with a backlog; a bucket at a time needs neither). Doubling (keys are read once
-//! per doubling instead of once per 16-fold growth, and half of the table is air after each). Ten slots of
-//! 40-bit addresses in a line: user space has 47 bits, and the heap and the mappings of one process lie
-//! further apart than 43 bits. Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of
-//! what expires: the flag in the slot, a count per chunk and a bit per 16 buckets find it without a second table.
+//! Rejected by calculation, without a prototype: growing to 1.25 times the size at once (bytes per key would vary by a
+//! quarter, and puts would have to work off a backlog). Doubling (keys are read once per doubling instead of once per
+//! 16-fold growth, and half of the table is empty after each). Ten slots of 40-bit addresses in a line: user space has 47
+//! bits, and the heap and the mappings of one process are more than 43 bits apart. Overflow nodes of a whole line: 12.3
+//! bytes per key. A second index of expiring entries: the flag in the slot, a count per chunk and a bit per 16 buckets find
+//! them without one.
 //!
-//! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits, a place in slabs and 8 bits
-//! of tag (38.9 bytes in all; a GET in a batch 1.05 to 1.09 of the time, and growing reads every key); entries in pages
-//! behind columns of tags and places (37.6 bytes; 1.2 to 1.3 of the time).
+//! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits that index slabs, with 8-bit tags
+//! (38.9 bytes in all; a GET in a batch takes 1.05 to 1.09 of the time, and growing reads every key); entries in pages
+//! behind columns of tags and offsets (37.6 bytes; 1.2 to 1.3 of the time).
 //!
 //! Invariants, verified by [`KeyTable::check`]:
-//! 1. Every entry is in the bucket that its key's hash has in the shape of its group (wide from F on).
-//! 2. Every slot's tag is that shape's tag of the hash; its flags say what the entry's header says.
+//! 1. Every entry is in the bucket that the shape of its group (wide from F on) assigns to its key's hash.
+//! 2. Every slot's tag is that shape's tag of the hash; its flags agree with the entry's header.
 //! 3. Within a bucket: see `bucket`. No key occurs twice.
-//! 4. Every bucket of a narrow or wide group is in a chunk that is present; unused buckets are empty, and a
-//!    chunk that is wholly unused is absent.
+//! 4. Every bucket of a narrow or wide group is in an allocated chunk; unused buckets are empty, and a chunk of unused
+//!    buckets only is not allocated.
 //! 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the chunks' counts are exact.
 
 mod bucket;
@@ -72,23 +70,24 @@ use std::marker::PhantomData;
 
 /// A hash table from byte strings to bytes, integers or objects of type `T` (aligned to at most 8).
 ///
-/// Every operation takes the key's hash, [`KeyTable::hash`] of the key, so that a batch of commands can hash
-/// its keys before it touches memory. A wrong hash makes keys unfindable, nothing worse.
+/// Every operation takes the key's hash ([`KeyTable::hash`]), so that a batch of commands can hash its keys before it
+/// touches memory. With a wrong hash a key is not found; there is no other effect.
 pub struct KeyTable<T> {
     directory: Directory,
     /// The shapes of groups below the split pointer and from the split pointer on.
     shapes: [Shape; 2],
-    /// Groups of the narrow shape that are narrow.
+    /// Number of narrow groups, counted in the narrow shape.
     split_pointer: usize,
     buckets: usize,
     len: usize,
     expiring: usize,
     overflow_bytes: usize,
-    /// No bucket holds more entries, if that is more than eight.
+    /// Upper bound of the entries in one bucket, where that is more than eight.
     crowd_max: usize,
-    /// No bucket that this phase has rearranged or added to does: the whole table's, once the phase is complete.
+    /// The same bound over the buckets that this phase has rearranged or added to; holds for the whole table once the phase
+    /// is complete.
     phase_crowd_max: usize,
-    /// Where the split pointer was when the phase began: the phase is complete when it reaches the other end.
+    /// The split pointer's position when the phase began: the phase is complete when it reaches the other end.
     phase_start: usize,
     seed: HashSeed,
     registration: Option<Registration>,
@@ -104,7 +103,7 @@ const NARROW: usize = 0;
 const WIDE: usize = 1;
 
 impl<T> KeyTable<T> {
-    /// An empty table, which owns no memory yet.
+    /// Creates an empty table, which owns no memory.
     pub const fn new(seed: HashSeed) -> Self {
         KeyTable {
             directory: Directory::new(),
@@ -123,14 +122,14 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// As [`KeyTable::new`], one of many tables: it tells `tables` by this number that it has come into use.
+    /// As [`KeyTable::new`], for one of many tables: registers `number` in `tables` when the first entry is inserted.
     pub fn numbered(seed: HashSeed, number: usize, tables: &TablesInUse) -> Self {
         let mut table = KeyTable::new(seed);
         table.registration = Some(Registration::new(number, tables));
         table
     }
 
-    /// Gives the table another number, which another table has had.
+    /// Gives the table another number, which belonged to another table before.
     pub fn renumber(&mut self, number: usize, tables: &TablesInUse) {
         let registration = Registration::new(number, tables);
         if self.buckets > 0 {
@@ -141,7 +140,7 @@ impl<T> KeyTable<T> {
         self.registration = Some(registration);
     }
 
-    /// Gives back the last bucket of a table that has no entries: it is as if it had never been used. Whether it is.
+    /// Frees the last bucket of an empty table and unregisters the table. Returns whether it did.
     pub fn leave_use(&mut self) -> bool {
         if self.len > 0 || self.buckets > 1 {
             return false;
@@ -155,7 +154,7 @@ impl<T> KeyTable<T> {
         true
     }
 
-    /// The table is about to get its first bucket.
+    /// Called before the first bucket is allocated.
     #[cold]
     fn come_into_use(&self) {
         if let Some(registration) = &self.registration {
@@ -163,20 +162,24 @@ impl<T> KeyTable<T> {
         }
     }
 
+    /// Returns the hash of `key` that all operations take.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.seed.hash(key)
     }
 
+    /// The seed of the hash.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
+    /// The number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Returns whether the table has no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -188,12 +191,12 @@ impl<T> KeyTable<T> {
         self.expiring
     }
 
-    /// The memory of everything but the entries.
+    /// Bytes of the table, without the entries.
     pub fn table_bytes(&self) -> usize {
         self.directory.bytes() + self.overflow_bytes
     }
 
-    /// The number of 64-byte buckets; a measure of how much there is to walk.
+    /// The number of 64-byte buckets, a measure of the cost of a full scan.
     pub fn buckets(&self) -> usize {
         self.buckets
     }
@@ -203,16 +206,19 @@ impl<T> KeyTable<T> {
         &self.shapes[(self.shapes[NARROW].group(hash) >= self.split_pointer) as usize]
     }
 
+    /// Returns the entry of `key`.
     #[inline]
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<EntryRef<'_, T>> {
         self.find(hash, key).map(EntryRef::new)
     }
 
+    /// Returns the entry of `key` for changing it.
     #[inline]
     pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, T>> {
         self.find(hash, key).map(|entry| EntryMut::new(entry, hash, self))
     }
 
+    /// Returns whether `key` is in the table.
     #[inline]
     pub fn contains(&self, hash: u64, key: &[u8]) -> bool {
         self.find(hash, key).is_some()
@@ -257,11 +263,11 @@ impl<T> KeyTable<T> {
         near.find_map(|&slot| self.entry_if_key(slot, key))
     }
 
-    /// Inserts the entry, or replaces the one with this key; the expiry and the access bits are replaced too.
+    /// Inserts the entry, or replaces the one with this key, including its expiry and access bits.
     ///
-    /// Answers the old entry only if it held an object, so that the caller can free that where it likes: old
-    /// bytes and integers are overwritten in place when the size class allows. To learn whether the key was
-    /// new, compare `len` before and after.
+    /// Returns the old entry only if it held an object, so that the caller can choose where to free it: old bytes and
+    /// integers are overwritten in place when the size class allows. To find out whether the key was new, compare `len`
+    /// before and after.
     pub fn put(
         &mut self,
         hash: u64,
@@ -273,7 +279,7 @@ impl<T> KeyTable<T> {
         self.put_over(hash, key, value, expiry_ms, |_| access)
     }
 
-    /// As [`KeyTable::put`], with access bits that `access` chooses by the entry that is replaced, if there is one.
+    /// As [`KeyTable::put`]; `access` computes the access bits from the replaced entry, if there is one.
     #[inline]
     pub fn put_over(
         &mut self,
@@ -297,7 +303,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// As [`KeyTable::put`], when the caller knows that the key is not there.
+    /// As [`KeyTable::put`], for a key that is not in the table.
     #[inline]
     pub fn put_new(
         &mut self,
@@ -308,7 +314,7 @@ impl<T> KeyTable<T> {
         access: u32,
     ) {
         debug_assert!(hash == self.hash(key), "the hash is another key's");
-        debug_assert!(!self.contains(hash, key), "the key is there");
+        debug_assert!(!self.contains(hash, key), "the key is in the table");
         self.insert(hash, Entry::new(key, value, expiry_ms, access));
     }
 
@@ -338,7 +344,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Puts a value in place of that of `old`, which is in the table; where the entry is then.
+    /// Replaces the value of `old`, which is in the table. Returns the entry at its new address.
     fn replace_value(&mut self, hash: u64, old: Entry<T>, value: NewValue<T>) -> Entry<T> {
         let old_address = old.address();
         match old.with_value(value) {
@@ -376,7 +382,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Puts the slot into the bucket, which is the right one. Answers how many entries are there, if they overflow.
+    /// Adds the slot to `bucket`, which must be the right one. Returns the number of entries in it if it overflows, else 0.
     #[inline]
     fn push(&mut self, bucket: usize, slot: Slot) -> usize {
         let slots = &mut self.directory.bucket_mut(bucket).slots;
@@ -412,7 +418,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Takes the entry out.
+    /// Removes the entry and returns it.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<T>> {
         let entry = self.find(hash, key)?;
         let shape = self.shape_of(hash);
@@ -428,7 +434,7 @@ impl<T> KeyTable<T> {
         Some(Removed::new(entry))
     }
 
-    /// Gives, changes or (`None`) takes the expiry of a key; `false` if there is no such key.
+    /// Sets or (`None`) removes the expiry of a key; returns `false` if the key is not in the table.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
         let Some(old) = self.find(hash, key) else { return false };
         let old_address = old.address().as_ptr();
@@ -440,7 +446,7 @@ impl<T> KeyTable<T> {
         true
     }
 
-    /// Verifies every documented invariant; panics on the first that does not hold. Reads every entry.
+    /// Verifies every documented invariant, reading every entry; panics on the first violation.
     pub fn check(&self) {
         self.directory.check();
         self.check_shape();
@@ -506,7 +512,7 @@ impl<T> KeyTable<T> {
     }
 }
 
-/// Verifies the invariants of one bucket; answers its overflow bytes.
+/// Verifies the invariants of one bucket; returns its overflow bytes.
 fn check_slots(slots: &[Slot; SLOTS]) -> usize {
     let occupied = slots.iter().take_while(|slot| !slot.is_empty()).count();
     assert!(slots[occupied..].iter().all(|slot| slot.is_empty()), "empty slots come last");

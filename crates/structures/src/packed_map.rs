@@ -1,5 +1,5 @@
-//! Packed hash maps and sets of byte strings: linear hashing over pages, without an allocation per element. What differs
-//! from the textbook is the page: columns of tags and lengths in front of the records, searched by vector compares.
+//! Packed hash maps and sets of byte strings: linear hashing over pages, without an allocation per element. Unlike the
+//! textbook structure, a page has columns of tags and lengths in front of the records, searched by vector compares.
 //!
 //! ```text
 //!  directory, 16 B a page, found by the lowest bits of the hash
@@ -17,14 +17,14 @@
 //! of the tags, one vector sum of the lengths before the match unless all are equal, one comparison of bytes.
 //!
 //! Invariants (of a page: see [`page`]; of the directory: see [`directory`]):
-//! 1. An element lies in the page that its hash belongs to, under the tag of its hash.
-//! 2. A record has exactly the length its format gives it. It is out of line if a page keeps none so long, or if its
-//!    page was crowded when it came.
+//! 1. An element is in the page that its hash selects, with its hash's tag.
+//! 2. A record has exactly the length its format gives it. It is out of line if it is too long for a page, or if its
+//!    page was crowded when it was added.
 //! 3. No key occurs twice.
-//! 4. The sums (`len`, bytes used, bytes allocated, expiring elements) are those of the pages.
+//! 4. The sums (`len`, bytes used, bytes allocated, expiring elements) equal those of the pages.
 //! 5. No page holds more elements than the bound of its kind: split in this round of growth or not yet.
 //! 6. An empty table has no page.
-//! 7. The tree of earliest expiries exists exactly while something expires, and agrees with the pages.
+//! 7. The tree of earliest expiries exists exactly while some element expires, and agrees with the pages.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#packed-maps-and-sets).
 
@@ -115,15 +115,17 @@ impl std::fmt::Debug for PackedMap {
 }
 
 impl PackedMap {
-    /// An empty map, which allocates nothing.
+    /// Creates an empty map, which allocates nothing.
     pub const fn new(seed: HashSeed) -> PackedMap {
         PackedMap { table: Table::new(seed) }
     }
 
+    /// The number of fields, expired ones included.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
+    /// Returns whether the map has no fields.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -134,24 +136,26 @@ impl PackedMap {
         self.table.hash(field)
     }
 
-    /// The field's value, whether or not it is due to expire.
+    /// The field's value, even if it is expired.
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         self.get_hashed(self.hash(field), field)
     }
 
+    /// As [`PackedMap::get`], with the field's hash.
     #[inline]
     pub fn get_hashed(&self, hash: u64, field: &[u8]) -> Option<&[u8]> {
         self.table.get(hash, field)
     }
 
-    /// The field's value and when it expires, in milliseconds since the epoch. A field is expired once that time
-    /// lies before the present; passing over expired fields is the caller's.
+    /// The field's value and its expiry in milliseconds since the epoch. A field is expired once that time lies before
+    /// the present; the caller must skip expired fields.
     #[inline]
     pub fn get_with_expiry(&self, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
         self.get_with_expiry_hashed(self.hash(field), field)
     }
 
+    /// As [`PackedMap::get_with_expiry`], with the field's hash.
     #[inline]
     pub fn get_with_expiry_hashed(&self, hash: u64, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
         let (index, slot) = self.table.find(hash, field)?;
@@ -159,27 +163,30 @@ impl PackedMap {
         Some((self.table.read(index, slot).1, expiry_ms(expiry)))
     }
 
+    /// Returns whether the map has the field, even if it is expired.
     #[inline]
     pub fn contains(&self, field: &[u8]) -> bool {
         self.get(field).is_some()
     }
 
-    /// Adds the field or replaces its value; `expiry` says what becomes of its expiry.
+    /// Adds the field or replaces its value; `expiry` determines its new expiry.
     pub fn insert(&mut self, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
         self.table.insert(self.hash(field), field, value, expiry)
     }
 
+    /// As [`PackedMap::insert`], with the field's hash.
     pub fn insert_hashed(&mut self, hash: u64, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
         self.table.insert(hash, field, value, expiry)
     }
 
-    /// Said while fields are added that are going to be so many, where that is known: makes room for them ahead.
+    /// Announces that the map will have this number of fields: makes room for them ahead. To be repeated between
+    /// insertions.
     #[inline(always)]
     pub fn expect(&mut self, fields: u64) {
         self.table.expect(fields);
     }
 
-    /// Adds fields or replaces their values, and takes their expiries; returns how many are new.
+    /// Adds fields or replaces their values, and removes their expiries; returns the number of new fields.
     pub fn insert_all<'a>(&mut self, mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
         if !self.table.is_cold() {
             let is_new = |&(field, value): &(&[u8], &[u8])| {
@@ -206,17 +213,17 @@ impl PackedMap {
         }
     }
 
-    /// True if the field was there.
+    /// Removes the field; returns whether it was in the map.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.take(field, |_| ()).is_some()
     }
 
-    /// Removes the field and hands its value to `taken`.
+    /// Removes the field and passes its value to `taken`.
     pub fn take<R>(&mut self, field: &[u8], taken: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.table.take(self.hash(field), field, taken)
     }
 
-    /// All fields and values, in no order that means anything; the same order until the map changes.
+    /// Iterates over all fields and values in an arbitrary order, which stays the same until the map changes.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
         self.table.iter()
     }
@@ -226,10 +233,10 @@ impl PackedMap {
         self.table.iter_with_expiry().map(|(field, value, expiry)| (field, value, expiry_ms(expiry)))
     }
 
-    /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the
-    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
-    /// A call visits `wanted` fields, or what is left of a page, and few more: those that cannot be told apart
-    /// by a byte of their hashes. Cursors stay below [`CURSORS_END`]; any number is accepted.
+    /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the first call to
+    /// the last is visited at least once, whatever is inserted and removed between the calls. A call visits `wanted`
+    /// fields, or the rest of a page, and a few more: those whose hashes share a byte with the last. Cursors stay below
+    /// [`CURSORS_END`]; any number is accepted.
     pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
         self.table.scan(cursor, wanted, &mut |field, value, _| visit(field, value))
     }
@@ -239,20 +246,20 @@ impl PackedMap {
         self.table.scan(cursor, wanted, &mut |field, value, expiry| visit(field, value, expiry_ms(expiry)))
     }
 
-    /// A field with its value, each equally likely; none if the map is empty.
+    /// A field drawn uniformly, with its value; none if the map is empty.
     pub fn random(&self, random: &mut Random) -> Option<(&[u8], &[u8])> {
         let (index, slot) = self.table.random(random)?;
         Some(self.table.read(index, slot))
     }
 
-    /// `wanted` different fields, every choice equally likely; all if there are no more.
+    /// Visits `wanted` different fields, every choice equally likely; all fields if there are no more.
     pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(&[u8], &[u8])) {
         self.table.random_distinct(wanted, random, visit);
     }
 
     // ---- expiry ----
 
-    /// Sets or clears when the field expires, in milliseconds since the epoch; false if there is no such field.
+    /// Sets or clears the field's expiry, in milliseconds since the epoch; returns `false` if there is no such field.
     /// Negative times count as 0.
     pub fn set_expiry(&mut self, field: &[u8], at_ms: Option<i64>) -> bool {
         let hash = self.hash(field);
@@ -262,12 +269,12 @@ impl PackedMap {
         true
     }
 
-    /// When the field expires; none if it does not or is not there.
+    /// The field's expiry; none if it has none or is not in the map.
     pub fn expiry(&self, field: &[u8]) -> Option<i64> {
         self.get_with_expiry(field)?.1
     }
 
-    /// How many fields have an expiry.
+    /// The number of fields with an expiry.
     pub fn expiring_len(&self) -> usize {
         self.table.expiring_len
     }
@@ -277,8 +284,8 @@ impl PackedMap {
         expiry_ms(self.table.earliest.as_ref()?.earliest())
     }
 
-    /// Removes up to `limit` fields whose expiry lies before `now_ms`, handing each with its value to `visit`;
-    /// returns how many. Costs nothing while none is expired.
+    /// Removes up to `limit` fields whose expiry lies before `now_ms`, passing each with its value to `visit`; returns
+    /// their number. Costs nothing while none is expired.
     pub fn remove_expired(
         &mut self,
         now_ms: i64,
@@ -295,17 +302,17 @@ impl PackedMap {
         Probe::new(&self.table.directory, hash)
     }
 
-    /// Everything allocated for the map, this value's own size left out.
+    /// Bytes allocated for the map, without the size of this value.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
     }
 
-    /// How many pages there are, for OBJECT LAYOUT.
+    /// The number of pages, for OBJECT LAYOUT.
     pub fn pages_len(&self) -> usize {
         self.table.pages_len()
     }
 
-    /// Bytes of the pages that hold columns and records, for OBJECT LAYOUT.
+    /// Bytes of the pages used by columns and records, for OBJECT LAYOUT.
     pub fn used_bytes(&self) -> usize {
         self.table.used_bytes()
     }

@@ -1,23 +1,24 @@
-//! A bucket: eight slots in one cache line, the last of which may link to where the entries are that have no room in it.
+//! A bucket: eight slots in one cache line. The last slot may be a link to the overflow: the entries that do not fit.
 //!
 //! ```text
 //!  bucket  | slot 0 | ... | slot 6 | slot 7: an entry, or a link -> node or crowd
 //!  node    | slot | slot | ...                  2 to 8 slots, exactly sized
 //!  crowd   a vector of 9 slots or more, in the order of their tags
 //! ```
-//! One bucket in a thousand has a crowd while hashes are spread evenly. Keys that come in the order of their hashes, as from
-//! a scan of another table, all come to the same few buckets: there a crowd grows to the square root of what is to come,
-//! and is searched by halves.
+//! With evenly spread hashes one bucket in a thousand has a crowd. Keys inserted in hash order, as from a scan of another
+//! table, all go to the same few buckets: there a crowd grows to the square root of the number of keys still to come, and
+//! is searched by bisection.
 //!
 //! Invariants:
 //! 1. Occupied slots come first, empty ones last.
-//! 2. A link stands only in the eighth slot of a bucket. It alone owns its node or crowd, neither of which has a link or an
-//!    empty slot. A node has exactly the length the link says, a crowd more than a node can have.
-//! 3. A node's link has for its filter exactly the union of the filter bits of all entries there, a crowd's has all bits.
+//! 2. A link is always the eighth slot of a bucket. It alone owns its node or crowd, neither of which has a link or an
+//!    empty slot. A node has exactly the length in its link; a crowd is longer than the longest node.
+//! 3. The filter in a node's link is exactly the union of the filter bits of the node's entries; a crowd's has all bits
+//!    set.
 //! 4. The slots of a crowd ascend by tag.
 //!
-//! Rejected: chains of nodes. With a million keys in the order of their hashes a chain had 350, each a fetch of its own
-//! for every key that came.
+//! Rejected: chains of nodes. With a million keys inserted in hash order a chain had 350 nodes, each a separate fetch for
+//! every inserted key.
 
 use super::slot::{Slot, filter_bit};
 use crate::byte_compare::{self, Line};
@@ -27,7 +28,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 pub(super) const SLOTS: usize = 8;
-/// Beyond so many, the entries that have no room in the bucket are a crowd.
+/// A longer overflow is a crowd.
 const NODE_SLOTS_MAX: usize = 8;
 
 #[repr(C, align(64))]
@@ -49,7 +50,7 @@ impl Bucket {
     }
 }
 
-/// The slots beyond the link of `slots`; none if there is no link.
+/// The overflow slots of `slots`; none if there is no link.
 #[inline]
 pub(super) fn overflow(slots: &[Slot; SLOTS]) -> &[Slot] {
     let last = slots[SLOTS - 1];
@@ -77,7 +78,7 @@ fn overflow_mut(slots: &mut [Slot; SLOTS]) -> &mut [Slot] {
     unsafe { std::slice::from_raw_parts_mut(last.address().cast(), last.link_len()) }
 }
 
-/// Where among the slots beyond the link those with this tag are, and maybe others.
+/// The range of the overflow slots that contains those with this tag, and maybe others.
 fn range_of(slots: &[Slot; SLOTS], tag: u16) -> Range<usize> {
     let beyond = overflow(slots);
     if !slots[SLOTS - 1].is_crowd_link() {
@@ -87,7 +88,7 @@ fn range_of(slots: &[Slot; SLOTS], tag: u16) -> Range<usize> {
     start..start + beyond[start..].iter().take_while(|slot| slot.tag() == tag).count()
 }
 
-/// Those of the slots beyond the link that may have this tag.
+/// The overflow slots that may have this tag.
 #[inline]
 pub(super) fn overflow_near(slots: &[Slot; SLOTS], tag: u16) -> &[Slot] {
     let last = slots[SLOTS - 1];
@@ -128,14 +129,14 @@ pub(super) fn nth_entry(slots: &[Slot; SLOTS], n: usize) -> Option<Slot> {
     }
 }
 
-/// The slot of the entry at `address`, which must be there and has this tag.
+/// The slot of the entry at `address`, which must be in this bucket and have this tag.
 #[inline]
 pub(super) fn slot_of(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> &mut Slot {
     let mut mask: SlotMask = 0;
     for (i, slot) in slots.iter().enumerate() {
         mask |= ((slot.address() == address) as SlotMask) << i;
     }
-    // A node's or a crowd's address is no entry's.
+    // The address of a node or crowd is never an entry's.
     match slots.get_mut(mask.trailing_zeros() as usize) {
         Some(_) => &mut slots[mask.trailing_zeros() as usize],
         None => {
@@ -145,20 +146,20 @@ pub(super) fn slot_of(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> 
     }
 }
 
-/// Where among the slots beyond the link that of the entry at `address` is.
+/// The index of the entry at `address` within the overflow.
 fn overflowed_at(slots: &[Slot; SLOTS], tag: u16, address: *mut u8) -> usize {
     let range = range_of(slots, tag);
     let found = overflow(slots)[range.clone()].iter().position(|slot| slot.address() == address);
     range.start + found.expect("the entry is in its bucket")
 }
 
-/// The number of slots in use, link included. Counts rather than searches: the answer is not predictable.
+/// The number of slots in use, link included. Counts instead of searching: the result is not predictable.
 #[inline]
 fn used(slots: &[Slot; SLOTS]) -> usize {
     slots.iter().map(|slot| !slot.is_empty() as usize).sum()
 }
 
-/// Adds an entry. Returns the bytes of overflow this added, if it went there: they may be none.
+/// Adds an entry. Returns the overflow bytes added if it went to the overflow, which may be 0.
 #[inline]
 pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> Option<usize> {
     let used = used(slots);
@@ -171,8 +172,8 @@ pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> Option<usize> {
     }
 }
 
-/// Gives an empty bucket these entries, which empty slots may follow: as many as fit into it and one node.
-/// Returns the bytes of overflow this added.
+/// Fills an empty bucket with these entries, of which the trailing slots may be empty: at most what fits into the bucket
+/// and one node. Returns the overflow bytes added.
 #[inline]
 pub(super) fn fill(slots: &mut [Slot; SLOTS], entries: &[Slot; 2 * SLOTS]) -> usize {
     debug_assert!(slots[0].is_empty() && entries[2 * SLOTS - 1].is_empty());
@@ -202,14 +203,13 @@ fn spill(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
     }
     let len = last.link_len();
     let node = resize_node(node_of(last), len, len + 1);
-    // SAFETY: the node has just been given room for `len + 1` slots.
+    // SAFETY: the node was just resized to `len + 1` slots.
     unsafe { node.add(len).write(slot) };
     slots[SLOTS - 1] = Slot::link(node, len + 1, last.link_filter() | filter_bit(slot.tag()));
     size_of::<Slot>()
 }
 
-/// Adds entries to a bucket with a crowd, or with a node that has no room for one more. Returns the bytes of overflow this
-/// added.
+/// Adds entries to a bucket with a crowd, or with a full node. Returns the overflow bytes added.
 #[cold]
 pub(super) fn add_to_crowd(slots: &mut [Slot; SLOTS], more: &[Slot]) -> usize {
     let last = slots[SLOTS - 1];
@@ -236,14 +236,14 @@ pub(super) fn add_to_crowd(slots: &mut [Slot; SLOTS], more: &[Slot]) -> usize {
     } else {
         crowd.extend_from_slice(more);
         work::moved(size_of_val(crowd.as_slice()));
-        // What comes from another crowd is in order, but for a few breaks.
+        // Entries from another crowd are mostly sorted.
         crowd.sort_by_key(|slot| slot.tag());
     }
     crowd_bytes(crowd) - bytes
 }
 
-/// Takes out the entry at `address`, which must be there and has this tag: one from beyond the link moves into its place.
-/// Returns the bytes of overflow this freed.
+/// Removes the entry at `address`, which must be in this bucket and have this tag; an overflow entry takes its place.
+/// Returns the overflow bytes freed.
 #[inline]
 pub(super) fn remove(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> usize {
     if slots[SLOTS - 1].is_link() {
@@ -269,7 +269,7 @@ fn remove_before_overflow(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8)
     }
 }
 
-/// Forgets the `at`-th entry beyond the link. Returns the bytes freed.
+/// Removes the `at`-th overflow entry. Returns the bytes freed.
 fn drop_overflowed(slots: &mut [Slot; SLOTS], at: usize) -> usize {
     let link = slots[SLOTS - 1];
     if link.is_crowd_link() {
@@ -314,7 +314,7 @@ pub(super) fn filter_of(node: &[Slot]) -> u16 {
     node.iter().fold(0, |filter, slot| filter | filter_bit(slot.tag()))
 }
 
-/// Hands every entry to `take`, with some empty slots between them, and frees the overflow. Returns the bytes freed.
+/// Passes every entry to `take`, with some empty slots between them, and frees the overflow. Returns the bytes freed.
 #[inline]
 pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usize {
     let [first @ .., last] = slots;
@@ -364,12 +364,12 @@ fn crowd_of(link: Slot) -> *mut Vec<Slot> {
     link.address().cast()
 }
 
-/// What a crowd takes beside its link.
+/// Bytes of a crowd, without its link.
 pub(super) fn crowd_bytes(crowd: &Vec<Slot>) -> usize {
     size_of::<Vec<Slot>>() + crowd.capacity() * size_of::<Slot>()
 }
 
-/// Bytes of what a link leads to.
+/// Bytes of the overflow behind a link.
 pub(super) fn overflow_bytes(link: Slot) -> usize {
     if link.is_crowd_link() {
         // SAFETY: invariant 2: the crowd is alive; the link's owner is borrowed by the caller.
@@ -378,15 +378,15 @@ pub(super) fn overflow_bytes(link: Slot) -> usize {
     link.link_len() * size_of::<Slot>()
 }
 
-/// Frees what a link leads to; the caller forgets the link. Returns the bytes.
+/// Frees the overflow behind a link; the caller overwrites the link. Returns the bytes.
 #[inline]
 fn free_overflow(link: Slot) -> usize {
     let bytes = overflow_bytes(link);
     if link.is_crowd_link() {
-        // SAFETY: invariant 2: this link is the only owner of the crowd, which came from a box, and is forgotten.
+        // SAFETY: invariant 2: this link is the only owner of the crowd, which came from a box, and is not used again.
         drop(unsafe { Box::from_raw(crowd_of(link)) });
     } else {
-        // SAFETY: invariant 2: this link is the node's only owner, and the caller forgets it.
+        // SAFETY: invariant 2: this link is the node's only owner, and the caller does not use it again.
         unsafe { dealloc(link.address(), node_layout(link.link_len())) };
     }
     bytes

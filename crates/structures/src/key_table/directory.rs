@@ -1,14 +1,14 @@
 //! The buckets' memory: chunks of a fixed number of buckets, so that a table grows without being copied.
 //!
 //! Invariants:
-//! 1. A chunk is `None`-like (null) or an owned allocation of `capacity` initialised buckets.
+//! 1. A chunk is absent (a null pointer) or an owned allocation of `capacity` initialised buckets.
 //! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends with the table.
 //! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
-//! 4. A stretch of buckets that has such an entry is in its chunk's `stretches`. One that has had some may be too, until the
-//!    search for expired keys has come by ([`Directory::forget_stretch`]) or the chunk has none left.
+//! 4. A stretch of buckets with such an entry is in its chunk's `stretches`. A stretch that had one may be too, until the
+//!    search for expired keys clears it ([`Directory::forget_stretch`]) or the chunk has none left.
 //!
-//! Rejected, by arithmetic rather than prototype: a bit for each bucket (32 bytes for each chunk, where a bit for each
-//! stretch has room beside the capacity), bits that are exact (each removal would read the 16 lines of a stretch).
+//! Rejected by calculation, without a prototype: a bit for each bucket (32 bytes per chunk, where a bit for each stretch
+//! fits beside the capacity); exact bits (each removal would read the 16 lines of a stretch).
 
 use super::bucket::Bucket;
 use super::expiring_counts::ExpiringCounts;
@@ -16,18 +16,18 @@ use crate::work;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 
-/// 16 KiB: small enough that a half-migrated table wastes little, large enough that the directory of a table
-/// of 5M keys (52 KiB) stays in the second-level cache.
+/// 16 KiB: small enough that a half-migrated table wastes little, large enough that the directory of a table of 5M keys (52
+/// KiB) stays in the second-level cache.
 pub(super) const CHUNK_BUCKETS: usize = if cfg!(miri) { 8 } else { 256 };
 
-/// Buckets of a chunk, searched together for what has a time to live.
+/// Buckets of a stretch: a part of a chunk that the search for expired keys visits together.
 pub(super) const STRETCH_BUCKETS: usize = CHUNK_BUCKETS / STRETCHES;
 const STRETCHES: usize = if cfg!(miri) { 4 } else { 16 };
 
 struct Chunk {
     buckets: *mut Bucket,
     capacity: u16,
-    /// A bit for each.
+    /// A bit for each stretch.
     stretches: u16,
     expiring: u32,
 }
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Chunk>() == 16 && STRETCHES <= u16::BITS as usiz
 impl Chunk {
     const ABSENT: Chunk = Chunk { buckets: std::ptr::null_mut(), capacity: 0, stretches: 0, expiring: 0 };
 
-    /// Gives the chunk `capacity` buckets; what does not fit any more must be empty.
+    /// Resizes the chunk to `capacity` buckets; buckets cut off must be empty.
     fn resize(&mut self, capacity: usize) {
         let new = u16::try_from(capacity).expect("a chunk has at most 256 buckets");
         let old = usize::from(std::mem::replace(&mut self.capacity, new));
@@ -46,7 +46,7 @@ impl Chunk {
         }
         let from = self.buckets;
         let layout = chunk_layout(capacity);
-        // SAFETY: a capacity of 0 is never asked for. All zero bits are empty slots.
+        // SAFETY: `capacity` is never 0 here. All zero bits are empty slots.
         self.buckets = unsafe { alloc_zeroed(layout) }.cast();
         if self.buckets.is_null() {
             handle_alloc_error(layout);
@@ -83,7 +83,7 @@ fn stretch_bit(bucket: usize) -> u16 {
 pub(super) struct Directory {
     chunks: Vec<Chunk>,
     expiring: ExpiringCounts,
-    /// Buckets up to the end of the table.
+    /// Number of buckets up to the end of the table.
     end: usize,
     bytes: usize,
 }
@@ -97,7 +97,7 @@ impl Directory {
         self.bytes + self.chunks.capacity() * size_of::<Chunk>() + self.expiring.bytes()
     }
 
-    /// The address of a bucket, for prefetching and reading. The bucket's chunk must be there.
+    /// The address of a bucket, for prefetching and reading. The bucket's chunk must be allocated.
     #[inline]
     pub(super) fn address(&self, bucket: usize) -> *mut Bucket {
         let chunk = &self.chunks[bucket / CHUNK_BUCKETS];
@@ -107,8 +107,8 @@ impl Directory {
 
     #[inline]
     pub(super) fn bucket(&self, bucket: usize) -> &Bucket {
-        // SAFETY: the table only asks for buckets between whose bounds it has called `ensure`, and not
-        // `release` (invariant 4 of the table), so the chunk is there and holds it.
+        // SAFETY: the table only accesses buckets for which it has called `ensure`, and not `release` (invariant 4 of the
+        // table), so the chunk is allocated and holds the bucket.
         unsafe { &*self.address(bucket) }
     }
 
@@ -118,7 +118,7 @@ impl Directory {
         unsafe { &mut *self.address(bucket) }
     }
 
-    /// Makes the directory end at `end` buckets. What lies beyond must be empty.
+    /// Makes the directory end at `end` buckets. The buckets beyond must be empty.
     pub(super) fn set_end(&mut self, end: usize) {
         let old_end = std::mem::replace(&mut self.end, end);
         let count = end.div_ceil(CHUNK_BUCKETS);
@@ -136,7 +136,7 @@ impl Directory {
         }
         let chunks = &self.chunks;
         self.expiring.resize(count, |at| chunks[at].expiring.into());
-        // The chunk in which the table ended, or ends now, changes its capacity.
+        // The chunk in which the table ended or now ends changes its capacity.
         let partial = old_end.min(end) / CHUNK_BUCKETS;
         if self.chunks.get(partial).is_some_and(|chunk| !chunk.buckets.is_null()) {
             let capacity = self.capacity(partial);
@@ -166,7 +166,7 @@ impl Directory {
         }
     }
 
-    /// Frees those of the chunks around `touched` that lie wholly within `unused`, whose buckets are empty.
+    /// Frees the chunks around `touched` that lie wholly within `unused`, whose buckets are empty.
     #[inline]
     pub(super) fn release(&mut self, unused: Range<usize>, touched: Range<usize>) {
         let last = touched.end.div_ceil(CHUNK_BUCKETS).min(self.chunks.len());
@@ -181,7 +181,7 @@ impl Directory {
         }
     }
 
-    /// Counts an entry with a time to live in or out.
+    /// Adds `change` to the counts of entries with a time to live.
     #[inline]
     pub(super) fn count_expiring(&mut self, bucket: usize, change: i32) {
         let at = bucket / CHUNK_BUCKETS;
@@ -195,8 +195,8 @@ impl Directory {
         self.expiring.add(at, change);
     }
 
-    /// The first bucket of the next stretch that may have an entry with a time to live, from this bucket on, which may
-    /// itself be within it. It may be among the unused ones.
+    /// The first bucket, from `bucket` on, of the next stretch that may have an entry with a time to live; `bucket` may be
+    /// within that stretch. May return an unused bucket.
     pub(super) fn next_stretch(&self, bucket: usize) -> Option<usize> {
         let at = bucket / CHUNK_BUCKETS;
         let chunk = self.chunks.get(at)?;
@@ -214,7 +214,7 @@ impl Directory {
         Some(next * CHUNK_BUCKETS + first * STRETCH_BUCKETS)
     }
 
-    /// A search has seen that the stretch with this bucket has no entry with a time to live.
+    /// Marks the stretch of `bucket` as having no entry with a time to live.
     pub(super) fn forget_stretch(&mut self, bucket: usize) {
         self.chunks[bucket / CHUNK_BUCKETS].stretches &= !stretch_bit(bucket);
     }
@@ -246,7 +246,7 @@ impl Directory {
         self.expiring.check(self.chunks.len(), |at| self.expiring_in(at));
     }
 
-    /// Whether the bucket's chunk is there, for `check`.
+    /// Returns whether the bucket's chunk is allocated, for `check`.
     pub(super) fn is_present(&self, bucket: usize) -> bool {
         self.chunks
             .get(bucket / CHUNK_BUCKETS)

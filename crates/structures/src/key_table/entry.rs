@@ -7,15 +7,15 @@
 //!  header | integer i64 or object T | expiry i64, or room for it | key | inline value
 //!           ^ offset 6 or 12; the next multiple of its alignment for an object
 //! ```
-//! An inline value may be *compressed*, its bytes stand for others, or *embedded*, they are an object, written otherwise: its owner knows how
-//! to make those. A flag says so.
+//! An inline value may be *compressed* (the compressed form of other bytes) or *embedded* (the serialized form of an
+//! object); a flag marks either. Their owner encodes and decodes them.
 //!
-//! A *bulky* entry, whose key and inline value are longer than two lines, has room for an expiry from the beginning
-//! if its size class is the same with it: giving and taking the expiry then does not move what follows.
+//! A *bulky* entry, whose key and inline value are longer than two lines, has room for an expiry from the beginning if its
+//! size class is the same with it: setting and removing the expiry then does not move the bytes behind it.
 //!
-//! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a
-//! size class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in
-//! exchange a new value of the same class is written in place.
+//! The header alone determines all offsets and the size of the allocation: the sum, rounded up to a size class of jemalloc
+//! with quantum 8. Other allocators would have wasted the same bytes; in exchange a new value of the same class is written
+//! in place.
 
 use crate::size_class::size_class;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -25,21 +25,21 @@ use std::ptr::NonNull;
 
 use super::{KeyTable, slot};
 
-/// What an entry holds.
+/// The value of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Value<'a, T> {
     /// Bytes embedded in the entry.
     Inline(&'a [u8]),
-    /// Bytes embedded in the entry that stand for others, as they were put.
+    /// Bytes embedded in the entry that the owner has compressed, as they were put.
     Compressed(&'a [u8]),
-    /// Bytes embedded in the entry that stand for an object, as they were put.
+    /// Bytes embedded in the entry that are the serialized form of an object, as they were put.
     Embedded(&'a [u8]),
     /// A number in a field of fixed width, so that arithmetic happens in place.
     Integer(i64),
     Object(&'a T),
 }
 
-/// What is put. Keys and inline values hold less than 2^32 bytes.
+/// A value to put. Keys and inline values are shorter than 2^32 bytes.
 #[derive(Debug)]
 pub enum NewValue<'a, T> {
     Inline(&'a [u8]),
@@ -54,11 +54,11 @@ const INTEGER: u8 = 1;
 const OBJECT: u8 = 2;
 const EXPIRES: u8 = 4;
 const LONG: u8 = 8;
-/// Instead of [`EXPIRES`]: the room is there, the expiry is not.
+/// Instead of [`EXPIRES`]: there is room for an expiry, but no expiry.
 const ROOM: u8 = 16;
-/// The flags that say where things are.
+/// The flags that determine the layout.
 const ALL_FLAGS: u8 = 31;
-/// Of an inline value, one of them at most; they say nothing about where it is.
+/// Kinds of inline values, at most one set; they do not affect the layout.
 const COMPRESSED: u8 = 32;
 const EMBEDDED: u8 = 64;
 
@@ -67,7 +67,7 @@ const LONG_HEADER: usize = 12;
 const EXPIRY_LEN: usize = 8;
 const INTEGER_LEN: usize = 8;
 const ALIGNMENT: usize = 8;
-/// The key and inline value of an entry that is not bulky.
+/// Largest sum of the lengths of key and inline value of an entry that is not bulky.
 const CONTENT_LEN_MAX: usize = 128;
 
 /// Size and alignment of the objects in a table, in bytes.
@@ -184,12 +184,12 @@ const fn key_at(flags: u8, object: Shape) -> usize {
     expiry_at(flags, object) + if flags & (EXPIRES | ROOM) != 0 { EXPIRY_LEN } else { 0 }
 }
 
-/// The address of a live entry. Whoever holds one has got it from a slot or has just made it.
+/// The address of a live entry, taken from a slot or just allocated.
 ///
 /// Invariants, which every SAFETY line here cites:
 /// 1. The allocation is alive and has the layout of its own header's [`EntryLayout`].
 /// 2. Key, payload, expiry and value are initialised and lie where the layout says.
-/// 3. Nobody else writes while a reference into it lives: the public types borrow the table.
+/// 3. Nothing else writes while a reference into it lives: the public types borrow the table.
 pub(super) struct Entry<T> {
     at: NonNull<u8>,
     object: PhantomData<*mut T>,
@@ -237,7 +237,7 @@ impl<T> Entry<T> {
         Entry::allocate_bytes(entry_layout.size())
     }
 
-    /// `size` is an entry's.
+    /// `size` must be an entry's.
     #[inline]
     fn allocate_bytes(size: usize) -> Entry<T> {
         let layout = layout_of(size);
@@ -247,7 +247,7 @@ impl<T> Entry<T> {
         Entry { at, object: PhantomData }
     }
 
-    /// Writes everything, into an allocation of `entry_layout`'s size that holds no object.
+    /// Writes all parts into an allocation of `entry_layout`'s size that holds no object.
     #[inline]
     fn fill(
         self,
@@ -270,7 +270,7 @@ impl<T> Entry<T> {
         self.write_value(entry_layout, value);
     }
 
-    /// Into an allocation of `entry_layout`'s size that holds no object.
+    /// Writes the value into an allocation of `entry_layout`'s size that holds no object.
     #[inline]
     fn write_value(self, entry_layout: EntryLayout, value: NewValue<T>) {
         // SAFETY: `value_at + value_len` is within the layout's size, as is the payload before the key; bytes are borrowed by
@@ -354,7 +354,7 @@ impl<T> Entry<T> {
         unsafe { self.at.cast::<u32>().write(word) }
     }
 
-    /// The lifetime is the caller's to choose: it must not outlive the borrow of the table (invariant 3).
+    /// The caller chooses the lifetime, which must not exceed the borrow of the table (invariant 3).
     #[inline]
     pub(super) fn key<'a>(self) -> &'a [u8] {
         let flags = self.flags();
@@ -370,7 +370,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// The lifetime is the caller's to choose, as in [`Entry::key`].
+    /// The caller chooses the lifetime, as in [`Entry::key`].
     #[inline]
     fn value<'a>(self) -> Value<'a, T> {
         let entry_layout = self.entry_layout();
@@ -394,7 +394,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Where the object is. Only for entries that hold one.
+    /// The address of the object. Only for entries that hold one.
     #[inline]
     pub(super) fn object(self) -> NonNull<T> {
         // SAFETY: invariant 1: both offsets are within the allocation.
@@ -411,7 +411,7 @@ impl<T> Entry<T> {
         Some(unsafe { self.at.add(expiry_at(flags, Shape::of::<T>())).cast().read_unaligned() })
     }
 
-    /// Writes a new value over the old one if there is no object to hand out and the size class is the same.
+    /// Overwrites the old value if it is not an object and the size class is the same.
     #[inline]
     pub(super) fn overwrite<'v>(
         self,
@@ -429,8 +429,8 @@ impl<T> Entry<T> {
         Ok(())
     }
 
-    /// Puts bytes in place of the bytes that are there. Returns the entry, which may have moved, and whether its slot is to be
-    /// another; nothing is done if there are no bytes, or if all that stands before them would have to move.
+    /// Replaces bytes by bytes. Returns the entry, which may have moved, and whether its slot must be rewritten. Does
+    /// nothing if the old or new value is not bytes, or if the parts before the value would have to move.
     #[inline]
     pub(super) fn with_value<'v>(self, value: NewValue<'v, T>) -> Result<(Entry<T>, bool), NewValue<'v, T>> {
         let old = self.entry_layout();
@@ -454,14 +454,13 @@ impl<T> Entry<T> {
         Ok((entry, old_size != new_size || old.slot_flags() != new.slot_flags()))
     }
 
-    /// Gives, changes or takes the expiry. Returns the entry, which may have moved.
+    /// Sets, changes or removes the expiry. Returns the entry, which may have moved.
     pub(super) fn set_expiry(self, expiry_ms: Option<i64>) -> Entry<T> {
         let (old, new) = (self.entry_layout(), self.entry_layout().with_expiry(expiry_ms.is_some()));
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
         let payload_len = expiry_at(old.flags, old.object);
-        // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and
-        // value follow each other and move by the expiry's length or not at all, with `copy` because the ranges
-        // may overlap.
+        // SAFETY: both forms fit their allocations. Header and payload keep their offset and size; key and value are
+        // adjacent and move by the expiry's length or not at all, with `copy` because the ranges may overlap.
         unsafe {
             let (from, to) =
                 (self.at.add(key_at(old.flags, old.object)), entry.at.add(key_at(new.flags, new.object)));
@@ -517,13 +516,13 @@ impl<T> Entry<T> {
     }
 }
 
-/// What an entry with these lengths takes from the allocator, its value inline, in a table of objects `T`.
+/// Bytes that the allocator spends on an entry with these lengths and an inline value, in a table of objects `T`.
 #[inline]
 pub fn inline_entry_bytes<T>(key_len: usize, value_len: usize, expires: bool) -> usize {
     EntryLayout::of_kind::<T>(0, key_len, value_len, expires).size()
 }
 
-/// What an entry that holds an object takes from the allocator, without what the object owns.
+/// Bytes that the allocator spends on an entry that holds an object, without the memory that the object owns.
 #[inline]
 pub fn object_entry_bytes<T>(key_len: usize, expires: bool) -> usize {
     EntryLayout::of_kind::<T>(OBJECT, key_len, 0, expires).size()
@@ -550,30 +549,32 @@ impl<'a, T> EntryRef<'a, T> {
         EntryRef { entry, table: PhantomData }
     }
 
+    /// The key.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         self.entry.key()
     }
 
+    /// The value.
     #[inline]
     pub fn value(&self) -> Value<'a, T> {
         self.entry.value()
     }
 
-    /// When the entry expires, if ever: the number given to `put` or `set_expiry`.
+    /// The expiry, if the entry has one: the number given to `put` or `set_expiry`.
     #[inline]
     pub fn expiry_ms(&self) -> Option<i64> {
         self.entry.expiry_ms()
     }
 
-    /// 24 bits that belong to the caller (LRU or LFU).
+    /// 24 bits for the caller's use (LRU or LFU).
     #[inline]
     pub fn access(&self) -> u32 {
         self.entry.access()
     }
 
-    /// What was asked of the allocator: always a size class of jemalloc with quantum 8. Without the memory
-    /// that an object owns elsewhere.
+    /// The size requested from the allocator: always a size class of jemalloc with quantum 8. Does not include memory that
+    /// an object owns.
     pub fn allocation_bytes(&self) -> usize {
         self.entry.allocation_bytes()
     }
@@ -587,29 +588,32 @@ pub struct EntryMut<'a, T> {
 }
 
 impl<'a, T> EntryMut<'a, T> {
-    /// The entry is the table's, and its key's hash this.
+    /// `entry` must be in `table`, and `hash` its key's hash.
     #[inline]
     pub(super) fn new(entry: Entry<T>, hash: u64, table: &'a mut KeyTable<T>) -> Self {
         EntryMut { entry, hash, table }
     }
 
-    /// Puts a value in place of the one that is there, which is dropped. All else of the key stays.
+    /// Replaces the value and drops the old one. Key, expiry and access bits stay.
     #[inline]
     pub fn put(self, value: NewValue<'_, T>) -> EntryMut<'a, T> {
         let entry = self.table.replace_value(self.hash, self.entry, value);
         EntryMut { entry, ..self }
     }
 
+    /// Borrows the entry for reading.
     #[inline]
     pub fn as_ref(&self) -> EntryRef<'_, T> {
         EntryRef::new(self.entry)
     }
 
+    /// Converts to a shared reference with the table's lifetime.
     #[inline]
     pub fn into_ref(self) -> EntryRef<'a, T> {
         EntryRef::new(self.entry)
     }
 
+    /// The object, if the entry holds one.
     #[inline]
     pub fn object_mut(&mut self) -> Option<&mut T> {
         let holds_object = self.entry.flags() & OBJECT != 0;
@@ -617,7 +621,7 @@ impl<'a, T> EntryMut<'a, T> {
         holds_object.then(|| unsafe { self.entry.object().as_mut() })
     }
 
-    /// The object for as long as the table is borrowed.
+    /// The object, borrowed for as long as the table is.
     #[inline]
     pub fn into_object_mut(self) -> Option<&'a mut T> {
         let holds_object = self.entry.flags() & OBJECT != 0;
@@ -625,7 +629,7 @@ impl<'a, T> EntryMut<'a, T> {
         holds_object.then(|| unsafe { self.entry.object().as_mut() })
     }
 
-    /// Changes the number of an entry that holds one; `false` if it holds something else.
+    /// Replaces the number of an entry that holds one; returns `false` if it holds something else.
     #[inline]
     pub fn set_integer(&mut self, number: i64) -> bool {
         let flags = self.entry.flags();
@@ -644,7 +648,7 @@ impl<'a, T> EntryMut<'a, T> {
     }
 }
 
-/// An entry taken out of its table, and now owned. Dropping it drops the object and frees the memory.
+/// An entry removed from its table, now owned. Dropping it drops the object and frees the memory.
 pub struct Removed<T> {
     entry: Entry<T>,
     object: PhantomData<T>,
@@ -656,24 +660,28 @@ unsafe impl<T: Send> Send for Removed<T> {}
 unsafe impl<T: Sync> Sync for Removed<T> {}
 
 impl<T> Removed<T> {
-    /// The entry must be in no slot any more.
+    /// The entry must not be in any slot.
     #[inline]
     pub(super) fn new(entry: Entry<T>) -> Self {
         Removed { entry, object: PhantomData }
     }
 
+    /// The key.
     pub fn key(&self) -> &[u8] {
         self.entry.key()
     }
 
+    /// The value.
     pub fn value(&self) -> Value<'_, T> {
         self.entry.value()
     }
 
+    /// The expiry, if the entry has one.
     pub fn expiry_ms(&self) -> Option<i64> {
         self.entry.expiry_ms()
     }
 
+    /// The caller's 24 bits.
     pub fn access(&self) -> u32 {
         self.entry.access()
     }

@@ -1,19 +1,19 @@
-//! How many entries with a time to live there are in each stretch of the table, so that one of them is found without
-//! a walk over all chunks.
+//! Counts of the entries with a time to live in each part of the table: a tree of sums that finds one of them without
+//! reading all chunks.
 //!
 //! ```text
 //!  level 1        [ sum of 64 stretches | ... ]
 //!  level 0        [ sum of 64 chunks | ... ]
 //!  directory      [ chunk | chunk | ... ]              each with its own count
 //! ```
-//! A change adds to one number per level, of which a table of six million keys has one and one of 400 million two. A
+//! A change adds to one number per level; a table of six million keys has one level and one of 400 million two. A
 //! search reads at most 64 numbers per level.
 //!
-//! Rejected, by arithmetic rather than prototype: a walk over the chunks' own counts (1 MB of directory for each draw
-//! at 100 million keys), a Fenwick tree (16 additions for each change there, against 2).
+//! Rejected by calculation, without a prototype: reading the chunks' own counts (1 MB of directory for each draw at
+//! 100 million keys), a Fenwick tree (16 additions for each change there, against 2).
 //!
-//! Invariant: each number is the sum of the 64 below it that there are; there is no level with one number or none
-//! above another.
+//! Invariant: each number is the sum of the up to 64 numbers below it; no level lies above one that has only one
+//! number or none.
 
 use crate::work;
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl ExpiringCounts {
         self.levels.capacity() * size_of::<Vec<u64>>() + sums
     }
 
-    /// Follows the directory to another number of chunks, counted by `count`. Those that go are empty.
+    /// Adapts the levels to a new number of chunks, counted by `count`. Removed chunks are empty.
     pub(super) fn resize(&mut self, chunks: usize, count: impl Fn(usize) -> u64) {
         let mut below = chunks;
         let mut level = 0;
@@ -55,7 +55,7 @@ impl ExpiringCounts {
         self.levels.truncate(level);
     }
 
-    /// The sums that a new level has, over `below` numbers of the level beneath it.
+    /// The sums of a new level over `below` numbers of the level beneath it.
     fn sums_below(&self, level: usize, below: usize, count: &impl Fn(usize) -> u64) -> Vec<u64> {
         let of = |at| if level == 0 { count(at) } else { self.levels[level - 1][at] };
         let starts = (0..below).step_by(FAN_OUT);
@@ -91,7 +91,7 @@ impl ExpiringCounts {
         Some((at, rank))
     }
 
-    /// The first chunk that has such an entry, from this one on.
+    /// The first chunk from `chunk` on that has such an entry.
     pub(super) fn next_from(
         &self,
         chunk: usize,
@@ -104,7 +104,7 @@ impl ExpiringCounts {
             work::visited(1);
             range.find(|&at| of(level, at) > 0)
         };
-        // Up, until one of those behind is not empty, then down into the first that is not.
+        // Up until a later sibling is not empty, then down into the first that is not.
         let (mut at, mut level) = (chunk, 0);
         let mut found = loop {
             let end = if level == self.levels.len() {

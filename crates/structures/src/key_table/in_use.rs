@@ -1,14 +1,13 @@
-//! Which of many tables have been put to use: of ten thousand databases, few have keys, and what looks for keys in all of
-//! them looks at those.
+//! The set of tables in use: of ten thousand databases few have keys, and a search through all databases visits only those.
 //!
-//! A table enters itself with its first entry, on the way that makes its first bucket, so that no other put knows of it. It
-//! stays until it is taken out ([`super::KeyTable::leave_use`]).
+//! A table registers itself when its first bucket is allocated, so that no other put checks. It stays registered until
+//! [`super::KeyTable::leave_use`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The numbers of tables that are in use. Copies are of the same set. Locked, though one thread asks, because a table that
-/// is dropped may go to another.
+/// The numbers of the tables in use. Clones share the set. Locked, although one thread reads it, because a dropped table
+/// may be sent to another thread.
 #[derive(Clone, Debug, Default)]
 pub struct TablesInUse(Arc<Mutex<BTreeSet<usize>>>);
 
@@ -17,22 +16,23 @@ impl TablesInUse {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The least number that is not below `least`.
+    /// The lowest number in the set that is at least `least`.
     pub fn next_from(&self, least: usize) -> Option<usize> {
         self.numbers().range(least..).next().copied()
     }
 
-    /// How many there are.
+    /// The number of tables in use.
     pub fn len(&self) -> usize {
         self.numbers().len()
     }
 
+    /// Returns whether no table is in use.
     pub fn is_empty(&self) -> bool {
         self.numbers().is_empty()
     }
 }
 
-/// A table's place among those that may be in use.
+/// A table's number and the set in which it registers.
 #[derive(Debug)]
 pub(super) struct Registration {
     number: usize,

@@ -1,4 +1,4 @@
-//! A lookup in steps, one fetch each, so that a batch of lookups can wait for memory together.
+//! A lookup in steps, one fetch each, so that the fetches of a batch of lookups overlap.
 
 use super::KeyTable;
 use super::bucket::{self, SLOTS};
@@ -7,16 +7,16 @@ use super::slot::{Slot, filter_bit};
 use crate::prefetch::prefetch;
 
 const LINE_BYTES: usize = 64;
-/// Of an entry, whose length is not known before it has come, at least this much is fetched. Taking only the first
-/// line left a tenth of a GET's time in the comparison of keys.
+/// Bytes fetched of an entry at least: its length is unknown before the header arrives. Fetching only the first line left a
+/// tenth of a GET's time in the comparison of keys.
 const ENTRY_BYTES_FETCHED: usize = 40;
-/// Of a bulky one so many lines at once, which may be more than it has, and the rest up to so many bytes when the header
-/// has come. Measured, a GET of 400 bytes out of 300,000 keys, compared with the value in an allocation of its own behind a
-/// head: 0.94; without the rest 1.03 to 1.10; with all but the first line asked for when the header has come, 1.06.
+/// Lines of a bulky entry that are fetched at once, even if it has fewer; the rest is fetched up to `BULKY_BYTES_FETCHED`
+/// once the header has arrived. Measured, a GET of 400 bytes out of 300,000 keys, relative to the value in an allocation of
+/// its own behind a head: 0.94; without the rest 1.03 to 1.10; with all but the first line fetched after the header, 1.06.
 const BULKY_LINES_FETCHED: usize = 4;
 const BULKY_BYTES_FETCHED: usize = 768;
 
-/// A lookup that only prefetches. It holds no reference: each step looks at the table as it is then.
+/// A lookup that only prefetches. It holds no reference: each step reads the table in its current state.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     hash: u64,
@@ -31,18 +31,18 @@ enum Stage {
     Done,
 }
 
-/// What a step found.
+/// The result of a step.
 pub enum ProbeState<'a, T> {
-    /// A line is on its way; step again when it may have come.
+    /// A line was prefetched; step again when it may have arrived.
     More,
-    /// Probably the object of the key: only the hash's tag was compared. Good for prefetching what it owns.
+    /// Probably the key's object: only the hash's tag was compared. For prefetching the memory it owns.
     Object(&'a T),
     /// Nothing more to fetch.
     Done,
 }
 
 impl Probe {
-    /// Fetches the bucket.
+    /// Prefetches the bucket.
     #[inline]
     pub fn start<T>(table: &KeyTable<T>, hash: u64) -> Probe {
         if table.is_empty() {
@@ -52,7 +52,7 @@ impl Probe {
         Probe { hash, stage: Stage::Bucket }
     }
 
-    /// Does what the last step's fetch has made possible, and starts the next fetch.
+    /// Reads the line that the last step prefetched, and prefetches the next.
     #[inline]
     pub fn step<'a, T>(&mut self, table: &'a KeyTable<T>) -> ProbeState<'a, T> {
         if self.stage == Stage::Done || table.is_empty() {

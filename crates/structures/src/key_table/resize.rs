@@ -9,29 +9,27 @@ use crate::prefetch::prefetch;
 use crate::work;
 use std::ops::Range;
 
-/// A bucket is added when more than 6 entries come to a bucket on average. Computed (Poisson) as bytes per
-/// key and share of entries that need a second bucket line: at 5.5: 12.1 and 5.6 %; at 6: 11.3 and 7.8 %;
-/// at 7: 10.2 and 13 %. With overflow nodes of a whole line it would be 12.9, 12.3 and 11.6 bytes, which is
-/// why they are cut to size.
+/// A bucket is added when there are more than 6 entries per bucket on average. Computed (Poisson), bytes per key and
+/// share of entries that need a second bucket line: at 5.5: 12.1 and 5.6 %; at 6: 11.3 and 7.8 %; at 7: 10.2 and 13 %.
+/// With overflow nodes of a whole line it would be 12.9, 12.3 and 11.6 bytes, so they are sized exactly.
 const LOAD_MAX: usize = 6;
-/// A bucket is given back when fewer than 5 entries come to each of the others: a gap, so that one key put
-/// and removed in turn does not move the split pointer back and forth.
+/// A bucket is removed when the others would have fewer than 5 entries each on average: a gap, so that alternately
+/// putting and removing one key does not move the split pointer back and forth.
 const LOAD_MIN: usize = 5;
-/// A group is not narrowed while its first bucket holds more entries than this, times how much larger the table is than
-/// it should be. Keys that go in the order of their hashes (a search for expired keys removes them so, and whoever scans
-/// and deletes) leave the rest behind in few buckets. Were these made fewer at the same pace, a million keys of which
-/// all but 500 are gone would have them in one bucket, and each removal walk all of it; so it is 490 at most there, and
-/// the table at worst what it was times the root of a fifth of the share of the keys that is left.
+/// A group is not narrowed while its first bucket holds more entries than this, multiplied by the ratio of the table's
+/// size to its target size. Removals in hash order (the search for expired keys, or a client that scans and deletes)
+/// leave the remaining keys in few buckets. If those were merged at the same pace, a million keys of which all but 500
+/// are removed would end up in one bucket, and each removal would scan all of it. With this limit a bucket holds at most
+/// 490 there, and the table keeps at worst its former size times the square root of a fifth of the share of keys left.
 const CROWD_MAX: usize = 24;
-/// A bucket is added early when a key comes to more than so many others. Keys that come in the order of their hashes all
-/// come to few buckets; early ones, one a key, make a million of them a thousand in one bucket at worst instead of 2,450.
-/// Where hashes are spread evenly, no bucket of a billion has so many.
+/// A bucket is added early when a key is inserted into one with more than this number of entries. Keys inserted in hash
+/// order all go to few buckets; with one early bucket per key, a million of them make at worst a thousand entries in one
+/// bucket instead of 2,450. With evenly spread hashes, no bucket of a billion has that many.
 pub(super) const RELIEVED_CROWD: usize = 40;
 
 impl<T> KeyTable<T> {
-    /// Gives the table the size it should have, rearranging at most about `buckets_max` buckets. Answers
-    /// whether there is more to do. Only worth calling in idle time after much was removed: puts and
-    /// removals keep pace by themselves.
+    /// Resizes the table towards its target size, rearranging at most about `buckets_max` buckets. Returns whether there
+    /// is more to do. Only useful in idle time after many removals: puts and removals keep pace by themselves.
     pub fn step(&mut self, buckets_max: usize) -> bool {
         let mut done = 0;
         while self.is_crowded() || self.is_sparse() {
@@ -49,8 +47,8 @@ impl<T> KeyTable<T> {
         false
     }
 
-    /// Gives an empty table the size for `keys` keys at once, which saves the growing. Allocates about 11
-    /// bytes a key: a caller bounds what it trusts.
+    /// Sizes an empty table for `keys` keys at once, which avoids growing step by step. Allocates about 11 bytes per key:
+    /// the caller must bound an untrusted count.
     pub fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= SLOTS {
             return;
@@ -88,7 +86,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Adds a bucket, though there are not many keys for each; never more buckets than keys.
+    /// Adds a bucket although the load is low; never more buckets than keys.
     #[cold]
     pub(super) fn relieve(&mut self) {
         if self.buckets < self.len {
@@ -109,7 +107,7 @@ impl<T> KeyTable<T> {
         self.shapes[NARROW].width() + 1
     }
 
-    /// Buckets between the narrow and the wide groups.
+    /// The unused buckets between the narrow and the wide groups.
     pub(super) fn unused_buckets(&self) -> Range<usize> {
         let narrow = self.shapes[NARROW];
         if self.split_pointer == narrow.groups() {
@@ -118,21 +116,21 @@ impl<T> KeyTable<T> {
         self.split_pointer * narrow.width()..self.split_pointer * self.wide_width()
     }
 
-    /// The number of the `at`-th bucket in the order of the hash.
+    /// The number of the `at`-th bucket in hash order.
     #[inline]
     pub(super) fn bucket_number(&self, at: usize) -> usize {
         let narrow_buckets = self.split_pointer * self.shapes[NARROW].width();
         if at < narrow_buckets { at } else { at + self.split_pointer }
     }
 
-    /// The reverse of [`KeyTable::bucket_number`].
+    /// The inverse of [`KeyTable::bucket_number`].
     #[inline]
     pub(super) fn bucket_index(&self, number: usize) -> usize {
         let narrow_buckets = self.split_pointer * self.shapes[NARROW].width();
         if number < narrow_buckets { number } else { number - self.split_pointer }
     }
 
-    /// All buckets that may hold entries, in the order of the hash.
+    /// All buckets that may hold entries, in hash order.
     pub(super) fn bucket_numbers(&self) -> impl Iterator<Item = usize> + use<T> {
         let unused = self.unused_buckets();
         (0..self.buckets + unused.len()).filter(move |bucket| !unused.contains(bucket))
@@ -208,7 +206,7 @@ impl<T> KeyTable<T> {
             && bucket::entry_count(slots) * self.len > CROWD_MAX * LOAD_MIN * self.buckets
     }
 
-    /// The split pointer is at an end. If it was at the other when the phase began, every bucket has been filled anew.
+    /// Called with the split pointer at an end. If the phase began at the other end, every bucket has been refilled.
     fn end_phase(&mut self) {
         if self.split_pointer != self.phase_start {
             self.crowd_max = self.phase_crowd_max;
@@ -216,8 +214,8 @@ impl<T> KeyTable<T> {
         self.phase_crowd_max = 0;
     }
 
-    /// Moves the entries of a group, in the buckets `from`, to where they are in the other shape: within
-    /// `to`. The buckets of `to` that are not in `from` are empty.
+    /// Moves the entries of a group from the buckets `from` to their buckets in the other shape, within `to`. The buckets
+    /// of `to` that are not in `from` are empty.
     fn rearrange(&mut self, from: Range<usize>, from_shape: Shape, to: Range<usize>, to_shape: Shape) {
         let mut staging = Staging::new();
         let narrow = self.shapes[NARROW];
@@ -230,7 +228,7 @@ impl<T> KeyTable<T> {
                 bucket::for_each_entry(&slots, |slot| expiring += slot.expires() as i32);
                 self.directory.count_expiring(number, -expiring);
             }
-            // Empty slots come along, for lack of a branch that could be predicted.
+            // Empty slots are copied too: a branch on them would be unpredictable.
             let freed = if from_shape.has_tags_of(&to_shape) {
                 bucket::dissolve(&slots, |slot| staging.add(narrow.place(slot.tag(), to.len()), slot))
             } else {
@@ -253,7 +251,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Adds what staged buckets had no room for, behind what they had room for.
+    /// Adds the entries that did not fit into staged buckets, after those that did.
     #[cold]
     fn unstage_rest(&mut self, first: usize, mut rest: Vec<(usize, Slot)>) {
         rest.sort_by_key(|&(at, _)| at);
@@ -295,7 +293,7 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// The group that the next step will rearrange.
+    /// Prefetches the group that the next step will rearrange.
     fn prefetch_buckets(&self, group: usize, width: usize) {
         if group < self.shapes[NARROW].groups() {
             for bucket in group * width..(group + 1) * width {
@@ -305,16 +303,15 @@ impl<T> KeyTable<T> {
     }
 }
 
-/// The most that a bucket and one overflow node hold.
+/// Most entries that a bucket and one overflow node hold.
 const STAGED_MAX: usize = bucket::SLOTS - 1 + bucket::SLOTS;
 
-/// The entries of a group, sorted by their new bucket. Measured: with each entry pushed into its new bucket
-/// at once, a search for the free slot each time, a put cost 727 ns instead of 444 at 1M keys, in
-/// mispredicted branches.
+/// The entries of a group, grouped by their new bucket. Measured: pushing each entry into its new bucket at once, with a
+/// search for the free slot each time, made a put cost 727 ns instead of 444 at 1M keys, in mispredicted branches.
 struct Staging {
     slots: [[Slot; STAGED_MAX + 1]; 8],
     counts: [usize; 8],
-    /// What the buckets here have no room for: one in 500 or so.
+    /// Entries that do not fit into the staged buckets: about one in 500.
     rest: Vec<(usize, Slot)>,
 }
 

@@ -1,4 +1,5 @@
-//! Where a hash lives: groups of a few buckets, and what a slot's tag remembers of the hash.
+//! Shapes: how the hash range is divided into groups of buckets, and which bits of the hash a slot's tag
+//! keeps.
 //!
 //! ```text
 //!  hash   | group: `level` bits | place: 8 bits | ...                               ... | fixed: 5 bits |
@@ -7,10 +8,11 @@
 //!
 //!  tag    | fixed: 5 bits | window: the 11 bits of the hash that start at `base` |   base = level & !3
 //! ```
-//! `bucket` grows with the hash, whatever the shape, so a hash is a position that outlives any change of
-//! size. The window contains the place bits at every level from `base` to `base + 3`: bucket and tag together
-//! give back enough of the hash to find the bucket of any neighbouring shape without reading the key. Only
-//! when a growing level passes a multiple of 4, once in 16-fold growth, keys are read and hashed again.
+//! The bucket number ascends with the hash in every shape, so a hash is a position that survives any change
+//! of size. The window contains the place bits at every level from `base` to `base + 3`: bucket and tag
+//! together give enough of the hash to find the bucket of either neighbouring shape without reading the key.
+//! Only when the growing level passes a multiple of 4, once in 16-fold growth, are keys read and hashed
+//! again.
 
 const PLACE_BITS: u32 = 8;
 const WINDOW_BITS: u32 = 11;
@@ -20,7 +22,7 @@ const LEVELS_PER_WINDOW: u32 = WINDOW_BITS - PLACE_BITS + 1;
 /// Widths go from 4 to 7, then the next level starts at 4. Level 0 starts at 1.
 const WIDTH_MIN: u32 = 4;
 /// 2^40 groups. A scan's cursor is the upper 48 bits of a hash, which holds every bucket's boundary up to
-/// here.
+/// this level.
 pub(super) const LEVEL_MAX: u32 = 40;
 
 const _: () = assert!(WINDOW_BITS + FIXED_BITS == 16);
@@ -69,7 +71,7 @@ impl Shape {
         (fixed << WINDOW_BITS | window) as u16
     }
 
-    /// What a bucket and the tags in it tell of the hashes.
+    /// The bits of the hashes that a bucket's number and the tags in it determine.
     #[inline]
     pub(super) fn known_bits(&self, bucket: usize) -> KnownBits {
         let group = (bucket / self.width as usize) as u64;
@@ -79,8 +81,8 @@ impl Shape {
         }
     }
 
-    /// Which of the `parts` of its group an entry belongs to, the group being one of this shape and `parts`
-    /// at most twice `WIDTH_MIN`; the tag is of this shape, or of another that shares its window.
+    /// The index of the entry's part if its group is divided into `parts`. The group is one of this shape,
+    /// `parts` at most twice `WIDTH_MIN`, and the tag of this shape or of another with the same window.
     #[inline]
     pub(super) fn place(&self, tag: u16, parts: usize) -> usize {
         let place =
@@ -94,20 +96,21 @@ impl Shape {
         self.base() == other.base()
     }
 
-    /// Whether [`KnownBits`] of this shape tells enough for `other`, one step away.
+    /// Whether [`KnownBits`] of this shape has enough bits for `other`, one step away.
     #[inline]
     pub(super) fn knows_enough_for(&self, other: &Shape) -> bool {
         other.base() <= self.base()
     }
 
-    /// The lowest hash beyond this bucket; `None` behind the last bucket.
+    /// The lowest hash beyond this bucket; `None` for the last bucket.
     pub(super) fn end(&self, bucket: usize) -> Option<u64> {
         let place = ((bucket as u64 + 1) << PLACE_BITS).div_ceil(self.width as u64);
         let bits = self.level + PLACE_BITS;
         (place < 1 << bits).then(|| place << (64 - bits))
     }
 
-    /// One bucket more in each group (or the same as twice the groups). `None` at the largest.
+    /// The shape with one more bucket in each group (or, equivalently, twice the groups). `None` at the
+    /// largest.
     pub(super) fn wider(&self) -> Option<Shape> {
         if self.width + 1 < 2 * WIDTH_MIN {
             return Some(Shape { width: self.width + 1, ..*self });
@@ -115,7 +118,7 @@ impl Shape {
         (self.level < LEVEL_MAX).then_some(Shape { level: self.level + 1, width: WIDTH_MIN })
     }
 
-    /// The shape of which this one is the wider.
+    /// The shape whose `wider` is this one.
     pub(super) fn narrower(&self) -> Option<Shape> {
         if self.level > 0 && self.width == WIDTH_MIN {
             return Some(Shape { level: self.level - 1, width: 2 * WIDTH_MIN - 1 });
@@ -124,7 +127,8 @@ impl Shape {
     }
 }
 
-/// The part of the hash that a bucket knows: its highest bits, down to the window's end, and its lowest five.
+/// The bits of the hash that bucket and tag determine: the highest, down to the window's end, and the lowest
+/// five.
 pub(super) struct KnownBits {
     group: u64,
     shift: u32,

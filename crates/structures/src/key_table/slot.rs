@@ -1,4 +1,4 @@
-//! One 64-bit slot: the address of an entry, three flags in its low bits, sixteen bits of hash above it.
+//! A 64-bit slot: the address of an entry, three flags in its low bits, sixteen bits of hash above it.
 
 use std::ptr::NonNull;
 
@@ -11,9 +11,9 @@ pub(super) const EXPIRES: usize = 1;
 pub(super) const OBJECT: usize = 2;
 /// Not an entry: the address is that of a node or a crowd, see `bucket`.
 const LINK: usize = 4;
-/// The entry is bulky: its bytes take more lines than a lookup fetches of others.
+/// The entry is bulky: longer than the lines that a lookup fetches of other entries.
 pub(super) const BULKY: usize = 6;
-/// What [`OBJECT`], [`LINK`] and [`BULKY`] are values of; 0 is an entry of few bytes, or an integer.
+/// The field whose values are [`OBJECT`], [`LINK`] and [`BULKY`]; 0 is an entry of few bytes, or an integer.
 const KIND: usize = 6;
 const FLAGS: usize = EXPIRES | KIND;
 
@@ -28,7 +28,7 @@ const FILTER_BITS: u32 = 13;
 /// | 0     | ones | address of a crowd           | LINK    |    0    |     a link to a crowd
 ///   3 bits 13 bits
 /// ```
-/// A pointer rather than a `u64`, so that the address keeps its provenance.
+/// A pointer instead of a `u64`, so that the address keeps its provenance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct Slot(*mut u8);
@@ -95,7 +95,7 @@ impl Slot {
         self.bits() & KIND == BULKY
     }
 
-    /// As given to [`Slot::entry`].
+    /// The flags given to [`Slot::entry`].
     #[inline]
     pub(super) fn flags(self) -> usize {
         self.bits() & FLAGS
@@ -106,7 +106,7 @@ impl Slot {
         self.bits() & KIND == OBJECT
     }
 
-    /// Where the entry, the node or the crowd is; null for an empty slot.
+    /// The address of the entry, node or crowd; null for an empty slot.
     #[inline]
     pub(super) fn address(self) -> *mut u8 {
         self.0.map_addr(|bits| bits & ADDRESS_MASK)
@@ -127,14 +127,14 @@ impl Slot {
         self.is_link() && self.tag() >> FILTER_BITS == 0
     }
 
-    /// The number of slots of the node that a link leads to.
+    /// The number of slots of the linked node.
     #[inline]
     pub(super) fn link_len(self) -> usize {
         debug_assert!(self.is_link() && !self.is_crowd_link());
         (self.tag() >> FILTER_BITS) as usize + 1
     }
 
-    /// A link's filter: the union of [`filter_bit`] over every entry beyond the link.
+    /// A link's filter: the union of [`filter_bit`] over all overflow entries.
     #[inline]
     pub(super) fn link_filter(self) -> u16 {
         self.tag() & ((1 << FILTER_BITS) - 1)

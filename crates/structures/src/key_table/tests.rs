@@ -16,7 +16,7 @@ fn scaled(full: usize, small: usize) -> usize {
     full * std::env::var("WARMLINE_TEST_SCALE").map_or(1, |scale| scale.parse().expect("a number"))
 }
 
-/// An object that counts how many of its kind live, and knows which key it belongs to.
+/// An object that counts the live instances, and stores the key it belongs to.
 struct Counted {
     id: u64,
     alive: Rc<Cell<i64>>,
@@ -130,11 +130,11 @@ impl Harness {
         match (removed, old) {
             (Some(removed), Some(old)) => {
                 assert_eq!((removed.key(), removed.expiry_ms()), (&key[..], old.expiry_ms));
-                let object = removed.into_object().expect("only objects are handed out");
+                let object = removed.into_object().expect("only objects are returned");
                 assert_eq!(old.value, ModelValue::Object(object.id));
             }
             (None, old) => assert!(!matches!(old, Some(ModelEntry { value: ModelValue::Object(_), .. }))),
-            (Some(_), None) => panic!("a key that was not there was replaced"),
+            (Some(_), None) => panic!("an absent key was replaced"),
         }
     }
 
@@ -310,7 +310,7 @@ fn growing_and_shrinking_keeps_every_entry_and_every_size_dense() {
     table.check();
     for i in 0..count as u64 {
         let key = i.to_le_bytes();
-        let removed = table.remove(table.hash(&key), &key).expect("it is there");
+        let removed = table.remove(table.hash(&key), &key).expect("the key is in the table");
         assert_eq!(removed.into_object(), Some(i));
         if i % (count as u64 / if cfg!(miri) { 4 } else { 50 }) == 0 {
             table.check();
@@ -356,7 +356,7 @@ fn reserved_tables_hold_what_they_are_filled_with() {
     assert_eq!(table.buckets(), 1);
 }
 
-/// Bulky entries have room for an expiry where that costs nothing, and all entries only what they need.
+/// Bulky entries have room for an expiry where it costs nothing; all others have only what they need.
 #[test]
 fn entries_of_all_lengths_take_their_size_class_and_keep_their_content_as_expiries_come_and_go() {
     let lens = |max| (0..max).step_by(if cfg!(miri) { 37 } else { 1 });
@@ -369,17 +369,17 @@ fn entries_of_all_lengths_take_their_size_class_and_keep_their_content_as_expiri
             let bytes = |expires| size_class(header + key_len + len + if expires { 8 } else { 0 });
             table.put(hash, &key, NewValue::Inline(&value), None, 9);
             let is_bulky = key_len + len > 128;
-            let address = table.find(hash, &key).expect("it is there").address();
+            let address = table.find(hash, &key).expect("the key is in the table").address();
             for expiry_ms in [None, Some(5), Some(-6), None, Some(i64::MAX)] {
                 assert!(table.set_expiry(hash, &key, expiry_ms));
-                let entry = table.get(hash, &key).expect("it is there");
+                let entry = table.get(hash, &key).expect("the key is in the table");
                 assert_eq!((entry.expiry_ms(), entry.access(), entry.key()), (expiry_ms, 9, &key[..]));
                 assert_eq!(entry.value(), Value::Inline(&value));
                 assert_eq!(entry.allocation_bytes(), bytes(expiry_ms.is_some()), "{key_len} and {len}");
                 let asked = inline_entry_bytes::<u64>(key_len, len, expiry_ms.is_some());
                 assert_eq!(asked, entry.allocation_bytes());
                 if is_bulky && bytes(false) == bytes(true) {
-                    assert_eq!(table.find(hash, &key).expect("it is there").address(), address);
+                    assert_eq!(table.find(hash, &key).expect("the key is in the table").address(), address);
                 }
             }
             table.check();
@@ -434,17 +434,19 @@ fn replacing_within_a_size_class_keeps_the_allocation() {
     let mut table = KeyTable::<u64>::new(HashSeed::new(3, 4));
     let hash = table.hash(b"key");
     table.put(hash, b"key", NewValue::Inline(&[1; 20]), None, 1);
-    let address = |table: &KeyTable<u64>| table.find(hash, b"key").expect("it is there").address();
+    let address =
+        |table: &KeyTable<u64>| table.find(hash, b"key").expect("the key is in the table").address();
     let before = address(&table);
     assert!(table.put(hash, b"key", NewValue::Inline(&[2; 15]), Some(9), 2).is_none());
     assert_eq!(address(&table), before);
     assert!(table.put(hash, b"key", NewValue::Integer(-1), Some(10), 2).is_none());
-    let entry = table.get(hash, b"key").expect("it is there");
+    let entry = table.get(hash, b"key").expect("the key is in the table");
     assert_eq!((entry.value(), entry.expiry_ms(), entry.access()), (Value::Integer(-1), Some(10), 2));
     table.check();
 }
 
-/// The cursor's guarantee: what is there throughout is visited, though the table grows and shrinks meanwhile.
+/// The cursor's guarantee: a key present throughout is visited, even if the table grows and shrinks
+/// meanwhile.
 #[test]
 fn a_scan_visits_all_that_stays_while_the_table_changes_its_size() {
     for round in 0..scaled(12, 2) as u64 {
@@ -484,14 +486,14 @@ fn a_scan_visits_all_that_stays_while_the_table_changes_its_size() {
                 });
                 done_expiring = cursor_expiring == 0;
             }
-            // Swings between a few thousand passing keys and none.
+            // Alternates between a few thousand temporary keys and none.
             for _ in 0..random.below(if cfg!(miri) { 12 } else { 200 }) {
                 if (round + coming / 2_000) % 2 == 0 {
                     put(&mut table, coming, (coming % 5 == 0).then_some(2));
                     coming += 1;
                 } else if going < coming {
                     let key = going.to_le_bytes();
-                    table.remove(table.hash(&key), &key).expect("it is there");
+                    table.remove(table.hash(&key), &key).expect("the key is in the table");
                     going += 1;
                 } else {
                     coming += 1;
@@ -544,7 +546,7 @@ fn scanning_for_expiry_skips_to_the_one_entry_that_has_it() {
     }
     assert!(found == 1 && calls <= 3, "{found} found in {calls} calls");
     let mut random = Random::new(1);
-    let entry = table.random_expiring(&mut random).expect("there is one");
+    let entry = table.random_expiring(&mut random).expect("some keys expire");
     assert_eq!(entry.key(), (count / 2).to_le_bytes());
     let mut sampled = 0;
     assert_eq!(table.sample(&mut random, 5, true, &mut |_| sampled += 1), 1);
@@ -634,10 +636,10 @@ fn what_is_left_when_keys_go_in_the_order_of_a_scan_is_not_crowded_into_few_buck
     table.check();
     fill(&mut table);
     table.check();
-    assert!(table.crowd_max < 40, "a crowd of {} that is gone is remembered", table.crowd_max);
+    assert!(table.crowd_max < 40, "the bound {} of a removed crowd remains", table.crowd_max);
 }
 
-/// Chi-squared against uniformity, far out on the tail so that a good seed stays good.
+/// Chi-squared test against uniformity, with a bound far out on the tail so that a good seed passes reliably.
 fn assert_uniform(counts: &HashMap<Vec<u8>, u32>, kinds: usize, draws: usize) {
     let expected = draws as f64 / kinds as f64;
     let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
@@ -724,7 +726,7 @@ fn a_probe_leads_to_the_object_and_survives_changes_between_steps() {
         }
         found += (holds_object && object == Some(i)) as u64;
         found += (!holds_object && object.is_none()) as u64;
-        // A table that has shrunk to nothing meanwhile.
+        // A table that has become empty meanwhile.
         let mut late = Probe::start(&table, hash);
         let empty = KeyTable::<u64>::new(HashSeed::new(6, 8));
         assert!(matches!(late.step(&empty), ProbeState::Done));
@@ -798,7 +800,7 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
             let shape = pair[0];
             let end = shape.end(shape.bucket(hash));
             assert!(end.is_none_or(|end| end > hash && shape.bucket(end) == shape.bucket(hash) + 1));
-            assert!(end.is_none_or(|end| end << 48 == 0), "a cursor holds every boundary");
+            assert!(end.is_none_or(|end| end << 48 == 0), "every boundary fits a cursor");
         }
     }
     assert_eq!((pairs, forgetful), (shapes.len() - 1, 10));

@@ -1,4 +1,4 @@
-//! Walking the table: scans, random entries, samples, iteration.
+//! Reading the table: scans, random entries, samples, iteration.
 
 use super::bucket::{self, SLOTS};
 use super::directory::STRETCH_BUCKETS;
@@ -13,17 +13,16 @@ use std::ops::Range;
 /// A cursor is the upper 48 bits of a hash: every boundary between buckets, at every size, is such a number.
 const CURSOR_SHIFT: u32 = 16;
 
-/// Random buckets to look into before a sparse kind of entry is searched for chunk by chunk.
+/// Random buckets tried before a sparse kind of entry is searched for chunk by chunk.
 const TRIES_MAX: usize = 64;
-/// Random entries to look at before one with an expiry is found by its rank: in a table of few keys and many buckets each
-/// may take a walk.
+/// Random entries tried before one with an expiry is found by its rank: in a table of few keys and many buckets each may
+/// take a scan.
 const EXPIRING_TRIES_MAX: usize = 8;
 
 impl<T> KeyTable<T> {
-    /// Visits the entries of one bucket, and answers the cursor of the next; 0 starts and ends. An entry
-    /// that is in the table from the first call to the last is visited, whatever happens to the table
-    /// between the calls; it may be visited twice if the table's size changes. Cursors are below 2^48; any
-    /// number is accepted.
+    /// Visits the entries of one bucket and returns the cursor of the next; 0 starts and ends. An entry that is in the
+    /// table from the first call to the last is visited, whatever changes between the calls; it may be visited twice if the
+    /// table's size changes. Cursors are below 2^48; any number is accepted.
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, T>)) -> u64 {
         if self.len == 0 {
             return 0;
@@ -41,9 +40,9 @@ impl<T> KeyTable<T> {
         next
     }
 
-    /// Visits the entries with an expiry in one stretch of buckets, and answers the cursor of the next; other entries'
-    /// memory is not touched, and neither are stretches without such an entry, but for those that have had some since the
-    /// last time. The guarantee is that of [`KeyTable::scan`].
+    /// Visits the entries with an expiry in one stretch of buckets and returns the cursor of the next. Does not touch the
+    /// memory of other entries, nor stretches without such an entry, except those that had one since the last call. The
+    /// guarantee is that of [`KeyTable::scan`].
     pub fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, T>)) -> u64 {
         if self.expiring == 0 {
             return 0;
@@ -75,18 +74,18 @@ impl<T> KeyTable<T> {
         self.shape_at(last).end(last).map_or(0, |end| end >> CURSOR_SHIFT)
     }
 
-    /// The first used bucket of the next stretch that may have an entry with an expiry, from this bucket on.
+    /// The first used bucket, from `number` on, of a stretch that may have an entry with an expiry.
     fn next_stretch(&self, number: usize) -> Option<usize> {
         let unused = self.unused_buckets();
         let next = match self.directory.next_stretch(number) {
-            // The stretch may go on behind the unused ones, or another one follow there.
+            // The stretch may continue behind the unused ones, or another one follow there.
             Some(next) if unused.contains(&next) => self.directory.next_stretch(unused.end),
             next => next,
         };
         next.filter(|&next| next < self.buckets + unused.len())
     }
 
-    /// The used buckets from this one on that lie in the same stretch and on the same side of the split pointer.
+    /// The used buckets from `number` on that lie in the same stretch and on the same side of the split pointer.
     fn rest_of_stretch(&self, number: usize) -> Range<usize> {
         let unused = self.unused_buckets();
         let stretch_end = (number / STRETCH_BUCKETS + 1) * STRETCH_BUCKETS;
@@ -94,8 +93,7 @@ impl<T> KeyTable<T> {
         number..stretch_end.min(side_end)
     }
 
-    /// These buckets have no entry with an expiry. If they are all that are used of their stretch, it need not be looked at
-    /// until there is one.
+    /// Marks the stretch as having no entry with an expiry, if `seen` covers all of its used buckets.
     fn forget_stretch(&mut self, seen: &Range<usize>) {
         let start = seen.start / STRETCH_BUCKETS * STRETCH_BUCKETS;
         let mut stretch = start..start + STRETCH_BUCKETS;
@@ -120,13 +118,13 @@ impl<T> KeyTable<T> {
         EntryRef::new(unsafe { Entry::from_address(slot.address()) })
     }
 
-    /// An entry drawn uniformly.
+    /// Returns an entry drawn uniformly.
     pub fn random(&self, random: &mut Random) -> Option<EntryRef<'_, T>> {
         if self.len == 0 {
             return None;
         }
-        // Every place of every bucket has the same chance, occupied or not. At 5 entries a bucket or more,
-        // and a fullest bucket of some 20, one in four tries hits.
+        // Every position of every bucket has the same chance, occupied or not. At 5 entries per bucket or more and about 20
+        // in the fullest, one in four tries hits.
         let places = self.crowd_max.max(SLOTS) as u64;
         for _ in 0..16 * TRIES_MAX {
             work::visited(1);
@@ -137,12 +135,12 @@ impl<T> KeyTable<T> {
                 return Some(Self::entry_ref(slot));
             }
         }
-        // A table reserved for many more keys than it holds, or one whose last keys, removed in the order of a
-        // scan, share a few buckets.
+        // Reached by a table reserved for many more keys than it holds, or one whose last keys, after removals in scan
+        // order, share a few buckets.
         self.iter().nth(random.below(self.len as u64) as usize)
     }
 
-    /// An entry with an expiry, drawn uniformly.
+    /// Returns an entry with an expiry, drawn uniformly.
     pub fn random_expiring(&self, random: &mut Random) -> Option<EntryRef<'_, T>> {
         if self.expiring == 0 {
             return None;
@@ -159,7 +157,7 @@ impl<T> KeyTable<T> {
         Some(Self::entry_ref(slot))
     }
 
-    /// The `n`-th entry with an expiry in the order of the chunks, whose counts lead the way.
+    /// The `n`-th entry with an expiry in chunk order, found by the chunks' counts.
     fn nth_expiring(&self, n: usize) -> Option<Slot> {
         let (chunk, mut n) = self.directory.chunk_of_expiring(n)?;
         let mut next = self.next_stretch(chunk.start);
@@ -184,9 +182,9 @@ impl<T> KeyTable<T> {
         None
     }
 
-    /// Visits up to `n` entries that are neighbours, from a random bucket on: much cheaper than `n` random
-    /// entries. Answers how many were visited: fewer than `n` only if the table has fewer, or if entries
-    /// with an expiry are wanted and lie so far apart that 64 buckets for each do not suffice.
+    /// Visits up to `n` neighbouring entries, from a random bucket on: much cheaper than `n` random entries. Returns the
+    /// number visited: fewer than `n` only if the table has fewer, or if entries with an expiry are wanted and are so
+    /// sparse that 64 buckets for each do not suffice.
     pub fn sample(
         &self,
         random: &mut Random,
@@ -201,7 +199,7 @@ impl<T> KeyTable<T> {
         let mut at = random.below(self.buckets as u64) as usize;
         let is_bare = self.len < self.buckets;
         if is_bare || only_expiring && self.expiring < self.len / 8 {
-            // Start where there is one.
+            // Start at a matching entry.
             let entry = if only_expiring { self.random_expiring(random) } else { self.random(random) };
             at = entry.map_or(at, |entry| self.bucket_index(self.number_of(self.hash(entry.key()))));
         }
@@ -243,14 +241,14 @@ impl<T> KeyTable<T> {
         sampled
     }
 
-    /// The bucket at which to look for an entry with an expiry, from the `at`-th on, and on from the first.
+    /// The bucket from which to look for an entry with an expiry, from the `at`-th on, wrapping around to the first.
     fn skip_to_expiring(&self, at: usize) -> usize {
         let next =
             self.next_stretch(self.bucket_number(at)).or_else(|| self.next_stretch(self.bucket_number(0)));
         next.map_or(at, |number| self.bucket_index(number))
     }
 
-    /// Every entry, in the order of the hash.
+    /// Iterates over all entries, in hash order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { table: self, bucket: 0, at: 0 }
     }

@@ -1,12 +1,12 @@
-//! The pages of a table in order, and which page a hash belongs to: linear hashing ([`LinearHash`]).
+//! The pages of a table in order, and the mapping from hash to page: linear hashing ([`LinearHash`]).
 //!
-//! Always one page comes or goes, at any size. Against an extendible directory this needs exactly one entry a page, none
-//! shared, and sheds pages as readily as it adds them. What it costs: pages not yet split in this round hold twice as much
-//! as those that are.
+//! Pages are added and removed one at a time, at any size. Unlike an extendible directory this has exactly one entry per
+//! page, none shared, and removes pages as readily as it adds them. The cost: pages not yet split in this round hold twice
+//! as much as those that are.
 //!
-//! Entries lie in segments of [`SEGMENT_PAGES`], so that no growth copies more than one segment. The first
-//! segment is held by the directory itself: a table of one segment costs no second fetch. All but the last are full and have
-//! no room to spare.
+//! Entries are in segments of [`SEGMENT_PAGES`], so that no growth copies more than one segment. The first segment is a
+//! field of the directory: a table of one segment needs no second fetch. All but the last are full and have no spare
+//! capacity.
 
 use super::page::Page;
 use crate::linear_hash::LinearHash;
@@ -14,8 +14,8 @@ use crate::size_class::usable_size;
 
 const SEGMENT_BITS: u32 = 12;
 const SEGMENT_PAGES: usize = 1 << SEGMENT_BITS;
-/// Bits of a position: with the tag that [`super::scan`] adds, a cursor stays far below 2^53, so that clients that
-/// hold numbers as doubles read it exactly.
+/// Bits of a position: with the tag that [`super::scan`] adds, a cursor stays far below 2^53, so that clients that store
+/// numbers as doubles read it exactly.
 pub(super) const CURSOR_BITS: u32 = 42;
 
 pub(super) struct Directory {
@@ -29,7 +29,7 @@ impl Directory {
         Directory { first: Vec::new(), rest: Vec::new(), shape: LinearHash::new(0) }
     }
 
-    /// The same pages in memory of their own.
+    /// Copies the pages into allocations of their own.
     pub(super) fn copy(&self) -> Directory {
         let segment = |pages: &Vec<Page>| pages.iter().map(Page::copy).collect();
         Directory {
@@ -44,7 +44,7 @@ impl Directory {
         self.shape.parts()
     }
 
-    /// Which pages are split, and where the next one comes from.
+    /// Which pages are split, and which page is split next.
     #[inline]
     pub(super) fn shape(&self) -> LinearHash {
         self.shape
@@ -111,10 +111,10 @@ impl Directory {
         Some(page)
     }
 
-    /// Positions covered by a page: where they start, and where the next page's start (0 past the last).
+    /// Positions covered by a page: its first, and the first of the next page (0 past the last).
     pub(super) fn cursor_range(&self, index: usize) -> (u64, u64) {
         let depth = self.shape.depth_of(index);
-        assert!(depth < CURSOR_BITS, "more pages than a cursor can tell apart");
+        assert!(depth < CURSOR_BITS, "more pages than a cursor can distinguish");
         let start = (index as u64).reverse_bits() >> (64 - CURSOR_BITS);
         let end = start + (1 << (CURSOR_BITS - depth));
         (start, end & ((1 << CURSOR_BITS) - 1))
@@ -125,7 +125,7 @@ impl Directory {
         self.index((cursor << (64 - CURSOR_BITS)).reverse_bits())
     }
 
-    /// Bytes asked of the allocator for the entries.
+    /// Bytes requested from the allocator for the entries.
     pub(super) fn memory_bytes(&self) -> usize {
         let last = self.rest.last().unwrap_or(&self.first);
         self.rest.len() * usable_size(SEGMENT_PAGES * size_of::<Page>())

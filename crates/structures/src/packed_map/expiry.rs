@@ -1,21 +1,21 @@
-//! The earliest expiry of each page and, above those, of every sixteen: what is expired is found by one descent.
+//! The earliest expiry of each page and, above those, of every sixteen: one descent finds an expired element.
 //!
 //! ```text
 //!  group of groups   | 16 earliest expiries | 16 groups, each there only if something in it expires |
 //!  group of pages    | 16 earliest expiries |
 //! ```
 //!
-//! Groups come with the first page in them that expires and go with the last, so that an element which starts or stops
-//! to expire costs one way down, however many pages there are. Where all pages expire, 9.3 bytes a page, a quarter byte
-//! an element. As long as only some of the first sixteen expire, there is a list of those instead.
+//! A group is allocated with the first expiring page in it and freed with the last, so that an element which starts or
+//! stops to expire costs one descent, for any number of pages. Where all pages expire, 9.3 bytes a page, a quarter byte an
+//! element. While only some of the first sixteen pages expire, a list replaces the groups.
 //!
 //! # Invariants
-//! 1. An entry is the earliest of what is below it, [`NEVER`] if nothing there expires.
-//! 2. A group is there exactly if some of its entries is not `NEVER`.
-//! 3. The topmost group covers the last page that expires and is no higher than that takes; a list ends with that page.
-//! 4. `group_bytes` is what all groups take from the allocator.
+//! 1. An entry is the earliest expiry below it, [`NEVER`] if nothing there expires.
+//! 2. A group exists exactly if one of its entries is not `NEVER`.
+//! 3. The topmost group covers the last page that expires and is no higher than necessary; a list ends with that page.
+//! 4. `group_bytes` is the sum of the groups' allocations.
 //!
-//! Rejected: whole levels as arrays, which the first element to expire allocated for all pages and the last one freed.
+//! Rejected: whole levels as arrays, allocated for all pages by the first element to expire and freed by the last one.
 
 use super::page::NEVER;
 use crate::size_class::usable_size;
@@ -24,7 +24,7 @@ use crate::work;
 const FAN_OUT_BITS: u32 = 4;
 const FAN_OUT: usize = 1 << FAN_OUT_BITS;
 
-/// The earliest expiries of so many pages, or groups.
+/// The earliest expiries of [`FAN_OUT`] pages or groups.
 type Expiries = [u64; FAN_OUT];
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Groups {
 
 #[derive(Clone)]
 pub(super) enum EarliestExpiries {
-    /// Of the first pages, up to the last that expires.
+    /// The first pages' expiries, up to the last that expires.
     Few(Vec<u64>),
     /// `levels` groups from the top to the pages.
     Many { top: Group, levels: u32, group_bytes: usize },
@@ -57,7 +57,7 @@ fn position_of_minimum(expiries: &[u64]) -> Option<usize> {
 }
 
 impl Group {
-    /// Of `levels` levels, in which nothing expires.
+    /// A group of `levels` levels in which nothing expires.
     fn new(levels: u32) -> Group {
         if levels == 1 {
             return Group::Pages(Box::new([NEVER; FAN_OUT]));
@@ -66,7 +66,7 @@ impl Group {
         Group::Groups(Box::new(Groups { earliest: [NEVER; FAN_OUT], below: none }))
     }
 
-    /// Puts a group below an empty one, as its first, unless nothing expires in it; whether it has.
+    /// Puts a group below an empty one, as its first, unless nothing expires in it; returns whether it did.
     fn put_first(&mut self, lower: Group) -> bool {
         let earliest = minimum(lower.expiries());
         let (Group::Groups(groups), true) = (self, earliest < NEVER) else { return false };
@@ -82,13 +82,13 @@ impl Group {
         }
     }
 
-    /// What one of `levels` levels takes from the allocator, those below it left out.
+    /// Bytes allocated for a group `levels` levels high, without those below it.
     fn own_bytes(levels: u32) -> usize {
         usable_size(if levels == 1 { size_of::<Expiries>() } else { size_of::<Groups>() })
     }
 
-    /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest. What comes and goes
-    /// below is added to `group_bytes` and taken from it.
+    /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest. Adjusts
+    /// `group_bytes` by the groups allocated and freed.
     fn set(&mut self, levels: u32, page: usize, expiry: u64, group_bytes: &mut usize) -> u64 {
         work::visited(1);
         match self {
@@ -117,7 +117,7 @@ impl Group {
         }
     }
 
-    /// Panics unless it agrees with the pages; what it and the groups below it take from the allocator.
+    /// Panics unless the group agrees with the pages; returns the allocated bytes of it and the groups below.
     fn check(&self, levels: u32, first_page: usize, pages: &[u64]) -> usize {
         let mut bytes = Group::own_bytes(levels);
         assert!(minimum(self.expiries()) < NEVER, "invariant 2: a group in which nothing expires");
@@ -145,7 +145,7 @@ impl Default for EarliestExpiries {
 }
 
 impl EarliestExpiries {
-    /// The earliest of all, [`NEVER`] if none expires.
+    /// The earliest expiry, [`NEVER`] if none expires.
     pub(super) fn earliest(&self) -> u64 {
         match self {
             EarliestExpiries::Few(pages) => minimum(pages),
@@ -153,7 +153,7 @@ impl EarliestExpiries {
         }
     }
 
-    /// The page whose earliest expiry is the earliest of all, if any page expires.
+    /// The page with the earliest expiry, if any page expires.
     pub(super) fn earliest_page(&self) -> Option<usize> {
         let mut group = match self {
             EarliestExpiries::Few(pages) => return position_of_minimum(pages),
@@ -202,7 +202,7 @@ impl EarliestExpiries {
         self.lower();
     }
 
-    /// Takes levels away that cover one group only, the first.
+    /// Removes top levels that cover only one group, the first.
     fn lower(&mut self) {
         let EarliestExpiries::Many { top, levels, group_bytes } = self else { return };
         while let Group::Groups(groups) = top {
@@ -233,7 +233,7 @@ impl EarliestExpiries {
         usable_size(size_of::<Self>()) + below
     }
 
-    /// Panics unless all agrees with `pages`, the earliest expiry of each page.
+    /// Panics unless everything agrees with `pages`, the earliest expiry of each page.
     pub(super) fn check(&self, pages: impl Iterator<Item = u64>) {
         let mut pages: Vec<u64> = pages.collect();
         pages.truncate(pages.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1));
@@ -249,7 +249,7 @@ impl EarliestExpiries {
     }
 }
 
-/// Sets a page among the first; what is kept ends with the last that expires.
+/// Sets the expiry of a page in a list; the list ends with the last page that expires.
 fn set_in_few(pages: &mut Vec<u64>, page: usize, earliest: u64) {
     if page < pages.len() {
         pages[page] = earliest;

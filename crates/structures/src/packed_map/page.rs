@@ -1,4 +1,4 @@
-//! One page: the records of some elements with columns of bytes in front, in one allocation.
+//! A page: the records of some elements with columns of bytes in front, in one allocation.
 //!
 //! ```text
 //!  0        count                                                               capacity
@@ -6,11 +6,11 @@
 //!      1 B         1 B            8 B
 //! ```
 //!
-//! A page whose records all have one length is *even*: it has no column of lengths, and its header holds the length. A record is
-//! found by one multiplication, and a removal moves the last record into the hole. In other pages a record is found by summing
-//! the lengths before it. Columns are packed without spare slots, so 64 tags fit one cache line. A record of [`KEPT_MIN`] bytes or
-//! more is followed by a byte of its key's hash, so that a split does not hash long keys. The page's header (capacity, counts)
-//! lies in the directory, where it is fetched with the page's address.
+//! A page whose records all have one length is *even*: it has no column of lengths, and its header holds the length. A
+//! record is found by one multiplication, and a removal moves the last record into the hole. In other pages a record is
+//! found by summing the lengths before it. Columns are packed without spare slots, so 64 tags fit one cache line. A record
+//! of [`KEPT_MIN`] bytes or more is followed by a byte of its key's hash, so that a split does not hash long keys. The
+//! page's header (capacity, counts) is in the directory, where it is fetched with the page's address.
 //!
 //! Invariants:
 //! 1. `data` is an allocation of `capacity` initialised bytes that this page owns; dangling if `capacity` is 0.
@@ -21,11 +21,11 @@
 //! 5. A length of 0..=254 is the record's own, with the byte of the hash that follows a record of [`KEPT_MIN`] or more;
 //!    255 means a *large* record: 16 bytes holding the pointer of a boxed slice that this page owns, its length in 40
 //!    bits, and the lowest 24 bits of its key's hash, so that a split reads no key. `large_count` counts large records.
-//! 6. The byte that follows a record has the bits of the hash that decide the next splits, from a multiple of 8 on: see
+//! 6. The byte that follows a record holds the bits of the hash that decide the next splits, from a multiple of 8 on: see
 //!    [`kept_shift`].
-//! 7. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
-//! 8. The column of lengths exists if and only if the page is not even. An even page has no large record. A page that ceased
-//!    to be even is even again when it is split or merged and all lengths are equal.
+//! 7. The expiry column exists if and only if some element expires; an element without an expiry has [`NEVER`].
+//! 8. The column of lengths exists if and only if the page is not even. An even page has no large record. A page that is no
+//!    longer even becomes even again when it is split or merged and all lengths are equal.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#pages-of-packed-maps).
 
@@ -41,24 +41,24 @@ use std::ptr::{self, NonNull};
 pub(super) const PAGE_BYTES_MAX: usize = 57_344;
 /// The longest record kept in the page itself.
 pub(super) const INLINE_MAX: usize = 253;
-/// From so many bytes on, a byte of the key's hash is kept with a record.
+/// From this length on, a byte of the key's hash is kept with a record.
 pub(super) const KEPT_MIN: usize = 64;
-/// What the expiry column holds for an element that does not expire.
+/// The expiry column's value for an element that does not expire.
 pub(super) const NEVER: u64 = u64::MAX;
 
 const PAGE_BYTES_MIN: usize = 64;
 const LARGE: u8 = 255;
-/// What a record that lies out of line takes of the page.
+/// Bytes that an out-of-line record takes in the page.
 pub(super) const LARGE_BYTES: usize = 16;
 const LARGE_LENGTH_BITS: u32 = 40;
-/// Bits of the hash kept with a large record, the lowest: enough for 16 million pages.
+/// Lowest bits of the hash kept with a large record: enough for 16 million pages.
 pub(super) const KEPT_HASH_BITS: u32 = u64::BITS - LARGE_LENGTH_BITS;
 const EXPIRY_BYTES: usize = 8;
 const LINE_BYTES: usize = 64;
-/// A page with less room than this is likely to move when a record comes.
+/// A page with less room than this is likely to move when a record is added.
 const MOVING_BYTES: usize = 64;
 
-/// Which byte of a number of 16 bits is the lower one.
+/// Index of the lower byte of a 16-bit number.
 const LOW_BYTE: usize = if cfg!(target_endian = "little") { 0 } else { 1 };
 
 /// A page's header; lives in the directory.
@@ -66,7 +66,7 @@ pub(super) struct Page {
     data: NonNull<u8>,
     capacity: u16,
     count: u16,
-    /// In an even page the length of each record, else of all together.
+    /// In an even page the length of each record, else the sum of all lengths.
     length_or_bytes: u16,
     /// [`EXPIRES`], [`UNEVEN`] and, above them, the number of large records.
     flags: u16,
@@ -80,12 +80,12 @@ const ONE_LARGE: u16 = 4;
 
 const _: () = assert!(size_of::<Page>() == 16, "four headers to a cache line");
 
-// SAFETY: a page owns its allocation and its large records (invariants 1 and 5) and shares them with nobody.
+// SAFETY: a page owns its allocation and its large records (invariants 1 and 5) and shares them with nothing else.
 unsafe impl Send for Page {}
 // SAFETY: through `&Page` memory is only read.
 unsafe impl Sync for Page {}
 
-/// Where an element lies in its page. Any change of the page makes it stale.
+/// The position of an element in its page. Any change of the page invalidates it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) index: usize,
@@ -100,18 +100,18 @@ pub(super) struct Record<'a> {
     pub(super) large: bool,
 }
 
-/// The allocation that holds `bytes` of columns and records.
+/// The size of the allocation for `bytes` of columns and records.
 pub(super) fn capacity_for(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(LANES) }
 }
 
-/// Which bits of a hash follow a record in a page whose elements agree in the lowest `depth`: the 8 from this one on.
+/// The first of the 8 hash bits that follow a record in a page whose elements agree in the lowest `depth` bits.
 #[inline(always)]
 pub(super) fn kept_shift(depth: u32) -> u32 {
     depth & !7
 }
 
-/// The length that the column holds for a record that lies in the page.
+/// The value in the column of lengths for a record inside the page.
 #[inline(always)]
 fn stored_length(record_len: usize) -> usize {
     record_len + usize::from(record_len >= KEPT_MIN)
@@ -176,7 +176,7 @@ impl Page {
         1 + usize::from(!self.is_even())
     }
 
-    /// Bytes of all columns together, for each element.
+    /// Bytes of an element in all columns.
     #[inline(always)]
     fn column_width(&self) -> usize {
         self.searched_width() + if self.expires() { EXPIRY_BYTES } else { 0 }
@@ -201,7 +201,7 @@ impl Page {
 
     // ---- looking ----
 
-    /// What `accept` makes of the first element with this tag that it takes, seeing its record.
+    /// Returns the first `Some` that `accept` makes of the record of an element with this tag.
     #[inline(always)]
     pub(super) fn find<'a, R>(
         &'a self,
@@ -218,7 +218,7 @@ impl Page {
                 let index = group_start + mask.trailing_zeros() as usize;
                 let (slot, record) = if self.is_even() {
                     let start = self.capacity() - (index + 1) * stored;
-                    // SAFETY: invariants 3 and 4: `index < count`, and so many records of this length end the page.
+                    // SAFETY: invariants 3 and 4: `index < count`, and `count` records of this length end the page.
                     let bytes =
                         unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(start), even_length) };
                     (Slot { index, start, length: stored as u8 }, Record { bytes, large: false })
@@ -258,7 +258,7 @@ impl Page {
         None
     }
 
-    /// Which of the [`LANES`] elements from `group_start < count` on have this tag.
+    /// Bit mask of the [`LANES`] elements from `group_start < count` on that have this tag.
     #[inline(always)]
     fn equal_tags(&self, group_start: usize, tag: u8) -> u64 {
         let left = self.count() - group_start;
@@ -281,8 +281,8 @@ impl Page {
         Slot { index, start, length }
     }
 
-    /// Where the record starts, and its length in the column of lengths. Not inlined: what it keeps in registers would be
-    /// saved and restored by searches that find nothing and those in even pages, a third of their instructions.
+    /// The start of the record, and its length in the column of lengths. Not inlined: the registers it uses would be saved
+    /// and restored by searches that find nothing and those in even pages, a third of their instructions.
     #[inline(never)]
     fn find_by_sum(&self, index: usize) -> (usize, u8) {
         let (bytes, lengths) = (self.bytes(), self.count());
@@ -307,7 +307,7 @@ impl Page {
         Record { bytes: &self.bytes()[slot.start..slot.start + length], large: false }
     }
 
-    /// Every record in order.
+    /// All records in order.
     #[inline]
     pub(super) fn records(&self) -> Records<'_> {
         let (lengths, step) = if self.is_even() {
@@ -319,7 +319,7 @@ impl Page {
         Records { page: self, left: self.count(), lengths, step, at }
     }
 
-    /// Every slot in order.
+    /// All slots in order.
     #[inline]
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let count = self.count();
@@ -332,14 +332,14 @@ impl Page {
         })
     }
 
-    /// The length of all records if they are of one and none lies out of line.
+    /// The length of all records, if it is the same and none is out of line.
     fn common_length(slots: impl Iterator<Item = Slot>) -> Option<u8> {
         let mut lengths = slots.map(|slot| slot.length);
         let first = lengths.next()?;
         (first != LARGE && lengths.all(|length| length == first)).then_some(first)
     }
 
-    /// Asks for the columns that a search reads.
+    /// Prefetches the columns that a search reads.
     pub(super) fn prefetch_searched(&self) {
         for line in (0..self.count() * self.searched_width()).step_by(LINE_BYTES) {
             prefetch(self.address().wrapping_add(line));
@@ -351,7 +351,7 @@ impl Page {
         self.bytes()[slot.start..slot.start + stored_bytes(slot.length)].as_ptr_range()
     }
 
-    /// Asks for the columns and for the line where the next record goes.
+    /// Prefetches the columns and the line where the next record goes.
     pub(super) fn prefetch_insertion(&self) {
         if self.capacity() < self.used() + MOVING_BYTES {
             return self.prefetch_whole();
@@ -362,14 +362,14 @@ impl Page {
         prefetch(self.address().wrapping_add(self.capacity() - self.record_bytes()).wrapping_sub(1));
     }
 
-    /// Asks for all of it.
+    /// Prefetches the whole page.
     pub(super) fn prefetch_whole(&self) {
         for line in (0..self.capacity()).step_by(LINE_BYTES) {
             prefetch(self.address().wrapping_add(line));
         }
     }
 
-    /// Asks for the start of a record that lies out of line; reads the record's place in the page.
+    /// Prefetches the start of an out-of-line record; reads the record's bytes in the page.
     pub(super) fn prefetch_large(&self, slot: Slot) {
         if slot.length == LARGE {
             prefetch(self.large(slot).0);
@@ -394,33 +394,33 @@ impl Page {
         (slot.length == LARGE).then(|| self.read_large(slot).2)
     }
 
-    /// Where the byte of the hash stands that follows the record, if one does.
+    /// The position of the hash byte that follows the record, if it has one.
     fn kept_at(slot: Slot) -> Option<usize> {
         let length = usize::from(slot.length);
         (slot.length != LARGE && length > KEPT_MIN).then(|| slot.start + length - 1)
     }
 
-    /// The byte of its key's hash that follows the record, if one does.
+    /// The byte of its key's hash that follows the record, if it has one.
     pub(super) fn kept_byte(&self, slot: Slot) -> Option<u8> {
         Self::kept_at(slot).map(|at| self.bytes()[at])
     }
 
-    /// Writes anew what follows the record, if anything does.
+    /// Rewrites the hash byte that follows the record, if it has one.
     pub(super) fn set_kept_byte(&mut self, slot: Slot, byte: u8) {
         if let Some(at) = Self::kept_at(slot) {
             self.bytes_mut()[at] = byte;
         }
     }
 
-    /// As [`Page::set_kept_byte`], alike for all records.
+    /// As [`Page::set_kept_byte`], with the same byte for all records.
     pub(super) fn set_kept_bytes(&mut self, byte: u8) {
         let slots: Vec<Slot> = self.slots().collect();
         slots.into_iter().for_each(|slot| self.set_kept_byte(slot, byte));
     }
 
-    /// Address and length of the record's bytes, and the bits kept of its key's hash.
+    /// Address and length of the record's bytes, and the kept bits of its key's hash.
     fn read_large(&self, slot: Slot) -> (*mut u8, usize, u64) {
-        assert!(slot.length == LARGE, "the record lies in the page");
+        assert!(slot.length == LARGE, "the record is inside the page");
         let stored = &self.bytes()[slot.start..slot.start + LARGE_BYTES];
         // SAFETY: invariant 5: these 16 bytes were written by `write_large`; the reads are unaligned.
         let (data, packed) = unsafe {
@@ -469,7 +469,7 @@ impl Page {
         }
     }
 
-    /// Makes room for a record behind all others and enters its columns; returns where it starts.
+    /// Makes room for a record behind all others and writes its columns; returns where the record starts.
     #[inline(always)]
     fn push(&mut self, tag: u8, length: u8, expiry: u64) -> usize {
         let alike = self.count > 0 && self.flags == 0 && u16::from(length) == self.length_or_bytes;
@@ -485,7 +485,7 @@ impl Page {
         self.capacity() - self.record_bytes()
     }
 
-    /// Makes room for a record and enters all its columns but the tag's.
+    /// Makes room for a record and writes all its columns but the tag's.
     #[inline(never)]
     fn prepare_push(&mut self, length: u8, expiry: u64) {
         if self.count == 0 {
@@ -502,7 +502,7 @@ impl Page {
         }
     }
 
-    /// Enters the columns behind the tags, which move to make room for one tag more.
+    /// Writes the columns behind the tags, moving them to make room for one more tag.
     fn push_behind_tags(&mut self, length: u8, expiry: u64) {
         let (count, width) = (self.count(), self.searched_width());
         work::moved(self.column_bytes() - count);
@@ -533,31 +533,30 @@ impl Page {
         self.flags |= UNEVEN;
     }
 
-    /// What the column of lengths would add to the page; 0 if it has one.
+    /// Bytes that a column of lengths would add to the page; 0 if it has one.
     fn length_column_bytes(&self) -> usize {
         if self.is_even() { self.count() } else { 0 }
     }
 
-    /// The most that a record stored in [`LARGE_BYTES`] or fewer adds to the page.
+    /// Upper bound of the bytes that a record stored in [`LARGE_BYTES`] or fewer adds to the page.
     pub(super) fn push_bytes_max(&self, expiry: u64) -> usize {
         let column = if expiry == NEVER { 0 } else { self.expiry_column_bytes() };
         self.length_column_bytes() + column + 2 + EXPIRY_BYTES + LARGE_BYTES
     }
 
-    /// The record's bytes, to be overwritten, if a record of `length` bytes fits its place exactly.
+    /// The record's bytes for overwriting, if a record of `length` bytes fits exactly.
     pub(super) fn overwrite(&mut self, slot: Slot, length: usize) -> Option<&mut [u8]> {
         let same = slot.length != LARGE && usize::from(slot.length) == stored_length(length);
         same.then(|| &mut self.bytes_mut()[slot.start..slot.start + length])
     }
 
-    /// Removes an element; returns its record if that lay out of line. The allocation stays as it is: see
-    /// [`Page::fit`].
+    /// Removes an element; returns its record if it was out of line. The allocation stays as it is: see [`Page::fit`].
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<[u8]>> {
         let large = (slot.length == LARGE).then(|| {
             let (data, length) = self.large(slot);
             self.flags -= ONE_LARGE;
-            // SAFETY: invariant 5: data and length came from `Box::into_raw`; the record that owned them goes.
+            // SAFETY: invariant 5: data and length came from `Box::into_raw`; the record that owned them is removed.
             unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) }
         });
         if self.is_even() {
@@ -572,7 +571,7 @@ impl Page {
         large
     }
 
-    /// The last element takes the removed one's place; its record is as long.
+    /// Moves the last element into the removed one's slot; both records have the same length.
     #[inline(always)]
     fn remove_evenly(&mut self, slot: Slot) {
         let (last, stored, expires) = (self.count() - 1, usize::from(slot.length), self.expires());
@@ -589,7 +588,7 @@ impl Page {
         }
     }
 
-    /// What lies beyond the removed element in each column, and the records beyond its own, move up.
+    /// Closes the gap: moves the columns behind the removed element, and the records beyond its own.
     #[inline(always)]
     fn remove_and_close(&mut self, slot: Slot) {
         let stored = stored_bytes(slot.length);
@@ -611,7 +610,7 @@ impl Page {
 
     // ---- expiry ----
 
-    /// When the element expires, [`NEVER`] if it does not.
+    /// The element's expiry, [`NEVER`] if it has none.
     #[inline]
     pub(super) fn expiry(&self, index: usize) -> u64 {
         if !self.expires() {
@@ -652,7 +651,7 @@ impl Page {
         (0..self.count()).filter(|&index| self.expiry(index) != NEVER).count()
     }
 
-    /// What the column of expiries would add to the page; 0 if it has one.
+    /// Bytes that an expiry column would add to the page; 0 if it has one.
     pub(super) fn expiry_column_bytes(&self) -> usize {
         if self.expires() { 0 } else { EXPIRY_BYTES * self.count() }
     }
@@ -699,7 +698,7 @@ impl Page {
         *self = moved;
     }
 
-    /// The columns and records in an allocation of `capacity`; the new header is still empty.
+    /// A page with a copy of the columns and records in an allocation of `capacity`; its header is still empty.
     fn bytes_in(&self, capacity: usize) -> Page {
         let (columns, record_bytes) = (self.column_bytes(), self.record_bytes());
         work::moved(columns + record_bytes);
@@ -711,7 +710,7 @@ impl Page {
         Page::of_bytes(bytes)
     }
 
-    /// The same elements in memory of their own, no more than they take.
+    /// Copies the elements into an allocation that is no larger than needed.
     pub(super) fn copy(&self) -> Page {
         let capacity = capacity_for(self.used());
         let mut copy = self.bytes_in(capacity);
@@ -725,19 +724,19 @@ impl Page {
                 );
             }
         }
-        // Only now: before, they were the records of this page.
+        // Set last: before, the records belonged to this page.
         (copy.count, copy.length_or_bytes, copy.flags) = (self.count, self.length_or_bytes, self.flags);
         copy
     }
 
-    /// A page of these bytes, with an empty header.
+    /// Creates a page of these bytes, with an empty header.
     fn of_bytes(bytes: Vec<u8>) -> Page {
         let mut page = Page::empty();
         page.set_bytes(bytes);
         page
     }
 
-    /// Gives a page that has no memory these bytes.
+    /// Gives these bytes to a page that has no memory.
     fn set_bytes(&mut self, bytes: Vec<u8>) {
         let capacity = bytes.len();
         assert!(capacity <= PAGE_BYTES_MAX, "a page of {capacity} bytes: hashes are not spread");
@@ -748,7 +747,7 @@ impl Page {
         }
     }
 
-    /// Takes over the ownership of records whose bytes were copied; `from` is left empty.
+    /// Takes over the header, and with it the records whose bytes were copied; `from` is left empty.
     fn take_header(&mut self, from: &mut Page) {
         self.count = std::mem::take(&mut from.count);
         self.length_or_bytes = std::mem::take(&mut from.length_or_bytes);
@@ -768,7 +767,7 @@ impl Page {
         moved
     }
 
-    /// A copy of the elements with `moves[index] == side`. The caller gives up the originals.
+    /// Copies the elements with `moves[index] == side`. The caller must discard the originals.
     fn gather(&self, moves: &[bool], side: bool) -> Page {
         let chosen = || self.slots().filter(|slot| moves[slot.index] == side);
         let (mut count, mut record_bytes, mut large, mut expires) = (0, 0, 0, false);
@@ -803,13 +802,13 @@ impl Page {
         page
     }
 
-    /// Sets which columns there are, and what the header says of lengths: the one `common` to all records, if one is.
+    /// Sets which columns exist, and the length field: `common`, if all records have that length.
     fn set_form(&mut self, common: Option<u8>, record_bytes: usize, expires: bool) {
         self.length_or_bytes = common.map_or(record_bytes as u16, u16::from);
         self.flags = if common.is_none() { UNEVEN } else { 0 } | if expires { EXPIRES } else { 0 };
     }
 
-    /// Adds all elements of `other` behind this page's own.
+    /// Appends all elements of `other`.
     pub(super) fn append(&mut self, mut other: Page) {
         let count = self.count() + other.count();
         let expires = self.expires() || other.expires();
@@ -843,7 +842,7 @@ impl Page {
         *self = page;
     }
 
-    /// Panics naming the invariant of the page that fails.
+    /// Verifies the invariants of the page; panics naming the one that fails.
     pub(super) fn check(&self) {
         assert!(self.capacity().is_multiple_of(LANES) && self.capacity() <= PAGE_BYTES_MAX, "invariant 2");
         assert!(self.capacity() > 0 || self.count() == 0, "invariant 2: elements without memory");
@@ -862,32 +861,32 @@ impl Page {
         let found: Vec<_> = found.collect();
         let mut walked = Vec::new();
         self.records().for_each(|record| walked.push(record.bytes.as_ptr_range()));
-        assert!(walked == found, "invariant 4: whole walks agree");
+        assert!(walked == found, "invariant 4: whole iterations agree");
         let mut steps = self.records();
         assert!(
             std::iter::from_fn(|| steps.next()).map(|record| record.bytes.as_ptr_range()).eq(found),
-            "invariant 4: walks in steps agree"
+            "invariant 4: stepwise iterations agree"
         );
     }
 }
 
-/// Walks spend their time here: by [`Page::slots`], whose bounds are checked, a set's member took 27 in place of 15
-/// instructions.
+/// Iterator over the records, the hot loop of full iterations: with [`Page::slots`], which checks bounds, a set's member
+/// took 27 instead of 15 instructions.
 pub(super) struct Records<'a> {
     page: &'a Page,
     left: usize,
-    /// The next record's length, and how far from it the length is that follows.
+    /// The next record's length, and the distance to the length after it.
     lengths: *const u8,
     step: usize,
-    /// Where the next record ends.
+    /// The end of the next record.
     at: *const u8,
 }
 
 impl<'a> Records<'a> {
-    /// The record of this length in the column that starts at `at`.
+    /// The record of this length whose bytes start at `at`.
     ///
     /// # Safety
-    /// There it does, in `page`.
+    /// `at` is the start of a record of `page` with this length.
     #[inline(always)]
     unsafe fn record(page: &'a Page, at: *const u8, length: u8) -> Record<'a> {
         if length == LARGE {
@@ -895,7 +894,7 @@ impl<'a> Records<'a> {
             return page.record(slot);
         }
         let length = usize::from(length) - usize::from(usize::from(length) > KEPT_MIN);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         Record { bytes: unsafe { std::slice::from_raw_parts(at, length) }, large: false }
     }
 }
@@ -906,15 +905,15 @@ impl<'a> Iterator for Records<'a> {
     #[inline(always)]
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: invariant 8: the column has a length for each element; else the header's is read each time.
+        // SAFETY: invariant 8: the column has a length for each element; an even page reads its header's each time.
         let length = unsafe { *self.lengths };
         self.lengths = self.lengths.wrapping_add(self.step);
         self.at = self.at.wrapping_sub(stored_bytes(length));
-        // SAFETY: invariant 4: so many bytes before the record's end, which is where the one before it starts.
+        // SAFETY: invariant 4: the record ends at the old `at`, and this is its length.
         Some(unsafe { Self::record(self.page, self.at, length) })
     }
 
-    /// Whole walks come here: in an even page each step is the same.
+    /// Used by full iterations: in an even page every step is the same.
     #[inline(always)]
     fn fold<B, F: FnMut(B, Record<'a>) -> B>(self, init: B, mut f: F) -> B {
         let Records { page, left, mut lengths, step, mut at } = self;
@@ -953,7 +952,7 @@ impl Drop for Page {
         }
         if self.capacity > 0 {
             let bytes = ptr::slice_from_raw_parts_mut(self.data.as_ptr(), self.capacity());
-            // SAFETY: invariant 1: `of_bytes` took it from a box of so many bytes; it is freed once.
+            // SAFETY: invariant 1: `of_bytes` took it from a box of `capacity` bytes; it is freed once.
             drop(unsafe { Box::from_raw(bytes) });
         }
     }

@@ -1,14 +1,14 @@
-//! A lookup taken apart at its cache misses, so that many can be under way at once.
+//! A lookup divided at its cache misses, so that the misses of many lookups overlap.
 
 use super::directory::Directory;
 use super::page::Slot;
 use crate::prefetch::prefetch;
 
-/// Candidates for one lookup whose records are fetched; more share a tag once in tens of thousands of lookups.
+/// Records fetched per lookup; more share a tag once in tens of thousands of lookups.
 const CANDIDATES_MAX: usize = 3;
 
-/// One lookup in a map or a set: each step reads what the step before asked for and asks for the next.
-/// It changes nothing and borrows the table, so a step never meets a page that moved.
+/// A lookup in a map or a set: each step reads what the previous one prefetched and prefetches the next part.
+/// It changes nothing and borrows the table, so that no page moves between steps.
 pub struct Probe<'a> {
     directory: &'a Directory,
     hash: u64,
@@ -16,18 +16,18 @@ pub struct Probe<'a> {
 }
 
 enum Stage {
-    /// The directory's entry is on its way.
+    /// The directory's entry is being fetched.
     Entry { page: usize },
-    /// The page's columns are on their way.
+    /// The page's columns are being fetched.
     Columns { page: usize },
-    /// Records are on their way.
+    /// Records are being fetched.
     Records { page: usize, candidates: [Option<Slot>; CANDIDATES_MAX] },
     /// Nothing is left to fetch.
     Done,
 }
 
 impl<'a> Probe<'a> {
-    /// Asks for the directory's entry.
+    /// Prefetches the directory's entry.
     pub(super) fn new(directory: &'a Directory, hash: u64) -> Probe<'a> {
         if directory.len() == 0 {
             return Probe { directory, hash, stage: Stage::Done };
@@ -37,7 +37,7 @@ impl<'a> Probe<'a> {
         Probe { directory, hash, stage: Stage::Entry { page } }
     }
 
-    /// Reads what came and asks for the next; true while something is on its way.
+    /// Reads what was fetched and prefetches the next part; returns whether more steps remain.
     pub fn step(&mut self) -> bool {
         self.stage = match self.stage {
             Stage::Entry { page } => self.fetch_columns(page),

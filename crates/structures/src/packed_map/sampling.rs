@@ -6,17 +6,18 @@ use crate::random::Random;
 use crate::work;
 use std::collections::HashSet;
 
-/// Up to so many pages, the page of a random rank is found by adding counts up.
+/// With at most this number of pages, the page of a random rank is found by adding up counts.
 const WALKED_PAGES_MAX: usize = 16;
-/// Draws until counts are added up in a table of any size: one in four hits, unless a page holds many times the average.
+/// Draws before counts are added up in a table of any size: one in four hits, unless a page holds many times the
+/// average.
 const DRAWS_MAX: usize = 256;
 
 impl<F: Format> Table<F> {
-    /// One element, uniformly; none if the table is empty.
+    /// Returns an element drawn uniformly; none if the table is empty.
     ///
-    /// A page is drawn with a slot among as many as the fullest page of its kind could have; if it has fewer,
-    /// both are drawn again. So every element has one chance among equals, whatever its page holds. Counts lie
-    /// in the directory: a failed draw fetches no page.
+    /// A page is drawn together with a slot number below the bound of its kind; if the page has fewer elements, both are
+    /// drawn again. So every element has the same chance, whatever its page holds. Counts are in the directory: a failed
+    /// draw fetches no page.
     pub(super) fn random(&self, random: &mut Random) -> Option<(usize, Slot)> {
         if self.len() == 0 {
             return None;
@@ -59,7 +60,7 @@ impl<F: Format> Table<F> {
         None
     }
 
-    /// `wanted` different elements, every choice equally likely; all of them if there are no more.
+    /// Visits `wanted` different elements, every choice equally likely; all of them if there are no more.
     pub(super) fn random_distinct(
         &self,
         wanted: usize,
@@ -77,8 +78,8 @@ impl<F: Format> Table<F> {
             }
             return;
         }
-        // Selection sampling (Knuth, volume 2, algorithm S): each element in turn is taken with the chance
-        // that keeps all choices of the rest equally likely.
+        // Selection sampling (Knuth, volume 2, algorithm S): each element in turn is chosen with the probability that
+        // keeps all choices of the rest equally likely.
         let (mut wanted, mut left) = (wanted.min(self.len()), self.len());
         for page in self.directory.pages() {
             work::visited(1);

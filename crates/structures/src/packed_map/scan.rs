@@ -1,4 +1,4 @@
-//! Scanning a table some elements at a time, by cursors that mean the same at any size.
+//! Scanning a table some elements at a time, by cursors that are independent of its size.
 //!
 //! ```text
 //!  cursor: | position, 42 bits | tag, 8 bits |
@@ -6,10 +6,10 @@
 //!          else:   position = start of a page + half its interval; of that page, tags below are done
 //! ```
 //!
-//! Pages come in the order of their positions (see [`super::directory`]), the elements of a page in the order of
-//! their tags, which neither growing nor shrinking changes. The lowest bit of the position within a page tells
-//! how long the page's interval was: of a page that has been split since, both halves are done up to the tag;
-//! one that was joined with another is visited from its beginning again.
+//! Pages are visited in the order of their positions (see [`super::directory`]), the elements of a page in the
+//! order of their tags; neither growing nor shrinking changes these orders. The lowest bit of the position within
+//! a page gives the length of the page's interval: of a page that was split since, both halves are done up to the
+//! tag; one that was merged with another is visited from its beginning again.
 
 use super::directory::CURSOR_BITS;
 use super::table::{Format, Table, VisitColumns};
@@ -18,10 +18,10 @@ use crate::work;
 
 const TAG_BITS: u32 = 8;
 
-/// No cursor reaches this.
+/// Upper limit of cursors, exclusive.
 pub const CURSORS_END: u64 = 1 << (CURSOR_BITS + TAG_BITS);
 
-/// Where a scan goes on: the start of a page, or a tag within a page of this depth.
+/// Where a scan continues: the start of a page, or a tag within a page of this depth.
 struct Place {
     position: u64,
     inside: Option<(u8, u32)>,
@@ -40,8 +40,8 @@ impl Place {
 }
 
 impl<F: Format> Table<F> {
-    /// Visits `wanted` elements of the page at `cursor`, and those whose tags equal the last one's; all of them if
-    /// there are no more. Returns the next cursor, 0 at the end.
+    /// Visits `wanted` elements of the page at `cursor`, and those whose tags equal the last one's; all remaining
+    /// ones if there are no more. Returns the next cursor, 0 at the end.
     pub(super) fn scan(&self, cursor: u64, wanted: usize, visit: &mut VisitColumns<'_>) -> u64 {
         if self.directory.len() == 0 {
             return 0;

@@ -38,21 +38,23 @@ impl std::fmt::Debug for PackedSet {
 }
 
 impl PackedSet {
-    /// An empty set, which allocates nothing.
+    /// Creates an empty set, which allocates nothing.
     pub const fn new(seed: HashSeed) -> PackedSet {
         PackedSet { table: Table::new(seed) }
     }
 
-    /// All members, leaving none.
+    /// Moves all members out, leaving the set empty.
     pub fn take(&mut self) -> PackedSet {
         let seed = self.table.seed;
         std::mem::replace(self, PackedSet::new(seed))
     }
 
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
+    /// Returns whether the set has no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -63,21 +65,24 @@ impl PackedSet {
         self.table.hash(member)
     }
 
+    /// Returns whether `member` is in the set.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         self.contains_hashed(self.hash(member), member)
     }
 
+    /// As [`PackedSet::contains`], with the member's hash.
     #[inline]
     pub fn contains_hashed(&self, hash: u64, member: &[u8]) -> bool {
         self.table.get(hash, member).is_some()
     }
 
-    /// True if the member is new.
+    /// Adds the member; returns whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         self.insert_hashed(self.hash(member), member)
     }
 
+    /// As [`PackedSet::insert`], with the member's hash.
     pub fn insert_hashed(&mut self, hash: u64, member: &[u8]) -> bool {
         if self.table.find(hash, member).is_some() {
             return false;
@@ -86,13 +91,14 @@ impl PackedSet {
         true
     }
 
-    /// Said while members are added that are going to be so many, where that is known: makes room for them ahead.
+    /// Announces that the set will have this number of members: makes room for them ahead. To be repeated between
+    /// insertions.
     #[inline(always)]
     pub fn expect(&mut self, members: u64) {
         self.table.expect(members);
     }
 
-    /// Adds members; returns how many are new.
+    /// Adds members; returns the number of new ones.
     pub fn insert_all<'a>(&mut self, mut members: impl Iterator<Item = &'a [u8]>) -> usize {
         if !self.table.is_cold() {
             return members.filter(|member| self.insert(member)).count();
@@ -115,30 +121,30 @@ impl PackedSet {
         }
     }
 
-    /// True if the member was there.
+    /// Removes the member; returns whether it was in the set.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         self.table.take(self.hash(member), member, |_| ()).is_some()
     }
 
-    /// All members, in no order that means anything; the same order until the set changes.
+    /// Iterates over all members in an arbitrary order, which stays the same until the set changes.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.table.iter().map(|(member, _)| member)
     }
 
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
-    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
-    /// How many a call visits, and what cursors are: see [`super::PackedMap::scan`].
+    /// first call to the last is visited at least once, whatever is inserted and removed between the calls. For
+    /// the number of visits per call and the cursors see [`super::PackedMap::scan`].
     pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
         self.table.scan(cursor, wanted, &mut |member, _, _| visit(member))
     }
 
-    /// A member, each equally likely; none if the set is empty.
+    /// A member drawn uniformly; none if the set is empty.
     pub fn random(&self, random: &mut Random) -> Option<&[u8]> {
         let (index, slot) = self.table.random(random)?;
         Some(self.table.read(index, slot).0)
     }
 
-    /// `wanted` different members, every choice equally likely; all if there are no more.
+    /// Visits `wanted` different members, every choice equally likely; all members if there are no more.
     pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(&[u8])) {
         self.table.random_distinct(wanted, random, &mut |member, _| visit(member));
     }
@@ -148,17 +154,17 @@ impl PackedSet {
         Probe::new(&self.table.directory, hash)
     }
 
-    /// Everything allocated for the set, this value's own size left out.
+    /// Bytes allocated for the set, without the size of this value.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
     }
 
-    /// How many pages there are, for OBJECT LAYOUT.
+    /// The number of pages, for OBJECT LAYOUT.
     pub fn pages_len(&self) -> usize {
         self.table.pages_len()
     }
 
-    /// Bytes of the pages that hold columns and records, for OBJECT LAYOUT.
+    /// Bytes of the pages used by columns and records, for OBJECT LAYOUT.
     pub fn used_bytes(&self) -> usize {
         self.table.used_bytes()
     }

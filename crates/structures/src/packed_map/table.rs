@@ -1,5 +1,5 @@
-//! The table that [`super::PackedMap`] and [`super::PackedSet`] share: pages found by hash, split and merged
-//! one at a time. What a record means is its [`Format`]'s to know.
+//! The table behind [`super::PackedMap`] and [`super::PackedSet`]: pages found by hash, split and merged one at a time. A
+//! [`Format`] interprets the records.
 
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
@@ -21,41 +21,41 @@ const PAGE_ELEMENTS: usize = 32;
 const PAGE_BYTES: usize = 1024;
 /// Pages are merged once the average falls below this share of both limits above.
 const MERGE_DIVISOR: usize = 2;
-/// A page with more bytes is *crowded*. Averages do not see it coming: elements added or removed in the order of a scan
-/// share their lowest hash bits, and so their page. Before it takes another record, pages are split until its turn
-/// comes; while it waits, its new records lie out of line.
+/// A page with more bytes is *crowded*. Averages do not predict it: elements added or removed in scan order share their
+/// lowest hash bits, and so their page. Before it takes another record, pages are split until its turn comes; while it
+/// waits, its new records are put out of line.
 const CROWD_BYTES: usize = 16 << 10;
 /// Two pages that would hold more together are not merged: half, so that the next insertion does not split them again.
 const MERGED_BYTES_MAX: usize = CROWD_BYTES / 2;
-/// What relieving a crowded page may cost in one call: one for each page split and one for each 64 bytes in it. From
+/// Maximum cost of relieving a crowded page in one call: one for each page split and one for each 64 bytes in it. From
 /// crowded to full, a page takes over a thousand records.
 const RELIEF_COST_MAX: usize = 256;
 const RELIEF_COST_BYTES: usize = 64;
 /// Merges after one removal, or one value that became shorter: directories that grew to relieve a crowded page shrink
-/// faster than elements go.
+/// faster than elements are removed.
 const MERGES_MAX: usize = 2;
 
-/// Tables of fewer pages are warm, or soon are. With all that they look at fetched side by side, 100 short members added
-/// together took 4 % longer in a set of 10,000 (300 pages) and half as long in one of a million: 40 in place of 75 us. There
-/// another 12 % are due to whole pages, where one is about to move or to be divided.
+/// Tables of fewer pages are in the caches, or soon are. With all fetches issued together, 100 short members added together
+/// took 4 % longer in a set of 10,000 (300 pages) and half as long in one of a million: 40 instead of 75 us. There another
+/// 12 % come from prefetching whole pages that are about to move or to be split.
 const COLD_PAGES_MIN: usize = if cfg!(test) { 4 } else { 512 };
-/// For each element that has come, so many are believed to be still to come.
+/// Factor by which an announced number of elements may exceed the number present.
 const BELIEVED: usize = 16;
-/// So many keys are inserted in one go: what they look at is fetched together.
+/// Number of keys inserted together: their pages are fetched together.
 pub(super) const INSERTED_TOGETHER: usize = 16;
 
 const _: () = assert!(2 * PAGE_ELEMENTS <= LANES, "a page not yet split is mostly searched in one step");
 
-/// How a key and a value make a record.
+/// How a key and a value form a record.
 pub(super) trait Format {
     /// Bytes of the record, kept in the page (`large` false) or out of line.
     fn record_len(key: &[u8], value: &[u8], large: bool) -> usize;
     /// Fills exactly `record_len` bytes.
     fn write(key: &[u8], value: &[u8], large: bool, record: &mut [u8]);
-    /// Key and value.
+    /// Splits a record into key and value.
     fn read(record: Record<'_>) -> (&[u8], &[u8]);
 
-    /// The value if the record is the key's.
+    /// The value, if the record is that of `key`.
     #[inline(always)]
     fn value_of<'a>(record: Record<'a>, key: &[u8]) -> Option<&'a [u8]> {
         let (held, value) = Self::read(record);
@@ -63,18 +63,18 @@ pub(super) trait Format {
     }
 }
 
-/// What happens to the expiry of a key that is written.
+/// The new expiry of a key that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// As it was; none if the key is new.
+    /// Unchanged; none if the key is new.
     Keep,
-    /// None.
+    /// No expiry.
     Clear,
-    /// At this time, in milliseconds since the epoch.
+    /// This time, in milliseconds since the epoch.
     AtMs(i64),
 }
 
-/// What an insertion did.
+/// The effect of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
     Added,
@@ -102,7 +102,7 @@ pub(super) struct Table<F> {
     page_bytes: usize,
     /// Sum of all large records' allocations.
     large_bytes: usize,
-    /// No page that this round has not split, and none that it has, holds more elements than this.
+    /// Upper bounds of the elements of a page that this round has not split, and of one that it has.
     pub(super) count_bounds: CountBounds,
     pub(super) expiring_len: usize,
     pub(super) earliest: Option<Box<EarliestExpiries>>,
@@ -115,7 +115,7 @@ pub(super) struct CountBounds {
     pub(super) split: u16,
 }
 
-/// Copies page by page, each as small as it can be.
+/// Copies page by page, each into the smallest allocation.
 impl<F> Clone for Table<F> {
     fn clone(&self) -> Self {
         let directory = self.directory.copy();
@@ -161,7 +161,7 @@ impl<F: Format> Table<F> {
         self.seed.hash_in_line(key)
     }
 
-    /// The byte of a hash kept in the tag column: its highest, while pages are told apart by the lowest bits.
+    /// The byte of a hash kept in the tag column: its highest, as the lowest bits select the page.
     #[inline(always)]
     pub(super) fn tag(hash: u64) -> u8 {
         (hash >> 56) as u8
@@ -174,7 +174,7 @@ impl<F: Format> Table<F> {
         Some((index, page.find(Self::tag(hash), held)?))
     }
 
-    /// The page that the hash belongs to; none if the table is empty.
+    /// The page that the hash selects; none if the table is empty.
     #[inline(always)]
     fn page_of(&self, hash: u64) -> Option<(usize, &Page)> {
         if self.len == 0 {
@@ -210,21 +210,21 @@ impl<F: Format> Table<F> {
         Insertion::Replaced
     }
 
-    /// Whether what insertions look at is fetched side by side.
+    /// Returns whether insertions prefetch their pages together.
     pub(super) fn is_cold(&self) -> bool {
         self.directory.len() >= COLD_PAGES_MIN
     }
 
-    /// Asks for what the insertion of keys with these hashes looks at first, side by side: a table of many pages is cold.
+    /// Prefetches what insertions with these hashes read first, all at once: a table of many pages is not in the caches.
     pub(super) fn prefetch_insertions(&self, hashes: impl Iterator<Item = u64> + Clone) {
         hashes.clone().for_each(|hash| prefetch(self.directory.page(self.directory.index(hash))));
         hashes.for_each(|hash| self.directory.page(self.directory.index(hash)).prefetch_insertion());
-        // Some of them are going to divide the next pages in turn.
+        // Some of the insertions will split the next pages in turn.
         let (next, _) = self.directory.shape().next_split();
         self.directory.page(next).prefetch_whole();
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that is not in the table.
     pub(super) fn add(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: u64) {
         if expiry != NEVER || !self.push_plain(hash, key, value) {
             if self.directory.len() == 0 {
@@ -236,7 +236,7 @@ impl<F: Format> Table<F> {
         self.split_if_full();
     }
 
-    /// Adds a record to a page that is as it will be with it but for the count, which most are; false if it is not.
+    /// Adds a record to a page whose form it does not change, as most do; returns false if the page needs another form.
     #[inline(always)]
     fn push_plain(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
         if self.len == 0 {
@@ -275,7 +275,7 @@ impl<F: Format> Table<F> {
         self.merge_while_sparse(MERGES_MAX);
     }
 
-    /// Adds a record and returns its page; the caller counts it in `len`.
+    /// Adds a record and returns its page; the caller adjusts `len`.
     fn push(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: u64) -> usize {
         let tag = Self::tag(hash);
         let len = F::record_len(key, value, false);
@@ -306,12 +306,12 @@ impl<F: Format> Table<F> {
         index
     }
 
-    /// What a long record of this hash keeps of it in its page.
+    /// The hash byte that follows a long record with this hash in its page.
     fn kept_byte(&self, hash: u64, index: usize) -> u8 {
         (hash >> kept_shift(self.directory.shape().depth_of(index))) as u8
     }
 
-    /// Changes a page and keeps the sums of all pages true.
+    /// Changes a page and updates the sums of all pages.
     #[inline(always)]
     fn edit<R>(&mut self, index: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.directory.page_mut(index);
@@ -337,7 +337,7 @@ impl<F: Format> Table<F> {
 
     // ---- removing ----
 
-    /// Removes the key's element and hands its value to `removed`; none if it is not there.
+    /// Removes the key's element and passes its value to `removed`; none if the key is not in the table.
     #[inline(always)]
     pub(super) fn take<R>(&mut self, hash: u64, key: &[u8], removed: impl FnOnce(&[u8]) -> R) -> Option<R> {
         if self.len == 0 {
@@ -372,7 +372,7 @@ impl<F: Format> Table<F> {
         Some(result)
     }
 
-    /// What may follow a removal from a page.
+    /// Shrinks the page and merges pages after a removal.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self, index: usize) {
@@ -380,7 +380,7 @@ impl<F: Format> Table<F> {
         self.merge_while_sparse(MERGES_MAX);
     }
 
-    /// Removes an element, which `len` counts until the caller has it otherwise, and does what is to follow to its page.
+    /// Removes an element and applies `follow` to its page; the caller adjusts `len`.
     #[inline(always)]
     fn remove_slot(&mut self, index: usize, slot: Slot, follow: impl FnOnce(&mut Page)) {
         let expiry = self.directory.page(index).expiry(slot.index);
@@ -400,7 +400,7 @@ impl<F: Format> Table<F> {
 
     // ---- expiry ----
 
-    /// Sets the expiry of an element found in this very state, which it is not in afterwards.
+    /// Sets the expiry of an element at a position just found; the position is invalid afterwards.
     pub(super) fn set_expiry(&mut self, at: (usize, Slot), hash: u64, key: &[u8], expiry: u64) {
         let (mut index, mut slot) = at;
         let page = self.directory.page(index);
@@ -420,7 +420,7 @@ impl<F: Format> Table<F> {
         }
     }
 
-    /// Brings the earliest expiries up to date with a page; they exist only while something expires.
+    /// Updates the tree of earliest expiries for a page; it exists only while something expires.
     fn note_expiry(&mut self, index: usize) {
         if self.expiring_len == 0 {
             self.earliest = None;
@@ -430,7 +430,7 @@ impl<F: Format> Table<F> {
         earliest.set(index, self.directory.page(index).earliest_expiry());
     }
 
-    /// Removes up to `limit` elements that expire before `now`, handing each to `visit`; returns how many.
+    /// Removes up to `limit` elements that expire before `now`, passing each to `visit`; returns their number.
     pub(super) fn remove_expired(
         &mut self,
         now: u64,
@@ -492,7 +492,7 @@ impl<F: Format> Table<F> {
         Some(page)
     }
 
-    /// At most one split for each insertion: none adds more than a fraction of a page.
+    /// At most one split per insertion: an insertion adds no more than a fraction of a page.
     pub(super) fn split_if_full(&mut self) {
         let pages = self.directory.len();
         if self.len > pages * PAGE_ELEMENTS || self.used_bytes > pages * PAGE_BYTES {
@@ -500,9 +500,9 @@ impl<F: Format> Table<F> {
         }
     }
 
-    /// Said while elements come that are going to be so many: pages are split while they hold little. A set of a million was
-    /// restored in 0.67 of the time, one that another server had dumped in 0.74. A file may say too much; then there are pages
-    /// for [`BELIEVED`] times what has come.
+    /// Announces the final number of elements: pages are split while they hold little. Restoring a set of a million took
+    /// 0.67 of the time, and 0.74 from another server's dump. As a file may announce too many, there are at most pages for
+    /// [`BELIEVED`] times the elements present.
     #[inline(always)]
     pub(super) fn expect(&mut self, elements: u64) {
         if self.len.is_power_of_two() {
@@ -517,10 +517,10 @@ impl<F: Format> Table<F> {
         }
     }
 
-    /// Splits pages until the one of `hash` is not crowded with `extra` bytes more; true if it still is, when the
-    /// directory would outgrow the elements or the call has done enough. A page that would be full is always
-    /// relieved: it takes more than a thousand hashes that agree in more bits than scans of all but the largest
-    /// tables tell.
+    /// Splits pages until the one of `hash` is not crowded with `extra` bytes more. Returns true if it still is: when the
+    /// directory would outgrow the elements, or the cost limit of the call is reached. A page that would be full is always
+    /// relieved: it takes more than a thousand hashes that agree in more bits than scans of all but the largest tables
+    /// reveal.
     #[cold]
     #[inline(never)]
     fn relieve(&mut self, hash: u64, extra: impl Fn(&Page) -> usize) -> bool {
@@ -570,7 +570,7 @@ impl<F: Format> Table<F> {
         }
     }
 
-    /// Has long records of a page keep other bits of their hashes.
+    /// Makes long records of a page keep other bits of their hashes.
     fn keep_bits(&mut self, index: usize, shift: u32) {
         let slots: Vec<Slot> = self.directory.page(index).slots().collect();
         for slot in slots {
@@ -590,7 +590,7 @@ impl<F: Format> Table<F> {
         }
     }
 
-    /// Whether the average page is.
+    /// Returns whether the average page is sparse.
     #[inline(always)]
     fn is_sparse(&self) -> bool {
         let pages = self.directory.len();
@@ -598,8 +598,8 @@ impl<F: Format> Table<F> {
             && self.used_bytes < pages * (PAGE_BYTES / MERGE_DIVISOR)
     }
 
-    /// Merges the last page into the one it was split from, unless they are too large together; true if it did, and may
-    /// have to again.
+    /// Merges the last page into the one it was split from, unless they are too large together; returns whether it did, in
+    /// which case another merge may be due.
     #[inline(never)]
     fn merge_last(&mut self) -> bool {
         let pages = self.directory.len();
@@ -647,7 +647,7 @@ impl<F: Format> Table<F> {
 
     // ---- walking ----
 
-    /// Key and value of every element.
+    /// Iterates over key and value of every element.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
         self.directory.pages().flat_map(|page| {
             work::visited(1);
@@ -655,7 +655,7 @@ impl<F: Format> Table<F> {
         })
     }
 
-    /// Key, value and expiry column of every element.
+    /// Iterates over key, value and expiry column of every element.
     pub(super) fn iter_with_expiry(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
         self.directory.pages().flat_map(|page| {
             work::visited(1);
@@ -685,7 +685,7 @@ impl<F: Format> Table<F> {
         self.page_bytes
     }
 
-    /// Panics naming the invariant that fails, of the table or of a page.
+    /// Verifies the invariants of the table and its pages; panics naming the one that fails.
     pub(super) fn check(&self) {
         let (mut len, mut used, mut capacity, mut large, mut expiring) = (0, 0, 0, 0, 0);
         self.directory.check();
@@ -716,7 +716,7 @@ impl<F: Format> Table<F> {
                 let kept = hash & ((1 << KEPT_HASH_BITS) - 1);
                 assert!(page.kept_hash(slot).is_none_or(|bits| bits == kept), "page invariant 5: wrong bits");
                 let (_, found) = self.find(hash, key).expect("invariant 1: every element is found");
-                assert_eq!(found.index, slot.index, "invariant 3: a key is there twice");
+                assert_eq!(found.index, slot.index, "invariant 3: a key occurs twice");
             }
         }
         assert_eq!(

@@ -20,7 +20,7 @@ fn bytes(random: &mut Random, kind: u64) -> Vec<u8> {
 }
 
 fn field(random: &mut Random, number: u64) -> Vec<u8> {
-    // A field's shape follows from its number, so that the same fields come again and again.
+    // A field's shape follows from its number, so that the same fields recur.
     let mut shape = Random::new(number);
     let kind = if number.is_multiple_of(50) { random.below(1) + 8 } else { shape.below(7) + 3 };
     let mut field = bytes(&mut shape, kind);
@@ -197,7 +197,7 @@ fn run_scan(random: &mut Random) {
         for number in 0..stable {
             set.insert(&member(number));
         }
-        // Some others come and go, so that the table grows, shrinks, or both between two calls.
+        // Other members come and go, so that the table grows, shrinks, or both between two calls.
         let others = random.below(4 * stable) + 1;
         let mut next_other = stable;
         if round % 2 == 0 {
@@ -217,7 +217,7 @@ fn run_scan(random: &mut Random) {
             if cursor == 0 {
                 break;
             }
-            // A table that grows faster than it is scanned has no end.
+            // A scan of a table that grows faster than it is scanned does not end.
             let changes = random.below(2 * others / 50 + 2);
             for _ in 0..if round % 2 == 0 { changes } else { changes.min(wanted) } {
                 if round % 2 == 0 {
@@ -252,7 +252,7 @@ fn scan_of_a_still_map_visits_each_field_once() {
     for _ in 0..scaled(1_000) {
         map.scan(random.next_u64(), 10, &mut |_, _| ());
     }
-    assert_eq!(PackedMap::new(SEED).scan(17, 10, &mut |_, _| panic!("nothing is there")), 0);
+    assert_eq!(PackedMap::new(SEED).scan(17, 10, &mut |_, _| panic!("the map is empty")), 0);
 }
 
 /// Chi-square of counts against equal chances, in standard deviations from its mean.
@@ -338,8 +338,8 @@ fn maps_and_sets_may_be_dropped_by_another_thread() {
     std::thread::spawn(move || drop(map)).join().expect("the drop succeeds");
 }
 
-/// Records one beside each length at which their form changes, in tables that grow past the page counts at which other
-/// bits of hashes are kept, and shrink again.
+/// Record lengths around each at which their form changes, in tables that grow past the page counts at which other bits
+/// of hashes are kept, and shrink again.
 #[test]
 fn long_records_keep_the_bits_that_splits_ask_for() {
     let lengths = [63, 64, 65, 100, 252, 253, 254, 255];
@@ -383,7 +383,7 @@ fn what_is_inserted_together_is_as_if_it_were_one_by_one() {
         let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
         let (mut members, mut pairs) = (HashSet::new(), HashMap::new());
         for _ in 0..scaled(60) {
-            // Some twice, also within one call.
+            // Some members occur twice, also within one call.
             let count = random.below(70);
             let numbers: Vec<u64> = (0..count).map(|_| random.below(5_000)).collect();
             let fields: Vec<Vec<u8>> = numbers.iter().map(|&number| field(random, number)).collect();
@@ -422,7 +422,7 @@ fn what_is_expected_may_come_or_not() {
                     map.check();
                 }
                 let pages = set.len().max(16 * set.len() / 32);
-                assert!(set.pages_len() <= pages, "{expected} expected, {} there", set.len());
+                assert!(set.pages_len() <= pages, "{expected} expected, {} found", set.len());
             }
             assert!(fields.iter().all(|field| set.contains(field) && map.get(field).is_some()));
             for field in &fields {
@@ -434,12 +434,12 @@ fn what_is_expected_may_come_or_not() {
     });
 }
 
-/// Fields and values mostly of one length each, so that pages become even and cease to be.
+/// Fields and values mostly of one length each, so that pages change between even and uneven.
 fn run_even_model(random: &mut Random) {
     let (mut map, mut model) = (PackedMap::new(SEED), Model::new());
     let steps = if cfg!(miri) { 200 } else { scaled(20_000) };
     for number in 0..steps {
-        // For a while none of another length, then many, then few.
+        // For a while no other lengths, then many, then few.
         let others = [0, 2, 50][(number / (steps / 9).max(1) % 3) as usize];
         let field = random.below(if cfg!(miri) { 50 } else { 300 }).to_be_bytes();
         match random.below(20) {
@@ -505,7 +505,7 @@ fn pages_are_even_at_every_length_that_they_keep() {
         let kept = if length < 64 { 0 } else { 1 };
         let each = if length <= 253 { 1 + length + kept } else { 2 + 16 };
         assert_eq!(set.used_bytes(), each * count as usize, "length {length}");
-        // The shorter one comes and goes, and while it is there its page has a column of lengths.
+        // The shorter member comes and goes; while it is present its page has a column of lengths.
         assert!(set.insert(&member(0, length - 1)));
         set.check();
         assert_eq!(set.clone().iter().count(), set.len());
@@ -534,14 +534,14 @@ fn pages_become_even_again_as_they_are_split() {
     assert_eq!(set.used_bytes(), 9 * set.len());
 }
 
-/// Lengths of records one beside each limit: none at all, of chunks that are moved at once and of large ones' own, with a
+/// Record lengths around each limit: empty, the chunk sizes of moves, the length of a large record's reference, with a
 /// byte of the hash, out of line.
 const LENGTHS: [usize; 19] = [0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 62, 63, 64, 65, 252, 253, 254, 300];
 
-/// Tag, record, the byte of its hash behind it, those of it that a large one keeps, expiry.
+/// Tag, record, the hash byte behind it, the hash bits that a large one keeps, expiry.
 type PageElement = (u8, Vec<u8>, Option<u8>, Option<u64>, u64);
 
-/// A page by itself beside what it should hold, in any order.
+/// A page and a model of its elements, in any order.
 struct PageHarness {
     page: Page,
     model: Vec<PageElement>,
@@ -578,7 +578,7 @@ impl PageHarness {
         self.model.push(element);
     }
 
-    /// True if the page was plain and had room.
+    /// Returns whether the page was plain and had room.
     fn push_plain(&mut self, random: &mut Random, tag: u8, record: &[u8]) -> bool {
         let (used, capacity) = (self.page.used(), self.page.capacity());
         let used_max = if random.below(3) == 0 { used + record.len() } else { usize::MAX };
@@ -634,7 +634,7 @@ impl PageHarness {
         }
     }
 
-    /// Splits the page and puts it together again, perhaps the other way round.
+    /// Splits the page and joins the halves again, perhaps in reverse order.
     fn split_and_append(&mut self, random: &mut Random) {
         let all = random.below(5);
         let moves = |_| if all < 2 { all == 0 } else { random.below(2) == 0 };

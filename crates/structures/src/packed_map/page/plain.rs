@@ -1,15 +1,16 @@
-//! Plain pages: even, and nothing in them expires, so that they are tags and records alone. Most pages are; adding and
-//! removing one element ask nothing here that is known of all such pages.
+//! Plain pages: even, without expiries, so that they consist of tags and records alone. Most pages are plain; adding and
+//! removing one element here skips the checks that are known to be false for all such pages.
 //!
-//! # What was weighed
-//! Elements of 10 bytes, one hot table of 1,000; instructions by callgrind, some 80 of the hash included.
-//! - Against the forms for any page: a removal took 502 instructions and 24 ns in a map, 484 and 24 in a set, here 320 and
-//!   16, 309 and 16; an insertion 523 and 24 ns, 443 and 22, here 369 and 18, 326 and 16. In cold tables, where fewer
-//!   instructions let the processor begin more operations side by side, a removal takes half to six tenths of the time.
-//! - A search of its own for plain pages, and a call for others: lookups of what is there took 10 instructions less, in other
-//!   pages 10 to 14 % longer, 17.1 in place of 15.0 ns.
-//! - One search for all pages before a removal asks what kind the page is: 1 ns more in plain pages (19.1 for 17.8 in a map
-//!   of 128), 4 ns less in a map's others (41.9 for 46.9).
+//! # Measurements
+//! Elements of 10 bytes, one hot table of 1,000; instructions by callgrind, including about 80 of the hash.
+//! - Compared with the forms for any page: a removal took 502 instructions and 24 ns in a map, 484 and 24 in a set, here
+//!   320 and 16, 309 and 16; an insertion 523 and 24 ns, 443 and 22, here 369 and 18, 326 and 16. In cold tables, where
+//!   fewer instructions let the processor begin more operations in parallel, a removal takes half to six tenths of the
+//!   time.
+//! - A separate search for plain pages, and a call for others: lookups of present keys took 10 instructions less, in other
+//!   pages 10 to 14 % longer, 17.1 instead of 15.0 ns.
+//! - One search for all pages before a removal checks the kind of page: 1 ns more in plain pages (19.1 for 17.8 in a map of
+//!   128), 4 ns less in a map's others (41.9 for 46.9).
 
 use super::{KEPT_MIN, LANES, Page, Slot, size_step, work};
 use std::ptr;
@@ -20,14 +21,14 @@ impl Page {
         self.flags == 0
     }
 
-    /// What a record of the one length takes of the page, with its tag.
+    /// Bytes of a record and its tag in the page.
     #[inline(always)]
     fn plain_bytes(&self) -> usize {
         1 + usize::from(self.length_or_bytes)
     }
 
-    /// Adds a record of `length` bytes, which `write` fills, if the page is plain with records of that length, and has
-    /// room up to `used_max`; returns by how much more of it is used.
+    /// Adds a record of `length` bytes, which `write` fills, if the page is plain with records of that length, and has room
+    /// up to `used_max`; returns the increase of the used bytes.
     #[inline(always)]
     pub(in super::super) fn push_plain(
         &mut self,
@@ -54,7 +55,7 @@ impl Page {
         Some(1 + length)
     }
 
-    /// Removes an element of a plain page: the last one takes its place. Returns by how much less of the page is used.
+    /// Removes an element of a plain page: the last one takes its slot. Returns the decrease of the used bytes.
     #[inline(always)]
     pub(in super::super) fn remove_plain(&mut self, slot: Slot) -> usize {
         let (last, stored) = (self.count() - 1, usize::from(self.length_or_bytes));
@@ -62,7 +63,7 @@ impl Page {
         work::moved(1 + stored);
         let data = self.data.as_ptr();
         // SAFETY: invariants 3 and 4: both are tags of this page, and both records of `stored` bytes lie in it; they are
-        // one and the same or do not overlap.
+        // the same record or do not overlap.
         unsafe {
             *data.add(slot.index) = *data.add(last);
             let from = data.add(self.capacity() - (last + 1) * stored);
@@ -73,7 +74,7 @@ impl Page {
         1 + stored
     }
 
-    /// Whether [`Page::fit`] would move a plain page.
+    /// Returns whether [`Page::fit`] would move a plain page.
     #[inline(always)]
     pub(in super::super) fn is_loose_plain(&self) -> bool {
         let used = self.count() * self.plain_bytes();
@@ -81,10 +82,10 @@ impl Page {
     }
 }
 
-/// A record of the lengths that most have is two loads that overlap, and as many stores: no call.
+/// Copies a record; for the most common lengths by two overlapping loads and as many stores, without a call.
 ///
 /// # Safety
-/// `length` bytes at `from` can be read, at `to` written; they are the same or do not overlap.
+/// `length` bytes at `from` can be read, at `to` written; both are the same record or do not overlap.
 #[inline(always)]
 unsafe fn copy_record(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: of each pair of chunks one begins at the first byte and one ends at the last. Chunks of bytes need no
