@@ -1,20 +1,22 @@
 //! Ordered sets: members with a 64-bit float score, ordered by score and then by the member's bytes.
 //!
-//! One interface, two engines: [`fbtree`], the feature B+ tree, and [`skip_list`], the design it replaces and
-//! the second engine of every differential test.
+//! One interface, two implementations: [`fbtree`], the feature B+ tree, and [`skip_list`], the textbook design that it
+//! replaces and the reference of every differential test.
 
+/// The feature B+ tree.
 pub mod fbtree;
+/// The skip list.
 pub mod skip_list;
 
-/// What [`OrderedSet::insert`] did.
+/// The effect of [`OrderedSet::insert`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Insertion {
     Added,
-    /// The member was there with another score.
+    /// The member was in the set with another score.
     Updated {
         previous: f64,
     },
-    /// The member was there with this score.
+    /// The member was in the set with this score.
     Unchanged,
 }
 
@@ -43,7 +45,7 @@ pub enum LexBound<'a> {
 /// A range of ranks, `start..end`, end excluded; empty when `start >= end`.
 pub type RankRange = std::ops::Range<usize>;
 
-/// The ranks of all members, however many there are.
+/// The ranks of all members, in a set of any size.
 pub const ALL_RANKS: RankRange = 0..usize::MAX;
 
 /// An end of a set.
@@ -53,20 +55,20 @@ pub enum End {
     Highest,
 }
 
-/// A lookup of one member's score taken in steps, each of which only asks for the next cache line, so that many
-/// lookups can fetch together. It changes nothing and may be dropped at any step; any change to the set ends it.
+/// A stepwise lookup of one member's score: each step only prefetches the next cache line, so that the fetches of many
+/// lookups overlap. It changes nothing and may be dropped at any step; any change to the set ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct ScoreProbe {
     hash: u64,
     leaf: u32,
-    /// Where in the leaf the member may be, as far as it is known.
+    /// The slots of the leaf where the member may be, once known.
     slots: [u16; ScoreProbe::SLOTS_MAX],
     stage: u8,
 }
 
 impl ScoreProbe {
     const FINISHED: u8 = u8::MAX;
-    /// So many members of a leaf that share the sought one's tag are fetched; one lookup in thirty meets more.
+    /// Number of members with the sought one's tag that are fetched of a leaf; one lookup in thirty meets more.
     const SLOTS_MAX: usize = 2;
     const NO_SLOT: u16 = u16::MAX;
 
@@ -75,22 +77,22 @@ impl ScoreProbe {
         ScoreProbe { hash: 0, leaf: 0, slots: [Self::NO_SLOT; Self::SLOTS_MAX], stage: Self::FINISHED }
     }
 
-    /// Ends the steps; false, as [`OrderedSet::probe_step`] then answers.
+    /// Ends the steps; returns false, the result of [`OrderedSet::probe_step`] at the end.
     fn finish(&mut self) -> bool {
         self.stage = Self::FINISHED;
         false
     }
 }
 
-/// What both engines do. Ranks count from 0 at the lowest score; -0.0 is stored as 0.0; NaN scores are the
-/// caller's to refuse (asserted). Every range, by score or lex, is first turned into ranks, which costs one
-/// descent an end and no walk; iteration and removal then take ranks.
+/// The operations of both implementations. Ranks count from 0 at the lowest score; -0.0 is stored as 0.0; the caller must
+/// reject NaN scores (asserted). Every range, by score or lex, is first converted into ranks, which costs one descent per
+/// end and no iteration; iteration and removal then take ranks.
 pub trait OrderedSet {
-    /// A walk over `(member, score)` in ascending order.
+    /// An iterator over `(member, score)` in ascending order.
     type Ascending<'a>: Iterator<Item = (&'a [u8], f64)>
     where
         Self: 'a;
-    /// A walk over `(member, score)` in descending order.
+    /// An iterator over `(member, score)` in descending order.
     type Descending<'a>: Iterator<Item = (&'a [u8], f64)>
     where
         Self: 'a;
@@ -101,7 +103,8 @@ pub trait OrderedSet {
     }
     /// Adds the member or moves it to `score`; in place where the order does not change.
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full>;
-    /// Adds the member with, or moves it to, the score that `wanted` makes of the one it has, if it wants any: one search.
+    /// Adds the member with, or moves it to, the score that `wanted` returns for its present score, if it returns one: one
+    /// search.
     fn insert_if(
         &mut self,
         member: &[u8],
@@ -121,31 +124,30 @@ pub trait OrderedSet {
     fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
         members.iter().for_each(|member| visit(self.score(member)));
     }
-    /// Visits the member at each of these ranks, all of them below `len`, in turn until `visit` says stop (`false`).
+    /// Visits the member at each of these ranks, all below `len`, in turn, until `visit` returns `false`.
     fn at_each<'a>(&'a self, ranks: &[usize], visit: &mut dyn FnMut(&'a [u8], f64) -> bool) {
         ranks.iter().filter_map(|&rank| self.at(rank)).all(|(member, score)| visit(member, score));
     }
-    /// The members of these ranks, as far as there are, upwards. Who says what it wants pays for no more.
+    /// Iterates upwards over the members of these ranks, as far as they exist. A narrow range costs less to start.
     fn ascending(&self, ranks: RankRange) -> Self::Ascending<'_>;
-    /// The same, downwards.
+    /// Iterates downwards over the members of these ranks.
     fn descending(&self, ranks: RankRange) -> Self::Descending<'_>;
     /// The ranks whose scores lie within both bounds.
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange;
     /// The ranks whose members lie within both bounds; meaningful when all scores are equal.
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange;
-    /// Removes the ranks in `range`, handing each `(member, score)` to `removed` in ascending order;
-    /// returns how many.
+    /// Removes the ranks in `range`, passing each `(member, score)` to `removed` in ascending order; returns their number.
     fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize;
-    /// As [`OrderedSet::remove_range`], telling nobody.
+    /// As [`OrderedSet::remove_range`], without a callback.
     fn drop_range(&mut self, range: RankRange) -> usize {
         self.remove_range(range, &mut |_, _| ())
     }
-    /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
-    /// first call to the last is visited at least once, whatever is inserted and removed between the calls. A call
-    /// visits about `wanted` members. Cursors stay below 2^53; any number is accepted.
+    /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the first call to
+    /// the last is visited at least once, whatever is inserted and removed between the calls. A call visits about `wanted`
+    /// members. Cursors stay below 2^53; any number is accepted.
     fn scan<'a>(&'a self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64;
-    /// Adds members that arrive in ascending order, which is the fastest order and fills pages best. Members out
-    /// of order or repeated are stored as correctly as by `insert`.
+    /// Adds members in ascending order, which is the fastest order and fills pages best. Members out of order or repeated
+    /// are stored as correctly as by `insert`.
     fn load_sorted<'m>(&mut self, members: impl Iterator<Item = (&'m [u8], f64)>) -> Result<(), Full>
     where
         Self: Sized,
@@ -155,23 +157,23 @@ pub trait OrderedSet {
         }
         Ok(())
     }
-    /// Begins a lookup in steps, asking for its first cache line.
+    /// Begins a stepwise lookup, prefetching its first cache line.
     fn probe(&self, member: &[u8]) -> ScoreProbe {
         let _ = member;
         ScoreProbe::finished()
     }
-    /// Begins a walk from the lowest member, or from the highest, in steps as those of a lookup.
+    /// Begins an iteration from the lowest member, or from the highest, in steps like those of a lookup.
     fn probe_end(&self, end: End) -> ScoreProbe {
         let _ = end;
         ScoreProbe::finished()
     }
-    /// Asks for the next lines of a lookup begun by [`OrderedSet::probe`], or of a walk by [`OrderedSet::probe_end`], on the
-    /// unchanged set; whether more steps remain.
+    /// Prefetches the next lines of a lookup begun by [`OrderedSet::probe`], or of an iteration by
+    /// [`OrderedSet::probe_end`], on the unchanged set; returns whether more steps remain.
     fn probe_step(&self, probe: &mut ScoreProbe) -> bool {
         let _ = probe;
         false
     }
-    /// Everything allocated for the set, this value's own size left out.
+    /// Bytes allocated for the set, without the size of this value.
     fn memory_bytes(&self) -> usize;
     /// Verifies every documented invariant; panics naming the one that fails. For tests.
     fn check(&self);

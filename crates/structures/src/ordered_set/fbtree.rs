@@ -1,5 +1,5 @@
-//! The feature B+ tree: an ordered set whose members are packed into pages and found without pointers between
-//! them. After the FB+-tree of Chen et al., arXiv 2503.23397; what differs is the packed leaf and the member index.
+//! The feature B+ tree: an ordered set whose members are packed into pages, without pointers between them. After the
+//! FB+-tree of Chen et al., arXiv 2503.23397, with packed leaves and a member index.
 //!
 //! ```text
 //!              inner            prefix | feature rows | child ids | counts          (`inner`)
@@ -12,8 +12,8 @@
 //!          member index         hash -> leaf id, for lookups without an order        (`member_index`)
 //! ```
 //!
-//! A key is the score as 8 order-preserving bytes and then the member (`key`). A set that fits one leaf is that
-//! leaf alone: no node, no index, and a page that grows by allocation classes.
+//! A key is the score as 8 order-preserving bytes followed by the member (`key`). A set that fits one leaf consists of
+//! that leaf alone: no node, no index, and a page that grows by allocation classes.
 //!
 //! A lookup by member fetches an index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches
 //! a feature block and counts per level.
@@ -24,8 +24,8 @@
 //! 2. No leaf is empty unless the set is.
 //! 3. `counts` in each node and `len` are the true numbers of members.
 //! 4. The index exists if and only if `height > 0`.
-//! 5. Long members in the table are exactly those that some record names, each with its hash.
-//! 6. At least half of the ids of leaves, and of long members, are in use, or there are few.
+//! 5. The members in the table of long members are exactly those that some record refers to, each with its hash.
+//! 6. At least half of the ids of leaves, and of long members, are in use, or there are few ids.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-feature-b-tree).
 
@@ -63,8 +63,8 @@ use leaf::{Leaf, LongMembers};
 use member_index::MemberIndex;
 use slab::Slab;
 
-/// The sizes of a tree's parts. The default is what measured best; others are for measuring, and for testing
-/// tall trees of few members.
+/// The sizes of a tree's parts. The default measured best; others are for measuring, and for testing tall trees of few
+/// members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Limit of a leaf's page, 1,024 to 32,768.
@@ -79,7 +79,7 @@ impl Default for Shape {
     }
 }
 
-/// An ordered set of up to 2^32-1 members. A clone has the same parts, page for page: loaded anew it took three times as
+/// An ordered set of up to 2^32-1 members. A clone has the same parts, page for page: loading it anew took three times as
 /// long at 10,000 members.
 #[derive(Clone)]
 pub struct FbTree {
@@ -137,7 +137,7 @@ impl Pages {
         self.key(leaf, 0)
     }
 
-    /// Changes a leaf, keeping the sum of page sizes.
+    /// Changes a leaf, updating the sum of page sizes.
     fn change<R>(&mut self, leaf: u32, change: impl FnOnce(&mut Leaf) -> R) -> R {
         let leaf = &mut self.leaves[leaf];
         let bytes = leaf.page_bytes();
@@ -146,7 +146,7 @@ impl Pages {
         result
     }
 
-    /// Puts new contents under an id, keeping its links.
+    /// Replaces the contents of a leaf, keeping its links.
     fn replace(&mut self, id: u32, with: Leaf) {
         self.change(id, |leaf| leaf.replace_members(with));
     }
@@ -162,7 +162,7 @@ impl Pages {
         leaf
     }
 
-    /// Frees the bytes of a long member of a leaf that is about to lose it.
+    /// Frees the bytes of a long member that a leaf is about to lose.
     fn free_long(&mut self, leaf: u32, slot: usize) {
         if let Some(id) = self.leaves[leaf].long_id(slot) {
             self.long_bytes -= usable_size(self.longs.take(id).bytes.len());
@@ -171,17 +171,17 @@ impl Pages {
 }
 
 impl FbTree {
-    /// An empty set; nothing is allocated for its members yet.
+    /// Creates an empty set, which allocates nothing for members.
     pub fn new(seed: HashSeed) -> Self {
         FbTree::with_shape(seed, Shape::default())
     }
 
-    /// The seed it hashes members with.
+    /// The seed of the members' hashes.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// An empty set with parts of these sizes.
+    /// Creates an empty set with parts of these sizes.
     pub fn with_shape(seed: HashSeed, shape: Shape) -> Self {
         assert!((1024..=32768).contains(&shape.page_bytes_max), "page_bytes_max out of range");
         assert!((4..=FANOUT as u8).contains(&shape.node_children_max), "node_children_max out of range");
@@ -206,7 +206,7 @@ impl FbTree {
         }
     }
 
-    /// Empties the set and returns what it was.
+    /// Empties the set and returns its former contents.
     fn take(&mut self) -> FbTree {
         let empty = FbTree::empty(self.seed, self.shape, self.simd);
         std::mem::replace(self, empty)
@@ -221,16 +221,18 @@ impl FbTree {
     }
 }
 
-/// What a tree is made of, for OBJECT LAYOUT.
+/// The parts of a tree, for OBJECT LAYOUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeFigures {
+    /// Number of leaves.
     pub leaves: usize,
+    /// Number of inner nodes.
     pub inner_nodes: usize,
     /// Levels of nodes above the leaves.
     pub levels: usize,
     /// Members too long for a page.
     pub long_members: usize,
-    /// Bytes of the leaves' pages, and those among them that members take.
+    /// Bytes of the leaves' pages, and the part of them that members take.
     pub page_bytes: usize,
     pub used_bytes: usize,
     /// Bytes of the member index.
@@ -238,12 +240,12 @@ pub struct TreeFigures {
 }
 
 impl FbTree {
-    /// Whether one page holds all members.
+    /// Returns whether one page holds all members.
     pub fn is_one_leaf(&self) -> bool {
         self.height == 0
     }
 
-    /// Visits every leaf.
+    /// Computes the figures by visiting every leaf.
     pub fn figures(&self) -> TreeFigures {
         let mut leaf = self.first;
         let leaves = std::iter::from_fn(|| {

@@ -1,6 +1,6 @@
-//! Loading a set whose members come in order, many at a time: whole leaves are packed and put at an edge of the tree, and
-//! the member index is made at the end, all at once. With an index that grows as the members come, three fifths of the
-//! time went into it, most of that into waiting for its memory, though the lines were asked for together.
+//! Loading a set whose members arrive in order, many at a time: whole leaves are packed and put at an edge of the tree,
+//! and the member index is built once at the end. With an index that grew with the members, three fifths of the time went
+//! into it, most of that into waiting for its memory, although its lines were prefetched together.
 
 use super::descend::tag;
 use super::key::{Key, score_to_bits};
@@ -10,39 +10,40 @@ use super::{FbTree, OrderedSet};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 
-/// A member came twice.
+/// A member occurred twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeated;
 
-/// At which end of the tree a run of keys goes.
+/// The end of the tree to which a run of keys is added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edge {
     Front,
     Back,
 }
 
-/// A set on its way into memory.
+/// A set being loaded.
 pub struct Loader {
-    /// Without an index, however many leaves it has.
+    /// The tree, without an index whatever its number of leaves.
     tree: FbTree,
     /// The hashes of all members, leaf by leaf.
     hashes: Vec<u64>,
-    /// How many members of each leaf there are among these.
+    /// The leaves, and how many of these hashes belong to each.
     leaves: Vec<(u32, usize)>,
 }
 
 impl Loader {
+    /// Begins loading an empty set.
     pub fn new(seed: HashSeed) -> Self {
         Loader::filling(FbTree::new(seed))
     }
 
     /// As [`Loader::new`], into an empty set of any shape.
     pub(super) fn filling(tree: FbTree) -> Self {
-        assert!(tree.is_empty(), "only what is loaded is indexed at the end");
+        assert!(tree.is_empty(), "only loaded members are indexed at the end");
         Loader { tree, hashes: Vec::new(), leaves: Vec::new() }
     }
 
-    /// Adds members that ascend and lie before or behind all that came earlier; whether they do. If not, or if they
+    /// Adds members that ascend and lie before or behind all earlier ones; returns whether they do. If not, or if there
     /// are too many, none is added.
     pub fn add(&mut self, run: &[(&[u8], f64)]) -> bool {
         let keys: Vec<Key<'_>> =
@@ -57,7 +58,7 @@ impl Loader {
         true
     }
 
-    /// The set, indexed.
+    /// Builds the index and returns the set.
     pub fn finish(mut self) -> Result<FbTree, Repeated> {
         if self.tree.height > 0 {
             let (index, alike) = MemberIndex::of(&self.hashes, &self.leaves);
@@ -83,7 +84,7 @@ impl Loader {
         front.compare(0, last, &tree.pages.longs).is_gt().then_some(Edge::Front)
     }
 
-    /// Packs the keys into leaves and puts these at the edge.
+    /// Packs the keys into leaves and adds these at the edge.
     fn add_leaves(&mut self, keys: &[Key<'_>], hashes: &[u64], edge: Edge) {
         let pages = &mut self.tree.pages;
         let records: Vec<Record<'_>> = keys
@@ -103,7 +104,7 @@ impl Loader {
             let count = leaf.count();
             leaves.push((leaf, start));
             start += count;
-            // The next ones are probably alike.
+            // The next ones are probably of similar size.
             guess = count + count / 8 + 1;
         }
         if edge == Edge::Front {
@@ -114,8 +115,8 @@ impl Loader {
             let was_empty = self.tree.is_empty();
             self.tree.len += members.len() as u32;
             let id = if was_empty {
-                // An empty tree has its first leaf. With another beside it, a set that fits one page would have a node
-                // and an index too, which took half as much again.
+                // An empty tree has its first leaf. With a second leaf beside it, a set that fits one page would have a
+                // node and an index too, which took half as much again.
                 self.tree.pages.replace(self.tree.first, leaf);
                 self.tree.first
             } else {
@@ -129,7 +130,7 @@ impl Loader {
 }
 
 impl FbTree {
-    /// Whether a member of one leaf is in the other too; of a leaf and itself, whether one is in it twice.
+    /// Returns whether two leaves have a member in common; for a leaf and itself, whether it has a member twice.
     fn share_a_member(&self, a: u32, b: u32) -> bool {
         let (mut hashes, mut others) = (Vec::new(), Vec::new());
         self.push_hashes(a, &mut hashes);

@@ -1,15 +1,16 @@
-//! The columns of a leaf, for walks: a member is read without asking what the leaf's invariants promise.
+//! The columns of a leaf, for iteration: members are read without checks that the leaf's invariants make redundant.
 //!
-//! Measured with 100 members of a hot set of 128 on an AMD EPYC, in instructions a member and ns in all, where the skip list
-//! takes 22 and 108: with slices, which ask whether offset, record and score lie within the page, 89 and 323; the same into an
-//! array of 16 members, from which the walk takes them, 70 and 249; pointers that move on from slot to slot, looked after once
-//! in 16 slots, 47 and 210; a place for the whole leaf and a slot's number, once a leaf, 33 and 171; and with the walk handed
-//! by value to the step between leaves, so that its slot stays in a register, 28 and 118.
+//! Measured with 100 members of a hot set of 128 on an AMD EPYC, in instructions per member and ns in all, where the skip
+//! list takes 22 and 108: with slices, which check that offset, record and score lie within the page, 89 and 323; with
+//! slices into an array of 16 members, from which the iteration takes them, 70 and 249; with pointers that advance from
+//! slot to slot, checked once in 16 slots, 47 and 210; with a position for the whole leaf and a slot number, checked once a
+//! leaf, 33 and 171; and with the iterator passed by value to the step between leaves, so that its slot stays in a
+//! register, 28 and 118.
 
 use super::frame_of_reference::Numbers;
 use std::marker::PhantomData;
 
-/// Where the columns of a page begin, and what their contents mean.
+/// The addresses of a page's columns, and how to decode them.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'a> {
     offsets: *const [u8; 2],
@@ -22,11 +23,12 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// The columns of no page.
+    /// The columns of an empty page.
     pub fn none() -> Self {
         Columns::new(&[], 0, 0, 0, Numbers::default())
     }
 
+    /// The columns of `page`, whose deltas are `width` bytes and decoded by `numbers`.
     pub fn new(page: &'a [u8], offsets_at: usize, scores_at: usize, width: usize, numbers: Numbers) -> Self {
         let (offsets, scores) = (page[offsets_at..].as_ptr().cast(), page[scores_at..].as_ptr());
         Columns { offsets, scores, end: page.as_ptr_range().end, width, numbers, page: PhantomData }
@@ -35,11 +37,11 @@ impl<'a> Columns<'a> {
     /// Member and score of a slot.
     ///
     /// # Safety
-    /// There is such a slot, its member is in its record, and eight bytes from its score on are within the page.
+    /// The slot exists, its member is in its record, and eight bytes from its score on are within the page.
     #[inline(always)]
     pub unsafe fn read(&self, slot: usize) -> (&'a [u8], f64) {
-        // SAFETY: as there is such a slot, its offset leads to a record within the page, which has a length and so many
-        // bytes; the page is borrowed for as long as what is returned.
+        // SAFETY: the slot exists, so its offset leads to a record within the page, which has a length and that many bytes;
+        // the page is borrowed for as long as the returned slice.
         unsafe {
             let offset = u16::from_le_bytes(*self.offsets.add(slot));
             let record = self.end.sub(usize::from(offset));

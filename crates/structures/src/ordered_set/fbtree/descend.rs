@@ -1,13 +1,13 @@
-//! Ways down the tree: by member, by key, by rank, and along the edges.
+//! Paths down the tree: by member, by key, by rank, and along the edges.
 //!
-//! What the score has of a node's prefix is compared as one number, not by a call, and a leaf that the index has named is found
-//! in the last node by its id, not by its key: the rank of a member of a hot set of 1,000 takes 666 instructions in place of 846
-//! and 39 ns in place of 49 (the skip list 29, or 60 where visits do not come in one order again and again), the removal of one
-//! 126 in place of 137 ns.
+//! The score's part of a node's prefix is compared as one number, not by a call, and a leaf named by the index is found in
+//! the last node by its id, not by its key: the rank of a member of a hot set of 1,000 takes 666 instructions instead of
+//! 846 and 39 ns instead of 49 (the skip list 29, or 60 where visits do not repeat one order), the removal of one 126
+//! instead of 137 ns.
 //!
-//! A way is written where it is read, not handed out: a copy of what was just written, in larger pieces, waits for it. Random
-//! insertion takes 107 and 131 in place of 133 and 156 ns in hot sets of 1,000 and 10,000, removal 107 and 141 in place of 117 and
-//! 147, a move of a score 220 and 278 in place of 253 and 311.
+//! A path is written in place by the caller, not returned: a copy of bytes just written, in larger pieces, stalls on the
+//! writes. Random insertion takes 107 and 131 instead of 133 and 156 ns in hot sets of 1,000 and 10,000, removal 107 and
+//! 141 instead of 117 and 147, a change of a score 220 and 278 instead of 253 and 311.
 
 use super::inner::{Branch, Inner};
 use super::insert::Indexed;
@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Levels a tree can have. Nodes are at least a quarter full away from the edges, so 2^32 leaves need 8.
 pub(super) const HEIGHT_MAX: usize = 16;
 
-/// One node passed on the way down.
+/// A node on the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub node: u32,
@@ -29,13 +29,13 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// The child of the node that the way goes on to.
+    /// The node's child that is next on the path.
     pub fn child(&self) -> usize {
         usize::from(self.child)
     }
 }
 
-/// Where a member is.
+/// The position of a member.
 #[derive(Clone, Copy)]
 pub(super) struct Located<'a> {
     pub id: u32,
@@ -43,7 +43,7 @@ pub(super) struct Located<'a> {
     pub slot: usize,
 }
 
-/// The way from the root to a leaf.
+/// The path from the root to a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
@@ -69,7 +69,7 @@ impl Path {
     }
 }
 
-/// Whether `key` itself has the node's prefix: it does unless it lies before the first anchor.
+/// Returns whether `key` itself has the node's prefix, which only a key before the first anchor may lack.
 fn follows_prefix(node: &Inner, key: &Key<'_>, child: usize) -> bool {
     child > 0 || node.compare_prefix(key, 0).is_eq()
 }
@@ -84,13 +84,13 @@ pub(super) fn first_leaf(inners: &Inners, mut id: u32, height: usize) -> u32 {
 }
 
 impl FbTree {
-    /// Where a member is. `hash` is its hash.
+    /// Finds a member. `hash` is its hash.
     #[inline(always)]
     pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<Located<'_>> {
         self.locate_with(member, hash, Leaf::prefetch_for_lookup)
     }
 
-    /// As [`FbTree::locate`], for who goes on by the score: it comes with the rest of the leaf's columns.
+    /// As [`FbTree::locate`], for callers that read the score next: it is prefetched with the rest of the leaf's columns.
     #[inline(always)]
     pub(super) fn locate_with_score(&self, member: &[u8], hash: u64) -> Option<Located<'_>> {
         self.locate_with(member, hash, Leaf::prefetch_columns)
@@ -125,7 +125,7 @@ impl FbTree {
         None
     }
 
-    /// Where a member is, or what its insertion profits from.
+    /// Returns the position of a member, or what is known of its index entry for an insertion.
     #[inline]
     pub(super) fn locate_or_place(&self, member: &[u8], hash: u64) -> Result<Located<'_>, Indexed> {
         let Some(index) = &self.index else {
@@ -142,13 +142,13 @@ impl FbTree {
         Err(Indexed::Sought(place))
     }
 
-    /// The way to the leaf that holds `key`, or would.
+    /// The path to the leaf that holds `key`, or would.
     #[inline(always)]
     pub(super) fn path_to(&self, key: &Key<'_>) -> Path {
         self.path_to_known(NO_LEAF, key)
     }
 
-    /// The same, to a leaf that is known to hold `key`, if it is one.
+    /// As [`FbTree::path_to`], to `leaf`, which is known to hold `key`, unless it is [`NO_LEAF`].
     #[inline(always)]
     pub(super) fn path_to_known(&self, leaf: u32, key: &Key<'_>) -> Path {
         let mut path = Path::new();
@@ -161,7 +161,7 @@ impl FbTree {
         path.leaf = self.descend(key, leaf, |id, _, child| path.push(id, child));
     }
 
-    /// The rank of the first member of a leaf that is known to hold `key`.
+    /// The rank of the first member of `leaf`, which is known to hold `key`.
     pub(super) fn first_rank(&self, leaf: u32, key: &Key<'_>) -> usize {
         let mut before = 0;
         self.descend(key, leaf, |_, node, child| before += node.before(child));
@@ -175,8 +175,8 @@ impl FbTree {
         (leaf, before)
     }
 
-    /// The leaf that holds `key`, or would; `pass` learns of the nodes on the way there, and which child is next. The `known`
-    /// leaf, if it is one, is found by its id in the last node.
+    /// The leaf that holds `key`, or would; calls `pass` with each node on the path and its next child. The `known` leaf,
+    /// unless it is [`NO_LEAF`], is found by its id in the last node.
     #[inline]
     fn descend(&self, key: &Key<'_>, known: u32, mut pass: impl FnMut(u32, &Inner, usize)) -> u32 {
         let mut id = self.root;
@@ -188,7 +188,7 @@ impl FbTree {
                 return known;
             }
             let child = self.child_for(node, key, skip, height);
-            // Between two anchors that share the prefix, everything does. What a score has of it is compared at once.
+            // Between two anchors that share the prefix, every key has it. The score's part of it is compared at once.
             if node.prefix().len() > SCORE_BYTES
                 && child + 1 < node.count()
                 && follows_prefix(node, key, child)
@@ -210,7 +210,7 @@ impl FbTree {
         }
     }
 
-    /// The same, where it is one of these children or the one before.
+    /// As [`FbTree::child_for`], if the child is one of `tied` or the one before.
     #[inline(never)]
     fn child_among(&self, node: &Inner, key: &Key<'_>, mut tied: Range<usize>, height: usize) -> usize {
         while !tied.is_empty() {
@@ -225,7 +225,7 @@ impl FbTree {
         tied.start.saturating_sub(1)
     }
 
-    /// The way to the member at `rank`, which must be below `len`, and its slot.
+    /// The path to the member at `rank`, which must be below `len`, and its slot.
     #[inline(always)]
     pub(super) fn path_to_rank(&self, rank: usize) -> (Path, usize) {
         let mut path = Path::new();
@@ -247,7 +247,7 @@ impl FbTree {
 
     /// The leaf that has the member at `rank`, which must be below `len`, and its slot.
     pub(super) fn leaf_at_rank(&self, rank: usize) -> (u32, usize) {
-        // The way down takes lines of every level, cold ones where there are many sets; the ends are known without.
+        // A descent fetches lines of every level, which are cold where there are many sets; the ends are known without one.
         if rank == 0 {
             return (self.first, 0);
         }
@@ -264,7 +264,7 @@ impl FbTree {
         (id, rank)
     }
 
-    /// The way along the left edge or the right.
+    /// The path along the left edge or the right.
     #[inline(always)]
     pub(super) fn path_to_edge(&self, right: bool) -> Path {
         let mut path = Path::new();
@@ -289,8 +289,8 @@ impl FbTree {
         path.steps().iter().map(|step| self.inners[step.node].before(step.child())).sum()
     }
 
-    /// The ranks of the scores from `start` on and below `end` (ordered bits); empty, or ending before it begins, where there
-    /// is none. Most ranges are short: the leaf that has the start has the end, and is looked at once.
+    /// The ranks of the scores from `start` on and below `end` (ordered bits); empty, or ending before its start, if there
+    /// are none. Most ranges are short: the leaf with the start also has the end, and is searched once.
     pub(super) fn ranks_between(&self, start: u64, end: u64) -> Range<usize> {
         let [low, high] = [start, end].map(|score| Key { score, member: below_all() });
         let (id, first) = self.leaf_for(&low);
@@ -305,7 +305,7 @@ impl FbTree {
         first + start..end_first + end
     }
 
-    /// How many members lie below `key`, and whether it is itself a member.
+    /// The number of members below `key`, and whether it is itself a member.
     pub(super) fn lower_rank(&self, key: &Key<'_>) -> (usize, bool) {
         let (leaf, first) = self.leaf_for(key);
         let found = self.pages.leaves[leaf].lower_bound(key, &self.pages.longs);
@@ -313,7 +313,7 @@ impl FbTree {
     }
 }
 
-/// The byte of a hash that a leaf keeps. The index knows it too: it keeps the leading bits.
+/// The byte of a hash that a leaf keeps. The index has it too: it keeps the leading bits.
 #[inline]
 pub(super) fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8

@@ -1,12 +1,11 @@
-//! How a leaf packs its scores: `base + (delta << shift)`, each delta in `width` bytes.
+//! Frame-of-reference coding of a leaf's scores: `base + (delta << shift)`, each delta in `width` bytes.
 //!
-//! It works on the ordered bits of [`score_to_bits`](super::key::score_to_bits), not on the numbers. The
-//! scores of one leaf are neighbours, so their ordered bits share the leading ones, and integers (of any size
-//! and either sign), timestamps and halves share the trailing ones: what is left fits one to three bytes. Equal
-//! scores take none. Random doubles at a million members take five or six bytes, and nothing needs a flag:
-//! `width` 8 with `base` 0 is the plain column.
+//! It works on the ordered bits of [`score_to_bits`](super::key::score_to_bits), not on the numbers. The scores of one leaf
+//! are neighbours, so their ordered bits share the leading ones, and integers (of any size and either sign), timestamps and
+//! halves share the trailing ones: the rest fits one to three bytes. Equal scores take none. Random doubles at a million
+//! members take five or six bytes, and no flag is needed: `width` 8 with `base` 0 is the plain column.
 
-/// The code of one leaf's scores. Packed, so that the leaf has room for more beside it.
+/// The code of one leaf's scores. Packed, to keep the leaf small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(Rust, packed(2))]
 pub(super) struct FrameOfReference {
@@ -16,7 +15,7 @@ pub(super) struct FrameOfReference {
 }
 
 impl FrameOfReference {
-    /// For a leaf without members: any first score fits.
+    /// The code of a leaf without members: any first score fits.
     pub const EMPTY: FrameOfReference = FrameOfReference { base: 0, shift: 0, width: 0 };
 
     /// The narrowest code for `scores` (ordered bits).
@@ -27,8 +26,8 @@ impl FrameOfReference {
         FrameOfReference::spanning(min, max, differing)
     }
 
-    /// The narrowest code for scores from `min` to `max` that differ from one another in no bit below the lowest of `differing`.
-    /// What its width leaves over is shared out: to values below, to values above, and to more trailing bits.
+    /// The narrowest code for scores from `min` to `max` that differ from one another in no bit below the lowest of
+    /// `differing`. Spare range of its width is divided among values below, values above, and more trailing bits.
     pub fn spanning(min: u64, max: u64, differing: u64) -> FrameOfReference {
         let span = max - min;
         if span == 0 {
@@ -46,6 +45,7 @@ impl FrameOfReference {
         FrameOfReference { base: min - (below << shift), shift: shift as u8, width: width as u8 }
     }
 
+    /// Bytes per delta.
     pub fn width(&self) -> usize {
         self.width as usize
     }
@@ -58,19 +58,20 @@ impl FrameOfReference {
         (delta << self.shift == distance && delta <= mask(self.width)).then_some(delta)
     }
 
+    /// The score of a delta.
     #[inline]
     pub fn decode(&self, delta: u64) -> u64 {
         self.base + self.distance(delta)
     }
 
-    /// How far scores are apart whose deltas are so far apart.
+    /// The distance of two scores whose deltas differ by `delta`.
     #[inline]
     pub fn distance(&self, delta: u64) -> u64 {
         delta << self.shift
     }
 
-    /// The least delta whose score is not below `score`, and whether it is equal: `None` when every score this
-    /// code can express lies below.
+    /// The least delta whose score is not below `score`, and whether it is equal: `None` when every score that this code
+    /// can express is below.
     #[inline]
     pub fn lower_bound(&self, score: u64) -> Option<(u64, bool)> {
         let Some(distance) = score.checked_sub(self.base) else { return Some((0, false)) };
@@ -80,7 +81,7 @@ impl FrameOfReference {
         (delta <= mask(self.width)).then_some((delta, exact))
     }
 
-    /// The least delta whose score is not below `score`, were deltas of any width.
+    /// The least delta whose score is not below `score`, if deltas had any width.
     #[inline]
     pub fn least_delta(&self, score: u64) -> u64 {
         let distance = score.saturating_sub(self.base);
@@ -94,13 +95,14 @@ impl FrameOfReference {
         word_at(page, at) & mask(self.width)
     }
 
+    /// The decoder of this code.
     #[inline]
     pub fn decoder(&self) -> Decoder {
         Decoder { mask: mask(self.width), width: self.width() }
     }
 
-    /// What turns words of the column into scores, none where they differ in sign: `ends` are the least and the greatest of
-    /// them (ordered bits).
+    /// The decoder from words of the column to scores, none if they differ in sign: `ends` are the least and the greatest
+    /// of them (ordered bits).
     #[inline]
     pub fn numbers(&self, ends: impl Fn() -> (u64, u64)) -> Option<Numbers> {
         let (mask, step) = (mask(self.width), 1 << self.shift);
@@ -110,7 +112,7 @@ impl FrameOfReference {
         (ends().1 < SIGN).then(|| Numbers { mask, step: 0u64.wrapping_sub(step), first: !self.base })
     }
 
-    /// Puts a delta at `at`, and leaves what is behind it.
+    /// Writes a delta at `at`, leaving the bytes behind it unchanged.
     #[inline]
     pub fn write(&self, page: &mut [u8], at: usize, delta: u64) {
         match page[at..].first_chunk_mut() {
@@ -120,7 +122,7 @@ impl FrameOfReference {
     }
 }
 
-/// What reading many deltas of one code takes.
+/// A decoder for many deltas of one code.
 #[derive(Clone, Copy)]
 pub(super) struct Decoder {
     mask: u64,
@@ -135,10 +137,10 @@ impl Decoder {
     }
 }
 
-/// The ordered bit that scores have which are not negative.
+/// The ordered bit that is set in scores that are not negative.
 const SIGN: u64 = 1 << 63;
 
-/// What reading many scores of one sign takes: as numbers they are evenly spaced, upwards or downwards.
+/// A decoder for many scores of one sign: as numbers they are evenly spaced, upwards or downwards.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Numbers {
     mask: u64,
@@ -147,7 +149,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The score whose delta the word begins with.
+    /// The score whose delta is at the start of the word.
     #[inline(always)]
     pub fn score(&self, word: u64) -> f64 {
         f64::from_bits(self.first.wrapping_add((word & self.mask).wrapping_mul(self.step)))
@@ -163,7 +165,7 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// What there is of eight bytes at `at`, zeros beyond the end.
+/// The existing ones of eight bytes at `at`, zeros beyond the end.
 #[cold]
 #[inline(never)]
 fn last_word(column: &[u8], at: usize) -> u64 {

@@ -4,18 +4,19 @@
 //! | count | prefix_len | prefix (40) | feature row 0 (64) | .. | row 3 (64) | children (64 x 4) | counts (64 x 4) |
 //! ```
 //!
-//! The *anchor* of a child is the first key below it; it is in a leaf and only there. The node keeps the bytes
-//! all its anchors share (the prefix, as many as fit) and, byte by byte as columns, the `ROWS` bytes of each
-//! anchor that follow it.
+//! The *anchor* of a child is the first key below it, which is stored in a leaf and only there. The node keeps the bytes
+//! that all its anchors share (the prefix, as many as fit) and, byte by byte as columns, the `ROWS` bytes of each anchor
+//! that follow it.
 //!
 //! Invariants:
-//! 1. `1 <= count <= FANOUT` (the tree may set a lower limit); only the root has fewer than two children, and only for a moment.
+//! 1. `1 <= count <= FANOUT` (the tree may set a lower limit); only the root has fewer than two children, and only
+//!    temporarily.
 //! 2. Every anchor starts with `prefix[..prefix_len]` (which may be shorter than the longest such prefix).
 //! 3. `features[r][i]` is byte `prefix_len + r` of anchor `i`, or 0 beyond the anchor's end.
-//!    In place of anchor 0 of the nodes along the left edge, both may tell of a key between it and anchor 1: whatever is below
-//!    goes to the first child anyway. What comes below everything then changes no node but a count in each. Measured:
-//!    with each such key told to the nodes at once, insertion below the lowest member took 123 ns in place of 97 in hot sets
-//!    of 10,000, 95 in place of 87 in those of 1,000, and a sixth more in cold ones.
+//!    Instead of anchor 0 of the nodes along the left edge, both may be of a key between it and anchor 1: a key below goes
+//!    to the first child anyway. An insertion below all members then changes no node but one count in each. Measured: with
+//!    the nodes updated for each such key, insertion below the lowest member took 123 ns instead of 97 in hot sets of
+//!    10,000, 95 instead of 87 in those of 1,000, and a sixth more in cold ones.
 //! 4. `counts[i]` is the number of members below child `i`, and is not 0.
 
 use super::key::Key;
@@ -23,7 +24,7 @@ use crate::byte_compare::{Narrowed, Row, Simd};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Children of a node at most: the bits of one mask.
+/// Most children of a node: the bits of one mask.
 pub(super) const FANOUT: usize = 64;
 /// Bytes of each anchor kept as columns.
 pub(super) const ROWS: usize = 4;
@@ -40,12 +41,11 @@ pub(super) struct Inner {
     counts: [u32; FANOUT],
 }
 
-/// Which child a key belongs to.
+/// The child that a key belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Branch {
     Child(usize),
-    /// Features do not tell: the child is the last of these whose anchor is not above the key, or else the
-    /// one before.
+    /// The features are equal: the child is the last of these whose anchor is not above the key, or else the one before.
     Tied {
         from: usize,
         to: usize,
@@ -53,6 +53,7 @@ pub(super) enum Branch {
 }
 
 impl Inner {
+    /// A node without children.
     pub fn new() -> Box<Inner> {
         Box::new(Inner {
             count: 0,
@@ -64,19 +65,22 @@ impl Inner {
         })
     }
 
+    /// The number of children.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
+    /// The id of child `at`.
     pub fn child(&self, at: usize) -> u32 {
         self.children()[at]
     }
 
+    /// The ids of all children.
     pub fn children(&self) -> &[u32] {
         &self.children[..self.count()]
     }
 
-    /// Where the child with this id is; there must be one.
+    /// The index of the child with this id, which must exist.
     #[inline]
     pub fn position(&self, child: u32) -> usize {
         self.children()
@@ -85,10 +89,12 @@ impl Inner {
             .expect("a leaf is a child of the node above it")
     }
 
+    /// The number of members below each child.
     pub fn counts(&self) -> &[u32] {
         &self.counts[..self.count()]
     }
 
+    /// The bytes that all anchors start with.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix[..self.prefix_len as usize]
     }
@@ -116,15 +122,17 @@ impl Inner {
         panic!("rank {rank} is not below this node");
     }
 
+    /// Adds to the count of child `at`.
     pub fn add(&mut self, at: usize, delta: i64) {
         self.counts[at] = u32::try_from(i64::from(self.counts[at]) + delta).expect("counts stay within u32");
     }
 
-    /// Child `at` has got another id.
+    /// Replaces the id of child `at`.
     pub fn rename_child(&mut self, at: usize, child: u32) {
         self.children[at] = child;
     }
 
+    /// Sets the count of child `at`.
     pub fn set_count(&mut self, at: usize, count: u32) {
         self.counts[at] = count;
     }
@@ -144,13 +152,13 @@ impl Inner {
         }
     }
 
-    /// How `key` compares with the prefix, of which the first `skip` bytes are known to be equal.
+    /// Compares `key` with the prefix, whose first `skip` bytes are known to be equal.
     #[inline]
     pub fn compare_prefix(&self, key: &Key<'_>, skip: usize) -> Ordering {
         key.compare_prefix(&self.prefix, usize::from(self.prefix_len), skip)
     }
 
-    /// Makes room at `at` for a child whose anchor is `anchor`.
+    /// Inserts a child with this anchor at `at`.
     pub fn insert(&mut self, at: usize, child: u32, count: u32, anchor: &Key<'_>) {
         let len = self.count();
         assert!(len < FANOUT, "a full node is split first");
@@ -168,6 +176,7 @@ impl Inner {
         self.set_anchor(at, anchor);
     }
 
+    /// Removes the children in `range`.
     pub fn remove(&mut self, range: Range<usize>) {
         let len = self.count();
         self.children.copy_within(range.end..len, range.start);
@@ -178,7 +187,7 @@ impl Inner {
         self.count -= range.len() as u8;
     }
 
-    /// Records that the anchor of child `at` is now `anchor`, shortening the prefix where it must.
+    /// Sets the anchor of child `at`, shortening the prefix if necessary.
     pub fn set_anchor(&mut self, at: usize, anchor: &Key<'_>) {
         let shared = anchor.shared_with(self.prefix());
         if shared < self.prefix_len as usize {
@@ -190,8 +199,8 @@ impl Inner {
         }
     }
 
-    /// Keeps `len` bytes of the prefix. The features that then follow it are the prefix's own bytes and the old
-    /// features, so no anchor has to be fetched.
+    /// Keeps `len` bytes of the prefix. The new features are the dropped bytes of the prefix and the old features, so no
+    /// anchor is fetched.
     fn shorten_prefix(&mut self, len: usize) {
         let dropped = &self.prefix[len..self.prefix_len as usize];
         let old = self.features;
@@ -204,13 +213,13 @@ impl Inner {
         self.prefix_len = len as u8;
     }
 
-    /// Whether the prefix might be longer: the anchors share the byte that follows it.
+    /// Returns whether the prefix might be longer: the anchors share the byte that follows it.
     pub fn may_lengthen(&self) -> bool {
         let last = self.count() - 1;
         (self.prefix_len as usize) < PREFIX_MAX && self.features[0][0] == self.features[0][last]
     }
 
-    /// Starts afresh with this prefix; every anchor must then be set again.
+    /// Replaces the prefix; every anchor must then be set again.
     pub fn set_prefix(&mut self, of: &Key<'_>, len: usize) {
         self.prefix_len = len as u8;
         for at in 0..len {
@@ -218,7 +227,7 @@ impl Inner {
         }
     }
 
-    /// A node of the children from `at` on, which leave this one.
+    /// Moves the children from `at` on to a new node.
     pub fn split_off(&mut self, at: usize) -> Box<Inner> {
         let mut right = Box::new(self.clone());
         right.remove(0..at);
@@ -226,7 +235,7 @@ impl Inner {
         right
     }
 
-    /// Verifies what a node sees alone.
+    /// Verifies the invariants that concern the node alone.
     pub fn check(&self) {
         assert!((1..=FANOUT).contains(&self.count()), "node invariant 1: {} children", self.count);
         assert!(self.counts().iter().all(|&count| count > 0), "node invariant 4: an empty child");
@@ -236,7 +245,7 @@ impl Inner {
     pub fn check_lowest_anchor(&self, anchor: &Key<'_>) {
         let known = |at: usize| [self.prefix(), &self.features.map(|row| row[at])].concat();
         let lowest: Vec<u8> = (0..known(0).len()).map(|at| anchor.byte(at)).collect();
-        assert!(lowest <= known(0), "node invariant 3: the first anchor is higher than the node knows");
+        assert!(lowest <= known(0), "node invariant 3: the first anchor is above the node's features");
         assert!(
             self.count() == 1 || known(0) <= known(1),
             "node invariant 3: the first two anchors out of order"

@@ -1,23 +1,23 @@
-//! Insertion, and what makes room for it.
+//! Insertion, and making room for it.
 //!
-//! Insertion above the highest and below the lowest member, in ns in hot sets of 128, 1,000 and 10,000 (the skip list: 75, 100
-//! and 106; 48, 53 and 63): 110, 94 and 109; 125, 105 and 112 as it was, and 65, 75 and 86; 80, 85 and 91 as it is. A page near
-//! its limit got room for one more member at a time, and so was made anew for each: now for as many as may still come. A leaf at
-//! an end that members come to grows by half at a time; by an eighth, as others do, sets of 10,000 took 88 and 96 in place of 80
-//! and 85. A single leaf looks at its ends before it seeks. A code for one more score looks at the least, the greatest and the
-//! bits in which deltas differ, not at each score twice.
+//! Insertion above the highest and below the lowest member, in ns in hot sets of 128, 1,000 and 10,000 (the skip list: 75,
+//! 100 and 106; 48, 53 and 63): 110, 94 and 109; 125, 105 and 112 before, and 65, 75 and 86; 80, 85 and 91 now. A page near
+//! its limit used to get room for one more member at a time, and so was rebuilt for each: now it gets room for as many as
+//! still fit. A leaf at an end where members arrive grows by half at a time; by an eighth, like other leaves, sets of
+//! 10,000 took 88 and 96 instead of 80 and 85. A single leaf checks its ends before it searches. A code for one more score
+//! is computed from the least, the greatest and the bits in which deltas differ, instead of reading each score twice.
 //!
-//! Of 70, 73 and 77 ns below the lowest member (51, 70 and 71 above the highest) some 20 went into the way down: it was written a
-//! node at a time, then copied in larger pieces, which wait for what was just written. At an end no way is remembered now, and
-//! elsewhere it is written where it is read (`descend`). The index is sought once, not for the lookup and for the insertion
-//! again: without, 53 and 59 ns in sets of 1,000 and 10,000. With that, and leaves whose columns are open below (`leaf/room`), it
-//! takes 40, 47 and 50 ns, above the highest 40, 47 and 49, where the skip list takes 50, 50 and 57, and 70, 94 and 98; random
-//! insertion 103 and 121 in place of 120 and 140.
+//! Of 70, 73 and 77 ns below the lowest member (51, 70 and 71 above the highest) about 20 went into the descent: the path
+//! was written a node at a time, then copied in larger pieces, which stall on the writes. Now no path is kept at an end,
+//! and elsewhere it is written in place (`descend`). The index is searched once, not for the lookup and for the insertion
+//! again: without, 53 and 59 ns in sets of 1,000 and 10,000. With that, and leaves whose columns are open below
+//! (`leaf/room`), it takes 40, 47 and 50 ns, above the highest 40, 47 and 49, where the skip list takes 50, 50 and 57, and
+//! 70, 94 and 98; random insertion 103 and 121 instead of 120 and 140.
 //!
-//! A score with which a member stays in its leaf moves what the columns have of it, no record. One more for a random member of
-//! copies of sets of 128, 1,000 and 10,000 whose scores are their ranks: 52, 99 and 115 ns in place of 74, 413 and 515, when it was
-//! taken out and inserted, for which the page of a copy was made anew. Any other score: 76, 245 and 315 ns in place of 110, 258
-//! and 315.
+//! A new score with which a member stays in its leaf moves only its column entries, no record. Adding one to a random
+//! member's score in copies of sets of 128, 1,000 and 10,000 whose scores are their ranks: 52, 99 and 115 ns instead of 74,
+//! 413 and 515 with removal and insertion, for which the page of a copy was rebuilt. Any other score: 76, 245 and 315 ns
+//! instead of 110, 258 and 315.
 
 use super::descend::{Path, first_leaf, tag};
 use super::inner::{Inner, PREFIX_MAX};
@@ -28,21 +28,21 @@ use super::{FbTree, Full, Insertion};
 use crate::size_class::usable_size;
 use std::ops::Range;
 
-/// So many entries of the index are walked in the time in which one is found by its member's hash.
+/// Number of index entries that are scanned in the time of one lookup by a member's hash.
 const WALKED_MAX: usize = 32;
 
-/// What the index knows of a member that gets a slot.
+/// The state of the index entry of a member that is inserted.
 pub(super) enum Indexed {
-    /// It is not in the index.
+    /// There is no entry.
     Not,
-    /// Nor is it, and has been sought there.
+    /// There is no entry, and its place is known.
     Sought(Place),
-    /// It still has an entry, which names this leaf.
+    /// There is still an entry, with this leaf.
     In(u32),
 }
 
 impl FbTree {
-    /// Inserts a key that is not there, if there may be one more.
+    /// Inserts a key that is not in the set, if the set may grow.
     pub(super) fn insert_absent(
         &mut self,
         key: &Key<'_>,
@@ -53,12 +53,12 @@ impl FbTree {
             return Err(Full);
         }
         self.insert_new(key, hash, indexed);
-        // A new id may have given back the last of the free ones behind the highest.
+        // A new id may have released the last of the free ones behind the highest.
         self.compact();
         Ok(Insertion::Added)
     }
 
-    /// Inserts a key that is not there.
+    /// Inserts a key that is not in the set.
     pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64, indexed: Indexed) {
         let record = Record::new(key.member, hash, &mut self.pages.longs);
         if record.is_long() {
@@ -78,7 +78,7 @@ impl FbTree {
             let room = self.room_for(path.leaf, slot);
             if self.pages.change(path.leaf, |leaf| leaf.insert(slot, key.score, tag(hash), &record, room)) {
                 self.add_to_counts(&path, 1);
-                // Below everything: the nodes hear of it when the first leaf divides.
+                // A key below all others: the nodes are updated when the first leaf splits.
                 if slot == 0 && path.leaf != self.first {
                     self.set_anchors(&path, path.steps().len());
                 }
@@ -106,8 +106,8 @@ impl FbTree {
         }
     }
 
-    /// Inserts where no search has led, and so no way is known yet: what such a leaf has room for, nobody but the nodes'
-    /// counts need hear of.
+    /// Inserts at a place found without a descent, so that no path is known yet: in a leaf with room only the counts of the
+    /// nodes change.
     #[inline]
     fn insert_at_known(
         &mut self,
@@ -131,7 +131,7 @@ impl FbTree {
         true
     }
 
-    /// How a leaf grows for a member at `slot`. One at an end that members come to in order is soon full.
+    /// How a leaf grows for a member at `slot`. A leaf at an end where members arrive in order is soon full.
     fn room_for(&self, leaf: u32, slot: usize) -> Room {
         let at_end =
             slot == 0 && leaf == self.first || leaf == self.last && slot == self.pages.leaves[leaf].count();
@@ -151,7 +151,7 @@ impl FbTree {
         self.balance_index();
     }
 
-    /// Gives the index its size, or none to a single leaf.
+    /// Adjusts the index's size, or removes the index of a single leaf.
     #[inline]
     pub(super) fn balance_index(&mut self) {
         if self.index.as_ref().is_some_and(|index| !index.is_balanced()) {
@@ -166,14 +166,14 @@ impl FbTree {
         self.index = Some(index);
     }
 
-    /// The hashes of all members of a leaf, slot by slot.
+    /// Appends the hashes of all members of a leaf, slot by slot.
     pub(super) fn push_hashes(&self, leaf: u32, hashes: &mut Vec<u64>) {
         let leaf = &self.pages.leaves[leaf];
         hashes.extend((0..leaf.count()).map(|slot| leaf.hash(slot, &self.pages.longs, self.seed)));
     }
 
-    /// The leaf and slot for a new key, where that takes no search of the tree: before the first or behind the last key, or in a
-    /// single leaf.
+    /// The leaf and slot for a new key, where no search of the tree is needed: before the first or behind the last key, or
+    /// in a single leaf.
     #[inline]
     fn known_place(&self, key: &Key<'_>) -> Option<(u32, usize)> {
         let last = &self.pages.leaves[self.last];
@@ -186,7 +186,7 @@ impl FbTree {
         self.pages.leaves[self.first].compare(0, key, &self.pages.longs).is_gt().then_some((self.first, 0))
     }
 
-    /// The way to the leaf for a new key, and its slot there, which may need no search.
+    /// Finds the path to the leaf for a new key, and its slot there; `known` saves the search.
     fn lead_to_place(&self, key: &Key<'_>, known: Option<(u32, usize)>, path: &mut Path) -> usize {
         if let Some((_, slot)) = known {
             self.lead_to_edge(slot > 0, path);
@@ -214,7 +214,7 @@ impl FbTree {
         Insertion::Updated { previous: bits_to_score(previous) }
     }
 
-    /// Whether a member with a new score keeps its slot. The first of a leaf does not, as it is an anchor.
+    /// Returns whether a member with a new score keeps its slot. The first of a leaf does not, as it is an anchor.
     fn stays(&self, id: u32, slot: usize, key: &Key<'_>) -> bool {
         let leaf = &self.pages.leaves[id];
         let longs = &self.pages.longs;
@@ -230,8 +230,8 @@ impl FbTree {
         after_previous && before_next()
     }
 
-    /// Moves the member at `slot` to where a new score has it, if that is in the same leaf and neither the first there, which is
-    /// an anchor, comes or goes: then neither the nodes nor the index nor the record hear of it.
+    /// Moves the member at `slot` to its place with a new score, if that is in the same leaf and neither place is the
+    /// leaf's first, which is an anchor: then nodes, index and record stay unchanged.
     fn move_within(&mut self, id: u32, slot: usize, key: &Key<'_>) -> bool {
         let (leaf, longs) = (&self.pages.leaves[id], &self.pages.longs);
         if self.height > 0 {
@@ -248,20 +248,20 @@ impl FbTree {
             }
         }
         let below = leaf.lower_bound(key, longs).slot;
-        // The member itself goes from below.
+        // The member itself is no longer below.
         let to = below - usize::from(below > slot);
         self.pages.leaves[id].move_slot(slot, to, key.score)
     }
 
-    /// Adds to the counts of all nodes on the way.
+    /// Adds to the counts of all nodes on the path.
     pub(super) fn add_to_counts(&mut self, path: &Path, delta: i64) {
         for step in path.steps() {
             self.inners[step.node].add(step.child(), delta);
         }
     }
 
-    /// The first key below step `depth` of the path changed (at `steps().len()`: of its leaf): tells the nodes
-    /// above, as far up as it is an anchor.
+    /// Updates the nodes above step `depth` of the path after its first key changed (at `steps().len()`: that of its leaf),
+    /// as far up as that key is an anchor.
     pub(super) fn set_anchors(&mut self, path: &Path, depth: usize) {
         for depth in (0..depth).rev() {
             let step = path.steps()[depth];
@@ -272,8 +272,8 @@ impl FbTree {
         }
     }
 
-    /// Tells the nodes along the left edge the first key there is: before another leaf's first key can lie below what they
-    /// know.
+    /// Updates the nodes along the left edge with the first key, before another leaf's first key can be below the one they
+    /// have.
     pub(super) fn settle_first_anchor(&mut self) {
         let path = self.path_to_edge(false);
         self.set_anchors(&path, path.steps().len());
@@ -289,7 +289,7 @@ impl FbTree {
         }
     }
 
-    /// Lets a node keep all its anchors share, if that is more than it keeps now. `height` is its children's.
+    /// Extends a node's prefix to all that its anchors share, if that is longer. `height` is its children's.
     pub(super) fn lengthen_prefix(&mut self, node: u32, height: usize) {
         if !self.inners[node].may_lengthen() {
             return;
@@ -311,7 +311,7 @@ impl FbTree {
         }
     }
 
-    /// A leaf of new members before the first or behind the last: the full one stays full.
+    /// Adds a leaf of new members before the first or behind the last: the full one stays full.
     pub(super) fn add_edge_leaf(&mut self, path: &Path, leaf: Leaf, right: bool) -> u32 {
         let count = leaf.count() as u32;
         let id = self.pages.add(leaf);
@@ -347,7 +347,7 @@ impl FbTree {
         }
     }
 
-    /// Puts a node above two children, leaves if the root was a leaf.
+    /// Creates a new root above two children, leaves if the root was a leaf.
     fn grow_root(&mut self, children: [u32; 2]) {
         let mut node = Inner::new();
         let height = self.height as usize;
@@ -364,7 +364,7 @@ impl FbTree {
         self.lengthen_prefix(self.root, height);
     }
 
-    /// Indexes the members of the first leaves there are.
+    /// Builds the index of the first leaves' members.
     fn build_index(&mut self) {
         let mut index = Box::new(MemberIndex::new());
         let mut hashes = Vec::new();
@@ -376,7 +376,7 @@ impl FbTree {
         self.index = Some(index);
     }
 
-    /// The leaf on the path is full: moves members to a sibling, if there is one with room enough to be worth it.
+    /// Moves members of the path's full leaf to a sibling, if one has enough room to be worth it.
     fn share_with_sibling(&mut self, path: &Path) -> bool {
         let Some(step) = path.steps().last() else { return false };
         let node = &self.inners[step.node];
@@ -411,7 +411,7 @@ impl FbTree {
         self.insert_child(path, depth, step.child() + 1, new, counts[1]);
     }
 
-    /// Tells the index that these members of `leaf` came from another.
+    /// Updates the index after these members of `leaf` came from another leaf.
     pub(super) fn relocate(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
         let Some(index) = &mut self.index else { return };
         let (page, longs, seed) = (&self.pages.leaves[leaf], &self.pages.longs, self.seed);
@@ -423,7 +423,7 @@ impl FbTree {
         index.relocate(&hashes, from, leaf);
     }
 
-    /// As [`FbTree::relocate`], when they are all that the other leaf had. Of a small index all entries are walked then: that
+    /// As [`FbTree::relocate`], for all members that the other leaf had. In a small index all entries are scanned, which
     /// hashes nothing.
     pub(super) fn relocate_all(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
         match &mut self.index {
@@ -432,8 +432,8 @@ impl FbTree {
         }
     }
 
-    /// Adds a child at `at` of the path's node at `depth`, splitting nodes upwards as needed. The counts above
-    /// that node include the child's members already.
+    /// Adds a child at `at` of the path's node at `depth`, splitting nodes upwards as needed. The counts above that node
+    /// include the child's members already.
     fn insert_child(&mut self, path: &Path, depth: usize, at: usize, child: u32, count: u32) {
         let height = self.height as usize - depth - 1;
         let mut node = path.steps()[depth].node;
@@ -461,7 +461,7 @@ impl FbTree {
         self.attach_split(path, depth, left, right);
     }
 
-    /// Where a full node divides: near the edge at which a sequential load arrives, else in the middle.
+    /// The index at which a full node splits: near the edge at which a sequential load arrives, else in the middle.
     fn split_point(&self, path: &Path, depth: usize, at: usize) -> usize {
         let above = &path.steps()[..depth];
         let right_edge = above.iter().all(|step| step.child() + 1 == self.inners[step.node].count());
@@ -474,7 +474,7 @@ impl FbTree {
         }
     }
 
-    /// Makes the new right half of the node at `depth` a child of what is above.
+    /// Adds the new right half of the node at `depth` to the node above, or creates a new root.
     fn attach_split(&mut self, path: &Path, depth: usize, left: u32, right: u32) {
         if depth == 0 {
             self.grow_root([left, right]);

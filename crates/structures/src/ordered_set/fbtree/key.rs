@@ -1,4 +1,4 @@
-//! The tree's key: a score as 8 big-endian bytes whose plain byte order is the order of scores, then the member.
+//! The tree's key: a score as 8 big-endian bytes whose byte order is the order of scores, then the member.
 
 use super::inner::{PREFIX_MAX, ROWS};
 use std::cmp::Ordering;
@@ -12,19 +12,20 @@ pub(super) const SCORE_BYTES: usize = 8;
 pub(super) struct Key<'a> {
     /// The score as [`score_to_bits`] orders it.
     pub score: u64,
+    /// The member's bytes.
     pub member: &'a [u8],
 }
 
-/// The member before all others. It lies in memory that exists: processors take a hundred times as long for a comparison of
-/// no bytes at an address that does not, which was three quarters of ZCOUNT.
+/// The member before all others. It is in mapped memory: processors take a hundred times as long for a comparison of no
+/// bytes at an unmapped address, which was three quarters of ZCOUNT.
 #[inline]
 pub(super) fn below_all() -> &'static [u8] {
     static SOMEWHERE: [u8; 1] = [0];
     &SOMEWHERE[..0]
 }
 
-/// Maps scores to integers of the same order: negative numbers have all bits flipped, others the sign bit.
-/// -0.0 becomes 0.0. NaN is the caller's to refuse.
+/// Maps scores to integers of the same order: negative numbers have all bits flipped, others the sign bit. -0.0 becomes
+/// 0.0. The caller must reject NaN.
 #[inline]
 pub(super) fn score_to_bits(score: f64) -> u64 {
     assert!(!score.is_nan(), "a score is never NaN");
@@ -39,6 +40,7 @@ pub(super) fn bits_to_score(bits: u64) -> f64 {
 }
 
 impl Key<'_> {
+    /// Length of the key in bytes.
     pub fn len(&self) -> usize {
         SCORE_BYTES + self.member.len()
     }
@@ -64,7 +66,7 @@ impl Key<'_> {
         }
     }
 
-    /// How the key compares with the first `len` bytes of `prefix`; `Equal` when it starts with them. The first `skip` are
+    /// Compares the key with the first `len` bytes of `prefix`; `Equal` when it starts with them. The first `skip` are
     /// known to be equal.
     #[inline]
     pub fn compare_prefix(&self, prefix: &[u8; PREFIX_MAX], len: usize, skip: usize) -> Ordering {
@@ -80,7 +82,7 @@ impl Key<'_> {
         }
     }
 
-    /// How the member compares with what a prefix has behind the score. `skip` counts from the key's first byte.
+    /// Compares the member with the part of a prefix behind the score. `skip` counts from the key's first byte.
     #[inline(never)]
     fn compare_member(&self, rest: &[u8], skip: usize) -> Ordering {
         let from = skip.max(SCORE_BYTES) - SCORE_BYTES;
@@ -88,13 +90,13 @@ impl Key<'_> {
         mine.cmp(&rest[from..])
     }
 
-    /// How many leading bytes the key shares with `bytes`.
+    /// The number of leading bytes that the key shares with `bytes`.
     pub fn shared_with(&self, bytes: &[u8]) -> usize {
         let shared = (0..bytes.len().min(self.len())).take_while(|&at| self.byte(at) == bytes[at]);
         shared.count()
     }
 
-    /// How many leading bytes two keys share, at most `limit`.
+    /// The number of leading bytes that two keys share, at most `limit`.
     pub fn shared_prefix(&self, other: &Key<'_>, limit: usize) -> usize {
         if self.score != other.score {
             return ((self.score ^ other.score).leading_zeros() as usize / 8).min(limit);

@@ -13,8 +13,8 @@
 //!         | 255       | id u32, LE      |    longer ones, kept in the tree's table of long members
 //! ```
 //!
-//! Slots are in the order of the set; records are in order of arrival, with holes where members were removed. Offsets
-//! count from the page's *end* to the record's first byte, so a page can grow without changing them.
+//! Slots are in the order of the set; records are in order of arrival, with holes where members were removed. Offsets count
+//! from the page's *end* to the record's first byte, so a page can grow without changing them.
 //!
 //! Invariants:
 //! 1. `before + count <= slots`, and `slots x (3 + width) + heap <= page length <= page_max`, the tree's limit, or a quarter more
@@ -45,27 +45,29 @@ pub(super) const NO_LEAF: u32 = u32::MAX;
 /// Members whose bytes do not fit a record, by id.
 pub(super) type LongMembers = Slab<LongMember>;
 
-/// A member out of line. Its hash is kept: a page holds hundreds of them, however long they are, and has to know the
-/// hashes of those that it hands to another.
+/// A member out of line. Its hash is kept: a page holds hundreds of them, however long they are, and needs the hashes of
+/// those that it moves to another.
 #[derive(Clone, Default)]
 pub(super) struct LongMember {
+    /// The member's hash.
     pub hash: u64,
+    /// The member's bytes.
     pub bytes: Box<[u8]>,
 }
 
-/// Lines that a lookup asks for: what the tags and offsets of a page take that is full of members of 16 bytes. As many of
-/// each page, for how often a loop goes round that depends on the page is mispredicted.
+/// Lines that a lookup prefetches: those of the tags and offsets of a page that is full of members of 16 bytes. The same
+/// number for each page, because a loop count that depends on the page is mispredicted.
 const LOOKUP_LINES: usize = 7;
-/// A record that is fetched ahead of a lookup is taken to be so long, for its length is in it.
+/// Assumed length of a record that a lookup prefetches: the true length is in the record.
 const SHORT_RECORD_BYTES: usize = 20;
-/// Members of so many bytes are costly to hash; of those kept out of line the hash is kept.
+/// Members of this length or more are costly to hash; the hash of out-of-line members is kept.
 const COSTLY_BYTES: u8 = 48;
-/// A leaf at an end that members come to has so many slots from the first on.
+/// Number of slots that a leaf at an end where members arrive has from the beginning.
 const FIRST_SLOTS: usize = 16;
 /// The length byte of a member kept out of line.
 const LONG: u8 = 255;
 
-/// A record's bytes before they are in a page.
+/// A record's bytes before they are copied into a page.
 pub(super) struct Record<'a> {
     head: [u8; 5],
     head_len: usize,
@@ -73,7 +75,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of `member`, whose hash is `hash`; a long one moves into `longs` first.
+    /// Creates the record of `member`, whose hash is `hash`; a long one moves into `longs` first.
     pub fn new(member: &'a [u8], hash: u64, longs: &mut LongMembers) -> Self {
         if member.len() < LONG as usize {
             return Record { head: [member.len() as u8, 0, 0, 0, 0], head_len: 1, body: member };
@@ -86,6 +88,7 @@ impl<'a> Record<'a> {
         self.head_len + self.body.len()
     }
 
+    /// Returns whether the member is out of line.
     pub fn is_long(&self) -> bool {
         self.head[0] == LONG
     }
@@ -96,12 +99,12 @@ impl<'a> Record<'a> {
 pub(super) struct Room {
     /// The tree's limit of a page.
     pub page_max: usize,
-    /// By half at a time, where it is soon full: each step is a copy of the page.
+    /// Grow by half at a time, as the leaf will soon be full: each step is a copy of the page.
     pub more_to_come: bool,
 }
 
 /// Slots of a leaf that have one tag. In a full leaf of short members every other lookup meets two, one in fifty more than
-/// these.
+/// fit here.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Few {
     slots: [u16; 4],
@@ -117,22 +120,25 @@ impl Few {
         self.count += 1;
     }
 
-    /// Whether these are all.
+    /// Returns whether no slot was left out.
     #[inline]
     pub fn is_all(&self) -> bool {
         usize::from(self.count) <= self.slots.len()
     }
 
+    /// The slots, ascending.
     #[inline]
     pub fn slots(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.slots[..self.slots.len().min(self.count.into())].iter().map(|&slot| usize::from(slot))
     }
 }
 
-/// Where a key is, or would be inserted.
+/// The position of a key, or where it would be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
+    /// The first slot not below the key.
     pub slot: usize,
+    /// Whether the slot has this very key.
     pub exact: bool,
 }
 
@@ -146,16 +152,16 @@ pub(super) struct Leaf {
     slots: Slots,
     heap: u16,
     garbage: u16,
-    /// Where the first member's tag is: so many slots are free before it.
+    /// Index of the first member's tag: the number of free slots before it.
     before: u16,
-    /// Where the offset of its record is, as `before` and the number of slots have it.
+    /// Position of the first record's offset, computed from `before` and the number of slots.
     offsets_at: u16,
-    /// Where its score is.
+    /// Position of the first score.
     scores_at: u16,
 }
 
-/// How many slots the columns have, below 2^15 as pages are below 2^16; the highest bit tells whether what came in order
-/// left the leaf full: its page may then grow by a quarter before it divides.
+/// The number of slots of the columns, below 2^15 as pages are below 2^16; the highest bit is set if insertions in order
+/// left the leaf full: its page may then grow by a quarter before it splits.
 #[derive(Clone, Copy)]
 struct Slots(u16);
 
@@ -177,10 +183,11 @@ impl Slots {
     }
 }
 
-/// There are many, and each has a class of the allocator for itself in its table.
+/// There are many leaves, and each occupies an entry of this size in its table.
 const _: () = assert!(size_of::<Leaf>() <= 48);
 
-/// In columns of so many slots a row of tags that begins at any of them ends within the page: offsets and scores follow.
+/// In columns of at least this number of slots, a row of tags that begins at any of them ends within the page: offsets and
+/// scores follow.
 const SLOTS_OPEN_BELOW: usize = LANES / 2;
 
 impl Default for Leaf {
@@ -201,14 +208,14 @@ impl Default for Leaf {
     }
 }
 
-/// The smallest allocation class that holds `len`: four classes to a doubling, as size-class allocators have
-/// them, so that a page wastes no bytes its allocator would not.
+/// The smallest allocation class that holds `len`: four classes to a doubling, like size-class allocators, so that a page
+/// wastes no bytes that its allocator would not.
 fn page_class(len: usize) -> usize {
     let step = (len.max(64).next_power_of_two() / 8).max(16);
     len.next_multiple_of(step)
 }
 
-/// The column of scores, ready to look at many of them.
+/// The column of scores, prepared for reading many of them.
 #[derive(Clone, Copy)]
 struct Scores<'a> {
     /// The page from the column on.
@@ -222,8 +229,8 @@ impl Scores<'_> {
         self.decoder.delta(self.column, slot)
     }
 
-    /// How many slots of `range` have deltas that do not pass; those that pass follow those that don't. Rounds of compares that
-    /// do not wait for one another, and no branch on what they find.
+    /// The number of slots of `range` whose deltas do not pass; those that pass follow those that do not. Independent
+    /// compares in rounds, without branches on the results.
     #[inline]
     fn count_failing(&self, range: Range<usize>, passes: impl Fn(u64) -> bool) -> usize {
         let failing = |at: usize| usize::from(!passes(self.delta(at)));
@@ -241,16 +248,17 @@ impl Scores<'_> {
     }
 }
 
-/// How many of the first `count` deltas are below `least`. Apart from what asks, which leaves it too few registers.
+/// The number of the first `count` deltas below `least`. A separate function, as the caller would have too few registers.
 #[inline(never)]
 fn deltas_below(column: &[u8], decoder: Decoder, count: usize, least: u64) -> usize {
     Scores { column, decoder }.count_failing(0..count, |delta| delta >= least)
 }
 
-/// Each round looks at the last of so many slots; the first meets every line of the column, which may be cold.
+/// Strides of the rounds: each round reads the last of this number of slots; the first touches every line of the column,
+/// which may be cold.
 const STEPS: [usize; 3] = [16, 4, 1];
 
-/// The member that a record names. Kept out of walks, where few members are long.
+/// The long member that a record refers to. Kept out of iterations, where few members are long.
 #[cold]
 #[inline(never)]
 fn long_member<'a>(record: &[u8], longs: &'a LongMembers) -> &'a [u8] {
@@ -258,7 +266,7 @@ fn long_member<'a>(record: &[u8], longs: &'a LongMembers) -> &'a [u8] {
 }
 
 impl Leaf {
-    /// A leaf without members in a page of `len` bytes.
+    /// Creates a leaf without members in a page of `len` bytes.
     fn with_room(code: FrameOfReference, slots: usize, len: usize) -> Leaf {
         let page = vec![0; len].into_boxed_slice();
         let mut leaf = Leaf { page, code, slots: Slots::new(slots), ..Leaf::default() };
@@ -266,20 +274,22 @@ impl Leaf {
         leaf
     }
 
+    /// The number of members.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
+    /// Bytes of the page.
     pub fn page_bytes(&self) -> usize {
         self.page.len()
     }
 
-    /// Bytes the members take, room and holes left out.
+    /// Bytes used by members, without free room and holes.
     pub fn used_bytes(&self) -> usize {
         self.count() * (3 + self.code.width()) + self.heap as usize - self.garbage as usize
     }
 
-    /// Those of one member.
+    /// Bytes used by one member.
     pub fn slot_bytes(&self, slot: usize) -> usize {
         3 + self.code.width() + self.record(slot).len()
     }
@@ -288,19 +298,19 @@ impl Leaf {
         self.slots.count()
     }
 
-    /// Where the first member's tag is, the others behind it.
+    /// Position of the first member's tag; the others follow.
     #[inline(always)]
     fn tags_at(&self) -> usize {
         self.before as usize
     }
 
-    /// Where its record's offset is.
+    /// Position of the first record's offset.
     #[inline(always)]
     fn offsets_at(&self) -> usize {
         self.offsets_at as usize
     }
 
-    /// Where its score is.
+    /// Position of the first score.
     #[inline(always)]
     fn scores_at(&self) -> usize {
         self.scores_at as usize
@@ -322,6 +332,7 @@ impl Leaf {
         &self.page[at..at + len]
     }
 
+    /// The member at `slot`.
     #[inline(always)]
     pub fn member<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> &'a [u8] {
         let record = &self.page[self.record_at(slot)..];
@@ -331,8 +342,8 @@ impl Leaf {
         }
     }
 
-    /// The columns, to read these slots. None where each needs a look of its own: a member is long, or scores of both signs are
-    /// among them, or the last stands within eight bytes of the page's end.
+    /// The columns for reading these slots. None if slots need individual handling: a member is long, or scores of both
+    /// signs are among them, or the last score is within eight bytes of the page's end.
     #[inline]
     pub fn columns(&self, slots: Range<usize>, longs: &LongMembers) -> Option<Columns<'_>> {
         let (width, last) = (self.code.width(), slots.clone().last()?);
@@ -344,7 +355,7 @@ impl Leaf {
         Some(Columns::new(&self.page, self.offsets_at(), self.scores_at(), width, numbers))
     }
 
-    /// The hash of the member at `slot`, kept or calculated.
+    /// The hash of the member at `slot`, stored or computed.
     #[inline]
     pub fn hash(&self, slot: usize, longs: &LongMembers, seed: HashSeed) -> u64 {
         let record = &self.page[self.record_at(slot)..];
@@ -354,20 +365,20 @@ impl Leaf {
         }
     }
 
-    /// Whether the member at `slot` takes longer to hash than to look for in a small index.
+    /// Returns whether the member at `slot` takes longer to hash than to find in a small index.
     #[inline]
     pub fn is_costly_to_hash(&self, slot: usize) -> bool {
         (COSTLY_BYTES..LONG).contains(&self.page[self.record_at(slot)])
     }
 
-    /// Gives the member kept out of line another id.
+    /// Changes the id of an out-of-line member.
     pub fn set_long_id(&mut self, slot: usize, id: u32) {
-        assert!(self.long_id(slot).is_some(), "a member kept out of line");
+        assert!(self.long_id(slot).is_some(), "an out-of-line member");
         let at = self.record_at(slot) + 1;
         self.page[at..at + 4].copy_from_slice(&id.to_le_bytes());
     }
 
-    /// The id of a member kept out of line.
+    /// The id of an out-of-line member.
     pub fn long_id(&self, slot: usize) -> Option<u32> {
         match self.record(slot) {
             [LONG, id @ ..] => Some(u32::from_le_bytes(id.try_into().expect("4 bytes of id"))),
@@ -382,24 +393,25 @@ impl Leaf {
         self.code.decode(self.code.read(&self.page, at))
     }
 
+    /// The key at `slot`.
     #[inline]
     pub fn key<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> Key<'a> {
         Key { score: self.score(slot), member: self.member(slot, longs) }
     }
 
-    /// How the slot's key compares with `key`. Looks at the record only where scores are equal.
+    /// Compares the slot's key with `key`. Reads the record only where scores are equal.
     #[inline]
     pub fn compare(&self, slot: usize, key: &Key<'_>, longs: &LongMembers) -> std::cmp::Ordering {
         self.score(slot).cmp(&key.score).then_with(|| self.compare_member(slot, key, longs))
     }
 
-    /// Kept out of what compares, which is small without.
+    /// Kept out of `compare`, which is small without it.
     #[inline(never)]
     fn compare_member(&self, slot: usize, key: &Key<'_>, longs: &LongMembers) -> std::cmp::Ordering {
         self.member(slot, longs).cmp(key.member)
     }
 
-    /// How many members have scores below each of these (ordered bits).
+    /// The number of members with scores below each of these (ordered bits).
     #[inline]
     pub fn count_below<const N: usize>(&self, simd: Simd, scores: [u64; N]) -> [usize; N] {
         let deltas = scores.map(|score| self.code.least_delta(score));
@@ -408,7 +420,7 @@ impl Leaf {
         simd.count_below(&column, deltas).unwrap_or_else(|| self.count_deltas_below(deltas))
     }
 
-    /// How many slots have deltas below each of these.
+    /// The number of slots with deltas below each of these.
     #[inline(never)]
     fn count_deltas_below<const N: usize>(&self, deltas: [u64; N]) -> [usize; N] {
         let scores = self.scores();
@@ -425,7 +437,7 @@ impl Leaf {
         if !exact || first == self.count() || scores.delta(first) != delta {
             return Found { slot: first, exact: false };
         }
-        // No member is below the empty one, which stands for the start of a range of scores.
+        // No member is below the empty one, which marks the start of a range of scores.
         if key.member.is_empty() {
             return Found { slot: first, exact: self.member(first, longs).is_empty() };
         }
@@ -445,7 +457,7 @@ impl Leaf {
         Found { slot: range.start, exact: false }
     }
 
-    /// The slot that a new key goes to, where it is likely to be the first or behind the last.
+    /// The slot for a new key, where it is likely to be the first or behind the last.
     pub fn place_for(&self, key: &Key<'_>, longs: &LongMembers) -> usize {
         let Some(last) = self.count().checked_sub(1) else { return 0 };
         match self.code.lower_bound(key.score) {
@@ -472,7 +484,7 @@ impl Leaf {
         Tagged { leaf: self, tag, next: 0, mask: 0 }
     }
 
-    /// The same, of many lookups side by side: the first few, and how many there are.
+    /// The first few slots with this tag, and their number, for many lookups at once.
     #[inline]
     pub fn few_tagged(&self, tag: u8) -> Few {
         let mut few = Few::default();
@@ -493,7 +505,7 @@ impl Leaf {
     /// The slot of `member`, whose tag is `tag`.
     #[inline]
     pub fn find(&self, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
-        // The lengths that most members have are compared by two words that overlap. What calls nothing saves no registers.
+        // The most common lengths are compared by two words that overlap. Without calls no registers are saved.
         match member.len() {
             8..=16 if self.page.len() >= LANES => self.find_short::<8>(tag, member),
             17..=32 if self.page.len() >= LANES => self.find_short::<16>(tag, member),
@@ -516,7 +528,7 @@ impl Leaf {
         })
     }
 
-    /// The slot with this tag whose record, the first of the bytes that `is_it` is given, is the one sought.
+    /// The slot with this tag whose record is the one sought; `is_it` is given the bytes from the record's start on.
     #[inline(always)]
     fn find_record(&self, tag: u8, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut row = 0;
@@ -534,12 +546,12 @@ impl Leaf {
         None
     }
 
-    /// Bit `i` is set where slot `row + i` has this tag; there is a slot `row`, and a page of a row or more. Two rows at once:
-    /// which of them has the member is a branch that would be mispredicted half the time.
+    /// Bit `i` is set where slot `row + i` has this tag; slot `row` must exist, and the page be a row or longer. Two rows
+    /// at once: the branch on which of them has the member would be mispredicted half the time.
     #[inline(always)]
     fn two_rows_equal(&self, row: usize, tag: u8) -> u128 {
         let row_equal = |row: usize| {
-            let tags = self.tags_from(row).expect("a page of a row or more has all that begin at a tag");
+            let tags = self.tags_from(row).expect("in a page of a row or more a whole row follows each tag");
             u128::from(byte_compare::equal(tags, tag))
         };
         let left = self.count() - row;
@@ -552,15 +564,15 @@ impl Leaf {
         self.tagged(tag).find(|&slot| self.member(slot, longs) == member)
     }
 
-    /// The bytes from tag `row` on, of which there is one. Only pages of less than a row lack them: beyond the first row, what
-    /// comes behind the tags takes more than one.
+    /// The row of bytes from tag `row` on, which must exist. Only pages shorter than a row lack it: beyond the first row,
+    /// the columns behind the tags take more than a row.
     #[inline(always)]
     fn tags_from(&self, row: usize) -> Option<&Row> {
         self.page[self.tags_at() + row..].first_chunk()
     }
 
-    /// Bit `i` is set where the byte `i` behind the tag of slot `row`, which there is, equals `tag`. Beyond the last slot bits are
-    /// as they happen to be.
+    /// Bit `i` is set where the byte `i` behind the tag of slot `row`, which must exist, equals `tag`. Bits beyond the last
+    /// slot are arbitrary.
     fn tags_equal(&self, row: usize, tag: u8) -> u64 {
         let mut short = [0; LANES];
         let tags = self.tags_from(row).unwrap_or_else(|| {
@@ -571,7 +583,7 @@ impl Leaf {
         byte_compare::equal(tags, tag)
     }
 
-    /// It is full of what came in order, and may become larger than others.
+    /// Marks the leaf as filled in order, so that it may become larger than others.
     pub fn set_filled_in_order(&mut self) {
         self.slots.0 |= Slots::FILLED_IN_ORDER;
     }
@@ -594,8 +606,8 @@ impl Leaf {
         place[record.head_len..].copy_from_slice(record.body);
     }
 
-    /// A leaf of as many of these scores, tags and records as a page takes, from the first on. They ascend, and there
-    /// is one at least.
+    /// A leaf of the first of these scores, tags and records, as many as fit a page. They ascend, and there is at least
+    /// one.
     pub fn packed(parts: &[(u64, u8, &Record<'_>)], page_max: usize) -> Leaf {
         let mut count = parts.len();
         loop {
@@ -646,7 +658,8 @@ impl Leaf {
                 let delta = self.code.encode(from.code.decode(scores.delta(slot)));
                 let delta = delta.expect("the code was fitted to this score");
                 let at = column + at * self.code.width();
-                // What a whole word writes over in the column comes next; keeping it would wait for the word before.
+                // A whole word overwrites the column's next bytes, which are written later; preserving them would wait for
+                // the word before.
                 match self.page[at..end].first_chunk_mut() {
                     Some(word) => *word = delta.to_le_bytes(),
                     None => self.code.write(&mut self.page, at, delta),
@@ -663,7 +676,7 @@ impl Leaf {
         self.count += added as u16;
     }
 
-    /// Copies all records of a leaf without holes at once, their offsets as they are.
+    /// Copies all records of a leaf without holes at once, with unchanged offsets.
     fn append_whole_heap(&mut self, from: &Leaf) {
         let (heap, len) = (from.heap as usize, self.page.len());
         work::moved(heap);
@@ -683,8 +696,8 @@ impl Leaf {
         self.page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
     }
 
-    /// A leaf of these slots of these leaves, in this order, in the smallest page; `None` when that would
-    /// exceed `page_max`. Links are left open.
+    /// A leaf of these slots of these leaves, in this order, in the smallest page; `None` if that would exceed `page_max`.
+    /// The links are not set.
     pub fn of(parts: &[(&Leaf, Range<usize>)], page_max: usize) -> Option<Leaf> {
         let slots_of = |part: &(&Leaf, Range<usize>)| part.1.clone();
         let scores = parts.iter().flat_map(|part| slots_of(part).map(|slot| part.0.score(slot)));
@@ -709,7 +722,7 @@ impl Leaf {
         range.map(|slot| self.record(slot).len()).sum()
     }
 
-    /// The slot at which the bytes before come closest to `bytes`; within `1..count`.
+    /// The slot at which the bytes before it come closest to `bytes`; within `1..count`.
     pub fn slot_at_bytes(&self, bytes: usize) -> usize {
         let mut sum = 0;
         let reaching = (0..self.count()).position(|slot| {
@@ -719,8 +732,8 @@ impl Leaf {
         reaching.map_or(self.count(), |slot| slot + 1).clamp(1, self.count() - 1)
     }
 
-    /// Moves the members to a smaller page where a fifth of this one would be free; half where more are to come, for there it
-    /// grows by half at a time, and would be made anew with each of those that come and go.
+    /// Moves the members to a smaller page if a fifth of this one would be free; half if more members are to come, because
+    /// such a leaf grows by half at a time, and would be rebuilt for each member that comes and goes.
     pub fn shrink_if_roomy(&mut self, more_to_come: bool) {
         let used = self.used_bytes();
         let spare = if more_to_come { used } else { used / 4 };
@@ -740,7 +753,7 @@ impl Leaf {
         self.replace_members(shrunk);
     }
 
-    /// A leaf of these members but those at `slots`, in the smallest page. Links are left open.
+    /// A leaf of these members except those at `slots`, in the smallest page. The links are not set.
     pub fn without(&self, slots: Range<usize>) -> Leaf {
         let parts = [(self, 0..slots.start), (self, slots.end..self.count())];
         let mut left =
@@ -749,7 +762,7 @@ impl Leaf {
         left
     }
 
-    /// Gives the member at `slot` a score that leaves the order as it is; `false` when the code cannot.
+    /// Gives the member at `slot` a score that keeps the order; `false` if the code cannot express it.
     pub fn set_score(&mut self, slot: usize, score: u64) -> bool {
         let Some(delta) = self.code.encode(score) else { return false };
         let at = self.scores_at() + slot * self.code.width();
@@ -757,27 +770,28 @@ impl Leaf {
         true
     }
 
-    /// Asks for the columns that lead to a member, so that their fetches overlap; where its score is, the slot says.
+    /// Prefetches the columns that lead to a member, so that their fetches overlap; the score's line is known once the slot
+    /// is.
     #[inline(always)]
     pub fn prefetch_for_lookup(&self) {
         (0..LOOKUP_LINES).for_each(|line| prefetch(self.page.as_ptr().wrapping_add(64 * line)));
     }
 
-    /// Asks for all columns, so that their fetches overlap.
+    /// Prefetches all columns, so that their fetches overlap.
     #[inline]
     pub fn prefetch_columns(&self) {
         let columns = self.scores_at() + self.count() * self.code.width();
         (0..columns).step_by(64).for_each(|at| prefetch(self.page.as_ptr().wrapping_add(at)));
     }
 
-    /// Asks for the tags.
+    /// Prefetches the tags.
     #[inline]
     pub fn prefetch_tags(&self) {
         let tags = self.page.as_ptr().wrapping_add(self.tags_at());
         (0..self.count()).step_by(64).for_each(|at| prefetch(tags.wrapping_add(at)));
     }
 
-    /// Asks for a slot's score and for the offset of its record.
+    /// Prefetches a slot's score and the offset of its record.
     #[inline]
     pub fn prefetch_slot(&self, slot: usize) {
         for at in [self.offsets_at() + 2 * slot, self.scores_at() + slot * self.code.width()] {
@@ -785,8 +799,8 @@ impl Leaf {
         }
     }
 
-    /// Asks for a slot's record, and for the line that its end may be in: without, a ZSCORE in a pipeline of 16 takes 1.08 of
-    /// the time.
+    /// Prefetches a slot's record, and the line that its end may be in: without the latter, a ZSCORE in a pipeline of 16
+    /// takes 1.08 of the time.
     #[inline]
     pub fn prefetch_record(&self, slot: usize) {
         let record = self.page.as_ptr().wrapping_add(self.record_at(slot));
@@ -794,32 +808,32 @@ impl Leaf {
         prefetch(record.wrapping_add(SHORT_RECORD_BYTES));
     }
 
-    /// Asks for a slot's score and record, where the columns before its score are at hand.
+    /// Prefetches a slot's score and record, once the columns before its score have arrived.
     #[inline]
     pub fn prefetch_slot_and_record(&self, slot: usize) {
         prefetch(self.page.as_ptr().wrapping_add(self.scores_at() + slot * self.code.width()));
         prefetch(self.page.as_ptr().wrapping_add(self.record_at(slot)));
     }
 
-    /// Asks for the line where the next record will go.
+    /// Prefetches the line where the next record will go.
     #[inline]
     pub fn prefetch_heap_top(&self) {
         prefetch(self.page.as_ptr().wrapping_add(self.page.len() - self.heap as usize).wrapping_sub(1));
     }
 
-    /// Asks for all of the page.
+    /// Prefetches the whole page.
     pub fn prefetch_page(&self) {
         prefetch_bytes(&self.page);
     }
 
-    /// Asks for all records, as fast as that goes: a walk begins, and nothing else is under way.
+    /// Prefetches all records at full speed, for the start of an iteration with no other fetches under way.
     #[inline]
     pub fn prefetch_all_records(&self) {
         let records = &self.page[self.page.len() - self.heap as usize..];
         (0..records.len()).step_by(64).for_each(|at| prefetch(records.as_ptr().wrapping_add(at)));
     }
 
-    /// Asks for the records of those of these slots that exist.
+    /// Prefetches the records of those of these slots that exist.
     #[inline]
     pub fn prefetch_records(&self, slots: Range<usize>) {
         let slots = slots.start.min(self.count())..slots.end.min(self.count());
@@ -829,11 +843,12 @@ impl Leaf {
         }
     }
 
+    /// The tag of `slot`.
     pub fn tag(&self, slot: usize) -> u8 {
         self.page[self.tags_at() + slot]
     }
 
-    /// Verifies invariants 1, 2, 4 and the part of 5 a leaf sees alone.
+    /// Verifies invariants 1, 2, 4 and the part of 5 that concerns the leaf alone.
     pub fn check(&self, longs: &LongMembers, page_max: usize) {
         let columns = self.slots() * (3 + self.code.width());
         let rows = self.tags_at() + self.count().next_multiple_of(LANES);
@@ -883,7 +898,7 @@ pub(super) struct Tagged<'a> {
     tag: u8,
     /// The first slot not compared yet.
     next: usize,
-    /// What is left of the last compare, its bit 0 standing for slot `next - 64`.
+    /// The rest of the last compare; bit 0 is slot `next - 64`.
     mask: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Several lookups at once, their fetches side by side.
+//! Several lookups at once, with overlapping fetches.
 //!
-//! Each lookup waits for four lines in turn, and none needs what another finds: a server took 13.5 us for ten scores out of
-//! a million members when they were looked up one after the other, 6.0 us side by side, and 12.2 and 4.1 us for ten random
-//! members. In a tree that the caches hold, asking ahead only costs.
+//! Each lookup waits for four lines in turn, and no lookup depends on another: a server took 13.5 us for ten scores out of
+//! a million members when they were looked up one after the other, 6.0 us together, and 12.2 and 4.1 us for ten random
+//! members. In a tree that fits the caches, prefetching only costs.
 //!
-//! A lookup remembers the slots that have its tag from one round to the next: ten scores of a hot set of 10,000 took 1,030 ns by
-//! the steps that the executor asks ahead in, and a lookup behind them, 680 so, and 520 one after the other; of a million 2,840
-//! and 2,620.
+//! A lookup keeps the slots that have its tag from one round to the next: ten scores of a hot set of 10,000 took 1,030 ns
+//! by the executor's prefetching steps with a lookup behind them, 680 this way, and 520 one after the other; of a million
+//! 2,840 and 2,620.
 
 use super::descend::tag;
 use super::key::bits_to_score;
@@ -15,12 +15,12 @@ use super::member_index::MemberIndex;
 use super::{FbTree, OrderedSet};
 use crate::prefetch::prefetch;
 
-/// Lookups side by side: more than memory answers at a time.
+/// Lookups in progress at once: more than the memory serves at a time.
 const TOGETHER: usize = 16;
-/// Members of a tree that the caches are likely to hold. Tests have smaller ones.
+/// Members of a tree that probably fits the caches. Tests have smaller ones.
 const CACHED_MAX: usize = if cfg!(test) { 256 } else { 8192 };
 
-/// One of several lookups: the leaf that the index names first, if it names one, and where in it.
+/// One of several lookups: the first leaf that the index names for it, if any, and the slots there.
 #[derive(Clone, Copy, Default)]
 struct Lookup {
     hash: u64,
@@ -66,7 +66,7 @@ impl FbTree {
                 continue;
             };
             let found = lookup.few.slots().find(|&slot| leaf.member(slot, &self.pages.longs) == *member);
-            // Or it is where another entry of the index leads, or one of many that have its tag.
+            // Otherwise another index entry leads to it, or it is one of many slots with its tag.
             let score = found
                 .map(|slot| leaf.score(slot))
                 .or_else(|| self.locate(member, lookup.hash).map(|found| found.leaf.score(found.slot)));

@@ -1,4 +1,4 @@
-//! The member index: from a member's hash to the leaf that holds it, in about 4.5 bytes a member.
+//! The member index: maps a member's hash to the leaf that holds it, in about 4.5 bytes a member.
 //!
 //! ```text
 //! hash:     | reversed: segment | tag (tag_bits)      | not kept                      |
@@ -7,25 +7,25 @@
 //! segment:  | entry | entry | ..     entry u32 = tag << id_bits | leaf id,  ascending by tag
 //! ```
 //!
-//! The top bits of the hash choose a segment, by linear hashing ([`LinearHash`]). A segment is a sorted array of the
-//! bits that follow. As those are uniform, a lookup computes where its tag should be and looks a few entries to
-//! either side: one or two cache lines, no slot left empty, no probe sequence.
+//! The top bits of the hash select a segment, by linear hashing ([`LinearHash`]). A segment is a sorted array of the bits
+//! that follow. As those are uniform, a lookup computes the expected position of its tag and examines a few entries to
+//! either side: one or two cache lines, no empty slots, no probe sequence.
 //!
-//! Growth splits one segment at a time: the entries whose tag starts with a 1 are the upper part of the array,
-//! and lose that bit, which the segment's number now says. Shrinking is the reverse. Neither looks at a member.
-//! Each split costs a tag one bit, and so does each doubling of the leaf ids; where too few are left the
-//! segment is written anew from the leaves it names.
+//! Growth splits one segment at a time: the entries whose tag starts with a 1 are the upper part of the array, and lose
+//! that bit, which is now part of the segment's number. Shrinking is the reverse. Neither reads a member. Each split costs
+//! a tag one bit, and so does each doubling of the leaf ids; when too few are left the segment is rebuilt from the leaves
+//! it names.
 //!
 //! Invariants:
-//! 1. Every member of every leaf has exactly one entry, in the segment its hash chooses, with the leaf's id and
-//!    the leading `tag_bits` of the hash bits after the segment's `depth`.
+//! 1. Every member of every leaf has exactly one entry, in the segment that its hash selects, with the leaf's id and the
+//!    leading `tag_bits` of the hash bits after the segment's `depth`.
 //! 2. Entries ascend by tag; among equal tags the order is free.
 //! 3. `tag_bits + id_bits <= 32` in each segment.
-//! 4. `len` is the number of entries, `entries_bytes` what their arrays have allocated.
-//! 5. All chunks but the last are full and have no room to spare.
+//! 4. `len` is the number of entries, `entries_bytes` the allocated size of their arrays.
+//! 5. All chunks but the last are full and have no spare capacity.
 //!
-//! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
-//! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
+//! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can hold without overflowing it takes
+//! over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
 mod by_tag;
 mod rename;
@@ -42,7 +42,7 @@ pub(super) use rename::GONE;
 /// need fewer segment headers.
 const SEGMENT_ENTRIES: usize = 96;
 const CHUNK: usize = 256;
-/// Below this many bits a tag says too little, and its segment is written anew.
+/// With fewer bits a tag is too unspecific, and its segment is rebuilt.
 const TAG_BITS_MIN: u32 = 4;
 /// Entries around the guess that a lookup counts.
 const WINDOW: usize = 16;
@@ -54,11 +54,11 @@ struct Segment {
     entries: Vec<u32>,
     tag_bits: u8,
     id_bits: u8,
-    /// How many bits of a hash say that it belongs here: the tag is made of those that follow.
+    /// Number of hash bits that select this segment: the tag consists of those that follow.
     depth: u8,
 }
 
-/// Where in the index a hash was sought.
+/// The position in the index where a hash was searched.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     segment: usize,
@@ -66,14 +66,16 @@ pub(super) struct Place {
     at: usize,
 }
 
-/// What a scan meets: a leaf, and the bits by which to know the members there that are meant.
+/// A scan's result: a leaf, and the leading hash bits of its members that are meant.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Met {
+    /// The leaf's id.
     pub leaf: u32,
-    /// Of which the leading `bits` are meaningful.
+    /// The hash; only the leading `bits` are meaningful.
     pub hash: u64,
+    /// Number of meaningful bits of `hash`.
     pub bits: u32,
-    /// Whether it is one member.
+    /// Whether exactly one member is meant.
     pub is_only: bool,
 }
 
@@ -85,7 +87,7 @@ pub(super) struct MemberIndex {
 }
 
 impl Clone for MemberIndex {
-    /// Arrays are as large as their entries: what they had to spare is left out, and of the sum of their bytes.
+    /// The clone's arrays have no spare capacity; the sum of their bytes follows.
     fn clone(&self) -> Self {
         let chunks = self.chunks.clone();
         let entries_bytes = chunks.iter().flatten().map(Segment::bytes).sum();
@@ -93,7 +95,7 @@ impl Clone for MemberIndex {
     }
 }
 
-/// What the index asks of the tree: the hashes of all members of a leaf.
+/// The index's access to the tree: appends the hashes of all members of a leaf.
 pub(super) type HashesOf<'a> = dyn Fn(u32, &mut Vec<u64>) + 'a;
 
 impl Segment {
@@ -116,13 +118,13 @@ impl Segment {
         self.entries[at] & !(u32::MAX << self.id_bits)
     }
 
-    /// Where an entry with this tag is expected.
+    /// The expected position of an entry with this tag.
     #[inline]
     fn guess(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.entries.len() as u64) >> self.tag_bits) as usize
     }
 
-    /// Where the entries around a guess begin that a lookup looks at first.
+    /// The start of the entries around a guess that a lookup examines first.
     #[inline]
     fn window_around(&self, guess: usize) -> usize {
         guess.saturating_sub(WINDOW / 2).min(self.entries.len().saturating_sub(WINDOW))
@@ -144,8 +146,8 @@ impl Segment {
         at
     }
 
-    /// The first entry not below `least`, which is far from where tags that are spread evenly would have it: sought from
-    /// there in steps that double.
+    /// The first entry not below `least`, which is far from its expected position: searched from there in steps that
+    /// double.
     #[cold]
     fn lower_bound_far(&self, guess: usize, least: u32) -> usize {
         let entries = &self.entries;
@@ -166,13 +168,13 @@ impl Segment {
         start + entries[start..end].partition_point(|&entry| entry < least)
     }
 
-    /// The entries with this tag.
+    /// The indices of the entries with this tag.
     #[inline]
     fn run(&self, tag: u32) -> impl Iterator<Item = usize> + '_ {
         (self.lower_bound(tag)..self.entries.len()).take_while(move |&at| self.tag_at(at) == tag)
     }
 
-    /// The ids of the entries with this tag, of which the first, if there is one, is at `at`.
+    /// The ids of the entries with this tag, of which the first, if any, is at `at`.
     #[inline]
     fn ids_from(&self, at: usize, tag: u32) -> impl Iterator<Item = u32> + '_ {
         let (id_bits, entries) = (self.id_bits, self.entries.get(at..).unwrap_or_default());
@@ -184,7 +186,7 @@ impl Segment {
         entries_bytes(self.entries.capacity())
     }
 
-    /// Makes ids of `bits` bits fit, at the cost of the tags' last bits.
+    /// Makes room for ids of `bits` bits, at the cost of the tags' last bits.
     fn widen_ids(&mut self, bits: u8) {
         if bits > self.id_bits {
             self.set_bits(self.tag_bits.min(32 - bits), bits);
@@ -201,7 +203,7 @@ impl Segment {
         (self.tag_bits, self.id_bits) = (tag_bits, id_bits);
     }
 
-    /// Adds an entry, at `at` if it goes there.
+    /// Adds an entry, at `at` if that is its place.
     #[inline]
     fn insert(&mut self, hash: u64, leaf: u32, at: usize) {
         self.widen_ids(bits_of(leaf));
@@ -214,7 +216,7 @@ impl Segment {
         self.entries.insert(at, tag << self.id_bits | leaf);
     }
 
-    /// Whether entries ascend with one of this tag at `at`.
+    /// Returns whether entries ascend with one of this tag at `at`.
     #[inline]
     fn is_place_for(&self, at: usize, tag: u32) -> bool {
         let behind = at == 0 || self.entries.get(at - 1).is_some_and(|&entry| entry >> self.id_bits <= tag);
@@ -230,7 +232,7 @@ impl Segment {
     }
 }
 
-/// What an array of so many entries takes.
+/// Allocated bytes of an array of this capacity.
 fn entries_bytes(capacity: usize) -> usize {
     usable_size(capacity * size_of::<u32>())
 }
@@ -240,6 +242,7 @@ fn bits_of(leaf: u32) -> u8 {
 }
 
 impl MemberIndex {
+    /// Creates an empty index.
     pub fn new() -> Self {
         MemberIndex {
             chunks: vec![vec![Segment::new()]],
@@ -249,8 +252,8 @@ impl MemberIndex {
         }
     }
 
-    /// An index of members with these hashes, so many of them in each leaf, and the pairs of leaves that may hold the same
-    /// member: those whose entries have equal tags.
+    /// Builds an index of members with these hashes, given the number of them in each leaf. Also returns the pairs of
+    /// leaves that may hold the same member: those whose entries have equal tags.
     pub fn of(hashes: &[u64], leaves: &[(u32, usize)]) -> (Self, Vec<(u32, u32)>) {
         let segments = hashes.len().div_ceil(SEGMENT_ENTRIES).max(1);
         let mut index =
@@ -269,7 +272,7 @@ impl MemberIndex {
         for count in &mut ends {
             end += std::mem::replace(count, end);
         }
-        // Each entry goes behind those of its segment that came before it, which moves the segment's end on.
+        // Each entry goes behind the earlier ones of its segment, which advances the segment's end.
         let mut entries = vec![0; hashes.len()];
         let leaf_of_each = leaves.iter().flat_map(|&(leaf, count)| std::iter::repeat_n(leaf, count));
         for (&hash, leaf) in hashes.iter().zip(leaf_of_each) {
@@ -304,6 +307,7 @@ impl MemberIndex {
         self.len
     }
 
+    /// Bytes allocated for the index.
     pub fn memory_bytes(&self) -> usize {
         let last = self.chunks.last().map_or(0, Vec::capacity);
         usable_size(size_of::<Self>())
@@ -326,7 +330,7 @@ impl MemberIndex {
         &mut self.chunks[at / CHUNK][at % CHUNK]
     }
 
-    /// The segment that a hash belongs to.
+    /// The segment that a hash selects.
     #[inline]
     fn place(&self, hash: u64) -> usize {
         // Half of the bits are more than enough, and quicker to reverse.
@@ -344,7 +348,7 @@ impl MemberIndex {
         self.candidates_at(self.seek(hash), hash)
     }
 
-    /// Where the entries are that may be of a member with this hash, or where the first would be.
+    /// The position of the entries that may be of a member with this hash, or where the first would be.
     #[inline]
     pub fn seek(&self, hash: u64) -> Place {
         let segment = self.place(hash);
@@ -352,14 +356,14 @@ impl MemberIndex {
         Place { segment, at: entries.lower_bound(entries.tag_of(hash)) }
     }
 
-    /// The leaves that the entries from a place on name for this hash.
+    /// The leaves that the entries from `place` on name for this hash.
     #[inline]
     pub fn candidates_at(&self, place: Place, hash: u64) -> impl Iterator<Item = u32> + '_ {
         let segment = self.segment(place.segment);
         segment.ids_from(place.at, segment.tag_of(hash))
     }
 
-    /// Runs `change` on a segment and keeps the books.
+    /// Runs `change` on a segment and updates the sums.
     #[inline]
     fn change<R>(&mut self, segment: usize, change: impl FnOnce(&mut Segment) -> R) -> R {
         let segment = self.segment_mut(segment);
@@ -373,14 +377,14 @@ impl MemberIndex {
         result
     }
 
-    /// Adds an entry. [`MemberIndex::balance`] follows once the leaves are in order.
+    /// Adds an entry. The caller calls [`MemberIndex::balance`] once the leaves are in order.
     pub fn insert(&mut self, hash: u64, leaf: u32) {
         self.insert_at(self.seek(hash), hash, leaf);
     }
 
-    /// The same, where the hash has been sought. Entries may have been given other leaves since.
+    /// As [`MemberIndex::insert`], with the place found before. Entries may have been given other leaves since.
     pub fn insert_at(&mut self, place: Place, hash: u64, leaf: u32) {
-        debug_assert_eq!(place.segment, self.place(hash), "no segment was divided since");
+        debug_assert_eq!(place.segment, self.place(hash), "no segment was split since");
         self.change(place.segment, |segment| segment.insert(hash, leaf, place.at));
     }
 
@@ -390,6 +394,7 @@ impl MemberIndex {
         hashes.iter().for_each(|&hash| self.remove(hash, leaf));
     }
 
+    /// Removes the entry of a member of `leaf`.
     pub fn remove(&mut self, hash: u64, leaf: u32) {
         self.change(self.place(hash), |segment| {
             let found = segment.run(segment.tag_of(hash)).find(|&at| segment.id_at(at) == leaf);
@@ -397,13 +402,13 @@ impl MemberIndex {
         });
     }
 
-    /// Asks for the lines of all these hashes, so that their fetches overlap.
+    /// Prefetches the lines of all these hashes, so that their fetches overlap.
     pub fn prefetch_all(&self, hashes: &[u64]) {
         hashes.iter().for_each(|&hash| prefetch(self.header_address(hash)));
         hashes.iter().for_each(|&hash| self.prefetch_entries(hash));
     }
 
-    /// These members moved from one leaf to another.
+    /// Updates the entries of members that moved from one leaf to another.
     pub fn relocate(&mut self, hashes: &[u64], from: u32, to: u32) {
         self.prefetch_all(hashes);
         hashes.iter().for_each(|&hash| self.relocate_one(hash, from, to));
@@ -418,7 +423,7 @@ impl MemberIndex {
         segment.entries[at] = segment.tag_at(at) << segment.id_bits | to;
     }
 
-    /// Whether [`MemberIndex::balance`] has nothing to do.
+    /// Returns whether [`MemberIndex::balance`] has nothing to do.
     #[inline]
     pub fn is_balanced(&self) -> bool {
         let segments = self.segments();
@@ -426,8 +431,8 @@ impl MemberIndex {
             && (segments == 1 || self.len >= segments * SEGMENT_ENTRIES / 2)
     }
 
-    /// Grows or shrinks, segment by segment, to what the number of members asks for: by one at most after a
-    /// single insertion or removal.
+    /// Grows or shrinks the index, segment by segment, to the number of members: by one at most after a single insertion
+    /// or removal.
     pub fn balance(&mut self, hashes_of: &HashesOf<'_>) {
         while self.len > self.segments() * SEGMENT_ENTRIES {
             self.grow(hashes_of);
@@ -474,7 +479,7 @@ impl MemberIndex {
         }
     }
 
-    /// Joins the last segment with the one it was split from.
+    /// Merges the last segment with the one it was split from.
     fn shrink(&mut self) {
         let split_from = self.shape.last_split_from();
         self.shape = LinearHash::new(self.segments() - 1);
@@ -495,7 +500,7 @@ impl MemberIndex {
         low.set_bits(tag_bits, id_bits);
         high.set_bits(tag_bits, id_bits);
         low.entries.reserve_exact(high.entries.len());
-        // The bit that told the two apart becomes the tags' first.
+        // The bit that distinguished the two becomes the tags' first.
         let bit = 1 << (tag_bits + id_bits);
         low.entries.extend(high.entries.iter().map(|&entry| entry | bit));
         low.tag_bits += 1;
@@ -504,7 +509,7 @@ impl MemberIndex {
         self.entries_bytes = self.entries_bytes + new_bytes - bytes;
     }
 
-    /// Writes a segment anew with tags as long as fit, from the members of the leaves it names.
+    /// Rebuilds a segment with the longest possible tags, from the members of the leaves it names.
     fn rewrite(&mut self, at: usize, hashes_of: &HashesOf<'_>) {
         let old = self.segment(at);
         let mut leaves: Vec<u32> = (0..old.entries.len()).map(|entry| old.id_at(entry)).collect();
@@ -528,9 +533,8 @@ impl MemberIndex {
         *self.segment_mut(at) = new;
     }
 
-    /// Visits the entries from the hash position `cursor` to the end of a run of equal tags after `visits`
-    /// entries, or of the segment. Returns the position that follows, 0 at the end of all.
-    ///
+    /// Visits the entries from the hash position `cursor` to the end of a run of equal tags after `visits` entries, or of
+    /// the segment. Returns the position that follows, 0 at the end.
     pub fn scan(&self, cursor: u64, visits: usize, visit: &mut dyn FnMut(Met)) -> u64 {
         let segment = self.segment_of(cursor);
         let depth = u32::from(segment.depth);
@@ -561,13 +565,13 @@ impl MemberIndex {
         position(1 << segment.tag_bits)
     }
 
-    /// Address of the header that the hash's segment is found through, for prefetching.
+    /// Address of the header of the hash's segment, for prefetching.
     pub fn header_address(&self, hash: u64) -> *const u8 {
         let header: *const Segment = self.segment_of(hash);
         header.cast()
     }
 
-    /// Asks for the entries among which that of the hash is expected.
+    /// Prefetches the entries around the hash's expected position.
     #[inline]
     pub fn prefetch_entries(&self, hash: u64) {
         let segment = self.segment_of(hash);
@@ -577,7 +581,7 @@ impl MemberIndex {
         }
     }
 
-    /// Verifies the invariants; `members` are all `(hash, leaf)` there should be.
+    /// Verifies the invariants; `members` are all expected `(hash, leaf)`.
     pub fn check(&self, members: &[(u64, u32)]) {
         assert_eq!(self.len, members.len(), "index invariant 4: entries miscounted");
         let segments: Vec<&Segment> = self.chunks.iter().flatten().collect();
@@ -611,7 +615,7 @@ impl MemberIndex {
 }
 
 impl Segment {
-    /// Bits that the ids in use need.
+    /// Bits needed for the ids in use.
     fn ids_need(&self) -> u8 {
         let all = (0..self.entries.len()).fold(0, |bits, at| bits | self.id_at(at));
         bits_of(all)
@@ -624,7 +628,7 @@ mod tests {
     use crate::random::Random;
     use std::collections::{BTreeMap, HashSet};
 
-    /// Leaves as the tree would have them: hashes by leaf id.
+    /// A model of the tree's leaves: hashes by leaf id.
     #[derive(Default)]
     struct Leaves(BTreeMap<u32, Vec<u64>>);
 
@@ -655,7 +659,7 @@ mod tests {
             } else if at < present.len() {
                 let (hash, from) = present.swap_remove(at);
                 leaves.0.get_mut(&from).unwrap().retain(|&other| other != hash);
-                // By its first byte, where that tells it from others.
+                // By its first byte, where that distinguishes it from others.
                 let tag = (random.below(2) == 0).then_some((hash >> 56) as u8);
                 if random.below(3) == 0 {
                     if !tag.is_some_and(|tag| index.relocate_by_tag(tag, from, leaf)) {
@@ -691,7 +695,7 @@ mod tests {
         }
     }
 
-    /// With ids of 28 bits a tag has 4, and every split of a segment must write it anew.
+    /// With ids of 28 bits a tag has 4, and every split of a segment must rebuild it.
     #[test]
     fn segments_whose_tags_run_out_are_written_anew() {
         let (mut index, mut leaves, mut random) = (MemberIndex::new(), Leaves::default(), Random::new(1));
@@ -724,7 +728,7 @@ mod tests {
     fn tags_that_are_not_spread_are_found_in_steps_that_double() {
         let (mut index, mut present) = (MemberIndex::new(), Vec::new());
         let count = if cfg!(miri) { 300 } else { 20_000 };
-        // All but one tag in a thousand, the lowest and the highest.
+        // All but one tag in a thousand are the lowest and the highest.
         let hash = |number: u64| match number % 1_000 {
             0 => !(number << 20),
             _ => number.wrapping_mul(0x9e37_79b9) << 20 & 0x000f_ffff_fff0_0000,

@@ -1,4 +1,4 @@
-//! What follows a removal: joining and evening out neighbours that became small, and lowering the tree.
+//! Rebalancing after a removal: merging and evening out small neighbours, and lowering the tree.
 
 use super::FbTree;
 use super::descend::{Path, first_leaf, tag};
@@ -7,13 +7,13 @@ use super::leaf::{Leaf, NO_LEAF};
 use crate::work;
 use std::ops::Range;
 
-/// Fills of one kind of node, bytes of a leaf or children of an inner node.
+/// Fill limits of one kind of node: bytes of a leaf or children of an inner node.
 struct Fill {
-    /// One that has less is joined with a sibling, if together they have at most `joined_max`.
+    /// A node with less is merged with a sibling, if together they have at most `joined_max`.
     min: usize,
-    /// Leaves room for insertions, so that a pair does not split and join in turn.
+    /// Leaves room for insertions, so that a pair does not alternately split and merge.
     joined_max: usize,
-    /// One that has less, between siblings too full to join, takes from one of them.
+    /// A node with less, between siblings too full to merge, takes from one of them.
     scant: usize,
 }
 
@@ -24,7 +24,7 @@ impl Fill {
 }
 
 impl FbTree {
-    /// Restores the fill of the nodes and leaves on the way to `rank` and lowers the tree where it can be.
+    /// Restores the fill of the nodes and leaves on the path to `rank` and lowers the tree where possible.
     pub(super) fn rebalance_at(&mut self, rank: usize) {
         while self.height > 0 {
             let (path, _) = self.path_to_rank(rank);
@@ -34,13 +34,14 @@ impl FbTree {
         }
     }
 
-    /// One round of [`FbTree::rebalance_at`]; says whether another may find more to do. The path does not hold then.
+    /// One round of [`FbTree::rebalance_at`]; returns whether another round may find more to do. The path is then
+    /// invalid.
     pub(super) fn rebalance_path(&mut self, path: &Path) -> bool {
         let joined = (0..path.steps().len()).rev().any(|depth| self.rebalance_step(path, depth));
         self.lower() | joined
     }
 
-    /// Looks after the child that the path takes at `depth`; says whether it was joined with another.
+    /// Rebalances the path's child at `depth`; returns whether it was merged with another.
     fn rebalance_step(&mut self, path: &Path, depth: usize) -> bool {
         let step = path.steps()[depth];
         let height = self.height as usize - depth - 1;
@@ -62,7 +63,7 @@ impl FbTree {
         if both <= fill.joined_max && self.join(step.node, left, height) {
             return true;
         }
-        // A leaf at the edge may be draining or filling: what it takes would have to be moved again and again.
+        // A leaf at the edge may be draining or filling: members moved to it would have to be moved again and again.
         let edge = path.leaf == self.first || path.leaf == self.last;
         if height > 0 && mine < fill.scant {
             self.share_children(step.node, left, height);
@@ -72,7 +73,7 @@ impl FbTree {
         false
     }
 
-    /// Joins children `left` and `left + 1` of a node, unless they do not fit. The node keeps at least one.
+    /// Merges children `left` and `left + 1` of a node, unless they do not fit. The node keeps at least one.
     fn join(&mut self, node: u32, left: usize, height: usize) -> bool {
         let [a, b] = [self.inners[node].child(left), self.inners[node].child(left + 1)];
         if height == 0 {
@@ -97,7 +98,7 @@ impl FbTree {
         true
     }
 
-    /// Appends children of `from` to the node `to`; `height` is theirs.
+    /// Appends children of `from` to the node `to`; `height` is the children's.
     fn move_children(&mut self, to: u32, from: &Inner, range: Range<usize>, height: usize) {
         for at in range {
             let leaf = first_leaf(&self.inners, from.child(at), height);
@@ -106,7 +107,7 @@ impl FbTree {
         }
     }
 
-    /// Evens out the inner nodes `left` and `left + 1` of a node; `height` is theirs.
+    /// Evens out the inner nodes `left` and `left + 1` of a node; `height` is those nodes'.
     fn share_children(&mut self, node: u32, left: usize, height: usize) {
         let [a, b] = [self.inners[node].child(left), self.inners[node].child(left + 1)];
         let (mut all, right) = (Inner::new(), Inner::new());
@@ -159,7 +160,7 @@ impl FbTree {
         true
     }
 
-    /// Takes a leaf out of the chain and frees it.
+    /// Unlinks a leaf from the chain and frees its id.
     pub(super) fn unlink_leaf(&mut self, id: u32) -> Leaf {
         let leaf = self.pages.take(id);
         match leaf.prev {
@@ -173,8 +174,8 @@ impl FbTree {
         leaf
     }
 
-    /// Moves what has the highest ids to free ones while most ids are free, so that their tables shrink with the set.
-    /// That is one leaf, or one long member, for each that was removed.
+    /// Moves the leaf and the long member with the highest ids to free ones while most ids are free, so that the
+    /// tables shrink with the set. One leaf, or one long member, is moved for each that was removed.
     #[inline]
     pub(super) fn compact(&mut self) {
         if self.pages.leaves.is_sparse() || self.pages.longs.is_sparse() {
@@ -198,7 +199,7 @@ impl FbTree {
         self.relocate_all(new, 0..self.pages.leaves[new].count(), id);
     }
 
-    /// The same, but for the index. Returns the new id.
+    /// As [`FbTree::rename_leaf`], without updating the index. Returns the new id.
     pub(super) fn rename_unindexed(&mut self, id: u32) -> u32 {
         work::visited(1);
         let path = self.path_to(&self.pages.first_key(id));
@@ -233,13 +234,13 @@ impl FbTree {
             None => slot_in(&self.root).map(|slot| (self.root, slot)),
             Some(index) => index.candidates(hash).find_map(|leaf| Some((leaf, slot_in(&leaf)?))),
         };
-        let (leaf, slot) = found.expect("invariant 5: some record names the long member");
+        let (leaf, slot) = found.expect("invariant 5: some record refers to the long member");
         let long = self.pages.longs.take(id);
         let new = self.pages.longs.insert(long);
         self.pages.leaves[leaf].set_long_id(slot, new);
     }
 
-    /// Removes a root with a single child; says whether it did. A single leaf needs no index.
+    /// Removes a root with a single child; returns whether it did. A single leaf needs no index.
     fn lower(&mut self) -> bool {
         let lowers = self.height > 0 && self.inners[self.root].count() == 1;
         if lowers {

@@ -16,15 +16,15 @@ impl FbTree {
         self.compact();
     }
 
-    /// Removes the member at a slot, which is about to get another, from all but the index; returns the leaf that the index
-    /// still names for it, unless it had to forget it.
+    /// Removes a member that is about to be inserted again from all but the index; returns the leaf that its index entry
+    /// still names, unless the entry had to be removed.
     pub(super) fn take_out(&mut self, leaf: u32, slot: usize, hash: u64) -> Option<u32> {
         let path = self.path_to_slot(leaf, slot);
         let page = &self.pages.leaves[leaf];
         let left = page.used_bytes() - page.slot_bytes(slot);
         let is_sparse = left < self.page_max() / 2;
         let indexed = match &mut self.index {
-            // Leaves may be joined then, and entries that name one of them are told so whatever members they are of.
+            // Leaves may be merged then, which updates all entries of one of them, whatever member they are of.
             Some(index) if is_sparse => {
                 index.remove(hash, leaf);
                 None
@@ -74,7 +74,7 @@ impl FbTree {
                 return self.shrink_if_roomy(path.leaf);
             }
         }
-        // After that, for what is joined with another or takes from it gets a new page anyway.
+        // Last, because a leaf that is merged or takes members gets a new page anyway.
         self.shrink_if_roomy(leaf);
     }
 
@@ -83,7 +83,7 @@ impl FbTree {
         self.pages.change(id, |leaf| leaf.shrink_if_roomy(more_to_come));
     }
 
-    /// Frees the bytes of those of these members that are long.
+    /// Frees the bytes of the long ones among these members.
     pub(super) fn free_longs(&mut self, leaf: u32, slots: Range<usize>) {
         if self.pages.longs.live() > 0 {
             slots.for_each(|slot| self.pages.free_long(leaf, slot));

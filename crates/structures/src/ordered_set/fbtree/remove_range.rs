@@ -1,9 +1,9 @@
 //! Removal of a range of ranks: a few neighbours within one leaf, or whole subtrees and parts of the two leaves at the
 //! range's ends.
 //!
-//! Of many members, the index is not asked for each: it is walked once, and loses all entries of the leaves that went. A
-//! server took 97 ms to pop the highest half of a million when each was found by its hash, 36 ms with the walk; of ten
-//! thousand, 547 and 248 us.
+//! When many members are removed, the index is not searched for each: it is scanned once, and all entries of removed
+//! leaves are dropped. A server took 97 ms to pop the highest half of a million when each was found by its hash, 36 ms
+//! with the scan; of ten thousand, 547 and 248 us.
 
 use super::descend::Path;
 use super::key::{Key, bits_to_score};
@@ -17,23 +17,23 @@ use std::ops::Range;
 /// Receives each removed `(member, score)`.
 pub(super) type Removed<'a> = dyn FnMut(&[u8], f64) + 'a;
 
-/// So many neighbours are taken out of their leaf one by one; beyond, making its page anew costs less.
+/// Up to this number, neighbours are removed from their leaf one by one; for more, rebuilding its page costs less.
 const FEW: usize = 16;
-/// The index is walked where at least one member in so many goes.
+/// The index is scanned if at least one member in this number is removed.
 const WALKED_SHARE: usize = 64;
 
-/// Of so many members, the index is not in a cache when one is popped.
+/// With at least this number of members, the index is not in a cache when one is popped.
 const POPPED_COLD: u32 = 1 << 16;
 
 /// A removal under way.
 struct Removal<'r, 'c> {
     removed: Option<&'r mut Removed<'c>>,
-    /// Where the index is to be walked: the leaves that went whole.
+    /// If the index is to be scanned: the leaves removed as a whole.
     gone: Option<Vec<u32>>,
 }
 
 impl FbTree {
-    /// Removes ranks `range`, not empty and within the set.
+    /// Removes the ranks in `range`, which is not empty and within the set.
     pub(super) fn remove_ranks(&mut self, range: Range<usize>, mut removed: Option<&mut Removed<'_>>) {
         if range.len() == self.len() {
             let all = self.take();
@@ -100,8 +100,8 @@ impl FbTree {
         }
     }
 
-    /// Who takes a member off an end often takes the next soon. What that needs comes from memory meanwhile, a step with
-    /// each pop: the record, which has the member; by its hash, the segment of the index; by that, the entry.
+    /// Prefetches for the next pop from the same end, which often follows soon, one step with each pop: the record, which
+    /// has the member; by its hash, the segment of the index; by that, the entry.
     fn prefetch_next_pop(&self, id: u32) {
         let (Some(index), true) = (&self.index, id == self.first || id == self.last) else { return };
         let leaf = &self.pages.leaves[id];
@@ -113,7 +113,7 @@ impl FbTree {
         index.prefetch_entries(hash(0));
     }
 
-    /// Removes a part of what is below a node or leaf of this height, but not all.
+    /// Removes a part of the members below a node or leaf of this height, but not all.
     fn remove_below(&mut self, id: u32, height: usize, range: Range<usize>, removal: &mut Removal<'_, '_>) {
         if height == 0 {
             self.remove_slots(id, range, removal);
@@ -150,7 +150,7 @@ impl FbTree {
         self.lengthen_prefix(id, height - 1);
     }
 
-    /// Removes everything below a node, in order.
+    /// Removes all members below a node, in order.
     fn remove_subtree(&mut self, id: u32, height: usize, removal: &mut Removal<'_, '_>) {
         work::visited(1);
         if height > 0 {
@@ -179,7 +179,7 @@ impl FbTree {
         self.pages.replace(id, left);
     }
 
-    /// Hands members about to go to whoever wants to know of them.
+    /// Passes members that are about to be removed to the callback, if there is one.
     fn report(&self, id: u32, slots: Range<usize>, removal: &mut Removal<'_, '_>) {
         let Some(removed) = &mut removal.removed else { return };
         for slot in slots {
@@ -188,7 +188,7 @@ impl FbTree {
         }
     }
 
-    /// Takes members of a leaf out of the index.
+    /// Removes members of a leaf from the index.
     fn forget(&mut self, id: u32, slots: Range<usize>) {
         let Some(index) = &mut self.index else { return };
         let (leaf, longs, seed) = (&self.pages.leaves[id], &self.pages.longs, self.seed);
@@ -199,12 +199,12 @@ impl FbTree {
         index.remove_all(&hashes, id);
     }
 
-    /// Takes the entries of all leaves that are gone out of the index. While at it, leaves with high ids get free ones, so
-    /// that [`FbTree::compact`] need not find the entries of each: before the removal there were `ids`.
+    /// Drops the index entries of all removed leaves. In the same scan, leaves with high ids get free ones, so that
+    /// [`FbTree::compact`] need not find the entries of each. `ids` is the number of ids before the removal.
     fn walk_index(&mut self, gone: &[u32], ids: usize) {
         let mut new_ids: Vec<u32> = (0..ids as u32).collect();
         gone.iter().for_each(|&id| new_ids[id as usize] = GONE);
-        // None gets a new id twice: the lowest free one is at most the number of leaves, and half of all that are left.
+        // No leaf gets a new id twice: the lowest free one is at most the number of leaves, half of all ids that are left.
         while let Some(last) = self.pages.leaves.sparse_last() {
             new_ids[last as usize] = self.rename_unindexed(last);
         }

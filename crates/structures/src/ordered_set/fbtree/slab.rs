@@ -1,11 +1,11 @@
-//! Things found by a 32-bit id: pages, nodes and long members. Chunked, so that growing never copies more than
-//! one chunk.
+//! A slab: pages, nodes and long members by a 32-bit id. Chunked, so that growing never copies more than one chunk.
 //!
-//! The lowest free id is handed out first, and chunks behind the highest one in use are given back, at most
-//! [`GIVEN_BACK_MAX`] ids in a call: half a table may lie behind the last but one in use. The owner moves what has the
-//! highest id once most ids are free: see [`Slab::sparse_last`].
+//! The lowest free id is allocated first, and chunks behind the highest one in use are freed, at most [`GIVEN_BACK_MAX`]
+//! ids in a call: half a table may lie behind the last but one in use. The owner moves the value with the highest id once
+//! most ids are free: see [`Slab::sparse_last`].
 //!
-//! Invariants: all chunks but the last are full and have no room to spare; there is a set of free ids only if some are free.
+//! Invariants: all chunks but the last are full and have no spare capacity; the set of free ids exists only if some are
+//! free.
 
 use crate::prefetch::{prefetch, prefetch_object};
 use crate::size_class::usable_size;
@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 const CHUNK: usize = 256;
-/// So many ids are not worth moving anything.
+/// Up to this number of ids, nothing is moved.
 const FEW: usize = 16;
-/// Free ids that one call drops. Each call frees one at most, so that what is left over goes soon.
+/// Free ids that one call drops. Each call frees at most one, so that the rest is soon dropped.
 const GIVEN_BACK_MAX: usize = 64;
 
-/// Ids are handed out densely. A freed id holds `T::default()`. The highest id there is is in use, unless more free ones
-/// lay behind the highest in use than the calls since could drop.
+/// Ids are allocated densely. A freed id holds `T::default()`. The highest id is in use, unless more free ones lay behind
+/// the highest in use than the calls since could drop.
 #[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
@@ -29,10 +29,12 @@ pub(super) struct Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
+    /// Creates an empty slab.
     pub fn new() -> Self {
         Slab { chunks: Vec::new(), free: None }
     }
 
+    /// Stores a value under the lowest free id and returns the id.
     pub fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.as_mut().and_then(|free| free.pop_first()) {
             self[id] = value;
@@ -41,7 +43,7 @@ impl<T: Default> Slab<T> {
             return id;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            // The first chunk grows as needed; once it was filled, a next one is likely to be.
+            // The first chunk grows as needed; once it has been filled, later ones are likely to be.
             if self.chunks.is_empty() {
                 self.chunks.reserve_exact(1);
             }
@@ -56,6 +58,7 @@ impl<T: Default> Slab<T> {
         u32::try_from(chunk_at * CHUNK + chunk.len() - 1).expect("fewer pages than members")
     }
 
+    /// Takes the value of an id, which becomes free.
     pub fn take(&mut self, id: u32) -> T {
         let value = std::mem::take(&mut self[id]);
         self.free.get_or_insert_default().insert(id);
@@ -64,7 +67,7 @@ impl<T: Default> Slab<T> {
         value
     }
 
-    /// A tree that has lost its last id would keep a node.
+    /// Frees the set of free ids when it is empty: a tree that has lost its last id would keep a node.
     fn release_empty_tree(&mut self) {
         if self.free_count() == 0 {
             self.free = None;
@@ -76,13 +79,13 @@ impl<T: Default> Slab<T> {
         self.free.as_ref().map_or(0, |free| free.len())
     }
 
-    /// Whether the highest id is free.
+    /// Returns whether the highest id is free.
     fn has_free_end(&self) -> bool {
         let last = self.free.as_ref().and_then(|free| free.last());
         last.is_some_and(|&last| last as usize + 1 == self.ids())
     }
 
-    /// Drops ids that are free behind the highest in use, with the memory of their chunks.
+    /// Drops free ids behind the highest in use, with the memory of their chunks.
     fn give_back(&mut self) {
         for _ in 0..GIVEN_BACK_MAX {
             if !self.has_free_end() {
@@ -104,29 +107,30 @@ impl<T: Default> Slab<T> {
         }
     }
 
-    /// Asks for what tells where the thing of an id is.
+    /// Prefetches the pointer to the chunk of an id.
     #[inline]
     pub fn prefetch_place(&self, id: u32) {
         prefetch(self.chunks.as_ptr().wrapping_add(id as usize / CHUNK));
     }
 
-    /// Asks for the thing of an id itself.
+    /// Prefetches the value of an id.
     #[inline]
     pub fn prefetch(&self, id: u32) {
         prefetch_object(&self[id]);
     }
 
+    /// The number of ids in use.
     pub fn live(&self) -> usize {
         self.ids() - self.free_count()
     }
 
-    /// The highest id, if most ids are free and they are more than a few: what it stands for is to be taken and inserted
-    /// again. None while the highest id is free itself: it and those before it are given back first.
+    /// The highest id, if most ids are free and there are more than a few: its value is to be taken and inserted again.
+    /// None while the highest id is free itself: it and those before it are dropped first.
     pub fn sparse_last(&self) -> Option<u32> {
         (self.is_sparse() && !self.has_free_end()).then(|| self.ids() as u32 - 1)
     }
 
-    /// Whether most ids are free, and they are more than a few.
+    /// Returns whether most ids are free, and there are more than a few.
     #[inline]
     pub fn is_sparse(&self) -> bool {
         self.free_count() > FEW / 2 && 2 * self.free_count() > self.ids() && self.ids() > FEW
@@ -157,14 +161,14 @@ impl<T: Default> Slab<T> {
     }
 }
 
-/// Ids in a leaf of the standard library's tree, at most.
+/// Most ids in a leaf of the standard library's tree.
 const LEAF_IDS_MAX: usize = 11;
-/// The ids, a pointer to the parent, the place there and the length.
+/// The ids, a pointer to the parent, the index there and the length.
 const LEAF_BYTES: usize = LEAF_IDS_MAX * size_of::<u32>() + 12;
 /// An inner node has a leaf's fields and 12 pointers.
 const INNER_BYTES: usize = LEAF_BYTES + 12 * size_of::<usize>();
 
-/// Bytes of a tree of so many ids: exact while it is one leaf, beyond that with nodes about three quarters full.
+/// Bytes of a tree of this number of ids: exact while it is one leaf, else with nodes about three quarters full.
 fn tree_bytes(ids: usize) -> usize {
     match ids {
         0 => 0,
@@ -219,7 +223,7 @@ mod tests {
         let full = slab.table_bytes();
         (count / 2..count - 1).for_each(|id| assert_eq!(slab.take(id), id));
         assert_eq!(slab.ids(), count as usize);
-        // Now all ids beyond the half are free; those below go one by one, and every third comes back.
+        // Now all ids beyond the half are free; those below are freed one by one, and every third is inserted again.
         slab.take(count - 1);
         let mut calls = 0;
         while slab.has_free_end() {

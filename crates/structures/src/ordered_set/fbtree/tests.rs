@@ -1,4 +1,4 @@
-//! The tree against a sorted vector, and the known ways in which such trees went wrong.
+//! The tree against a sorted vector, and the known failures of such trees.
 
 use super::*;
 use crate::ordered_set::ALL_RANKS;
@@ -25,12 +25,12 @@ fn scale() -> f64 {
     scale.unwrap_or(1.0)
 }
 
-/// So many steps of a thousand at scale 1; few under Miri.
+/// Thousands of steps at scale 1; few under Miri.
 fn steps(thousands: usize) -> usize {
     sized((1_000.0 * thousands as f64 * scale()) as usize, 80)
 }
 
-/// How large a test is: Miri takes a thousand times as long for a step.
+/// The size of a test: Miri takes a thousand times as long for a step.
 fn sized(full: usize, under_miri: usize) -> usize {
     if cfg!(miri) { under_miri } else { full }
 }
@@ -76,7 +76,7 @@ impl Model {
     }
 }
 
-/// What kind of members and scores a run draws.
+/// The kind of members and scores that a run draws.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Short members, integer scores.
@@ -186,7 +186,7 @@ impl Run {
         self.insert_if(&member, score);
     }
 
-    /// Inserts, moves or refuses by what is there.
+    /// Inserts, moves or refuses, depending on the present score.
     fn insert_if(&mut self, member: &[u8], score: f64) {
         let there = self.model.scores.get(member).copied();
         let is_wanted = self.random.below(4) > 0;
@@ -199,7 +199,7 @@ impl Run {
         assert_eq!(inserted, Ok(expected));
     }
 
-    /// A copy is no larger, and has nothing in common with what it was made of.
+    /// Replaces the tree by a copy, which is no larger and shares nothing with the original.
     fn go_on_with_a_copy(&mut self) {
         let copy = self.tree.clone();
         assert!(copy.memory_bytes() <= self.tree.memory_bytes(), "a copy is larger");
@@ -240,7 +240,7 @@ impl Run {
             let mut probe = self.tree.probe_end(end);
             let steps = (0..20).take_while(|_| self.tree.probe_step(&mut probe)).count();
             assert_eq!(steps, if self.model.ordered.is_empty() { 1 } else { 2 });
-            assert!(!self.tree.probe_step(&mut probe), "it has ended");
+            assert!(!self.tree.probe_step(&mut probe), "the probe has ended");
         }
     }
 
@@ -450,7 +450,7 @@ fn leaves_filled_in_order_take_a_quarter_more_before_they_divide() {
     assert!(between(per_leaf / 8, per_leaf / 2) > leaves);
 }
 
-/// What comes at an end and goes again, as in a queue: a leaf there grows by half, and may not shrink at once.
+/// Members that arrive at an end and leave again, as in a queue: a leaf there grows by half, and must not shrink at once.
 #[test]
 #[cfg(debug_assertions)]
 fn a_leaf_at_an_end_is_not_made_anew_for_each_member_that_comes_and_goes() {
@@ -466,7 +466,7 @@ fn a_leaf_at_an_end_is_not_made_anew_for_each_member_that_comes_and_goes() {
         while set.figures().leaves < 3 {
             insert(&mut set);
         }
-        // Beyond, the page is as large as it may become.
+        // Beyond, the page has its maximum size.
         for _ in 0..140 {
             let (pairs, mut moved) = (sized(50, 3) as u64, 0);
             for _ in 0..pairs {
@@ -547,8 +547,8 @@ fn every_instruction_set_builds_the_same_set() {
     }
 }
 
-/// A leaf's scores are looked at in steps of 16: one beside each of their ends, with scores shared by few and by all, and
-/// with the empty member, below which a range of scores begins.
+/// A leaf's scores are searched in steps of 16: counts around each of their ends, with scores shared by few and by all,
+/// and with the empty member, below which a range of scores begins.
 #[test]
 fn ranges_are_exact_beside_every_step_within_a_leaf() {
     for count in [1, 15, 16, 17, 31, 32, 33, 79, 80, 81] {
@@ -582,7 +582,7 @@ fn ranges_are_exact_beside_every_step_within_a_leaf() {
     }
 }
 
-/// Ordered bits of scores that columns of every width hold, among them the least, the greatest and those around zero.
+/// Ordered bits of scores for columns of every width, among them the least, the greatest and those around zero.
 fn scores_in_few_bits(random: &mut Random, count: usize) -> Vec<u64> {
     let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(score_to_bits);
     let bits = random.below(65) as u32;
@@ -646,7 +646,7 @@ fn ranges_are_exact_for_scores_of_every_width_and_instruction_set() {
     }
 }
 
-/// Nodes need not know what lies below everything: whatever divides, joins or empties the first leaves then is exact.
+/// Nodes need not know keys below all others: whichever of the first leaves split, merge or empty then are exact.
 #[test]
 fn members_below_all_others_are_in_order_whatever_comes_between() {
     for (seed, shape) in (20..).zip(SHAPES) {
@@ -668,7 +668,7 @@ fn members_below_all_others_are_in_order_whatever_comes_between() {
                     "seed {seed}, step {step}"
                 ),
                 (2, Some((_, member))) if step % 7 == 0 => {
-                    let rank = set.rank(&member).expect("it is there").0;
+                    let rank = set.rank(&member).expect("the member is in the set").0;
                     set.drop_range(0..rank);
                     while model.ordered[0].1 != member {
                         let first = model.ordered[0].1.clone();
@@ -696,7 +696,7 @@ fn members_below_all_others_are_in_order_whatever_comes_between() {
     }
 }
 
-/// Members present throughout must be met, whatever comes and goes between the calls.
+/// Members present throughout must be visited, whatever is inserted and removed between the calls.
 #[test]
 fn scan_meets_every_member_that_stays() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
@@ -758,7 +758,7 @@ fn scan_of_a_resting_set_meets_each_member_once() {
     assert_eq!(seen, all);
 }
 
-/// The sizes issue 3 promises, by the tree's own account.
+/// The bytes per member that issue 3 promises, computed by the tree itself.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn members_take_few_bytes() {
@@ -814,7 +814,7 @@ fn runs_are_loaded_as_by_insertion() {
                 assert!(!loader.add(&pairs_of(&run)), "a run that lies within is refused");
                 run.iter().for_each(|(member, score)| _ = model.insert(member, *score));
             }
-            let mut tree = loader.finish().expect("no member came twice");
+            let mut tree = loader.finish().expect("no member occurred twice");
             tree.check();
             assert!(tree.ascending(ALL_RANKS).eq(model.pairs()));
             for (member, score) in ascending_run(&mut random, 0, 1e9) {
@@ -839,7 +839,7 @@ fn what_is_loaded_takes_no_more_than_what_was_inserted() {
         inserted.ascending(ALL_RANKS).for_each(|(member, score)| run.push((member.to_vec(), score)));
         let mut loader = Loader::new(SEED);
         assert!(loader.add(&pairs_of(&run)));
-        let loaded = loader.finish().expect("no member came twice");
+        let loaded = loader.finish().expect("no member occurred twice");
         loaded.check();
         let (loaded, inserted) = (loaded.memory_bytes(), inserted.memory_bytes());
         assert!(loaded <= inserted + inserted / 10, "{len} members: {loaded} loaded, {inserted} inserted");

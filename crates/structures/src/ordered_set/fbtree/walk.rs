@@ -1,13 +1,13 @@
-//! Walks: in order both ways, the cursor scan, the stepwise lookup.
+//! Iteration in both directions, the cursor scan, the stepwise lookup.
 //!
-//! Members of a leaf are read from its [`Columns`]; where a set has members out of line, each is looked at by itself.
+//! Members of a leaf are read from its [`Columns`]; in sets with out-of-line members, each is read individually.
 //!
-//! A scan looks for the slots of each entry of the index once, when it asks for their records, and hashes all but one of those
-//! that it has to tell apart: ten members of a set of 10,000 took 830 and 720 ns, as integers and as texts, and now 480 and 430;
-//! the first ten, again and again, 435 and 400, and now 325 and 290.
+//! A scan finds the slots of each index entry once, when it prefetches their records, and hashes all but one of those that
+//! it has to distinguish: ten members of a set of 10,000 took 830 and 720 ns, as integers and as texts, and now 480 and
+//! 430; the first ten, repeatedly, 435 and 400, and now 325 and 290.
 //!
-//! Rejected: asking for the records of each batch of 16 while the one before is read. That took 7 instructions a member; the
-//! lines of a page, asked for together, take one.
+//! Rejected: prefetching the records of each batch of 16 while the one before is read. That took 7 instructions a member;
+//! the lines of a page, prefetched together, take one.
 
 use super::columns::Columns;
 use super::descend::tag;
@@ -19,23 +19,23 @@ use crate::ordered_set::{End, ScoreProbe};
 use crate::prefetch::prefetch;
 use crate::tag_order::{TAGS, tags_end};
 
-/// Leading bits of a hash position that a cursor has: below 2^53, so that clients that hold numbers as doubles read
-/// it exactly. Index entries tell members apart by fewer bits than that at any size that fits memory.
+/// Leading bits of a hash position that a cursor holds: below 2^53, so that clients that store numbers as doubles read it
+/// exactly. Index entries distinguish members by fewer bits than that at any size that fits memory.
 pub(super) const CURSOR_BITS: u32 = 52;
-/// Entries of the index whose members are fetched side by side.
+/// Index entries whose members are fetched together.
 const BATCH: usize = 16;
-/// A walk that visits more members of a leaf asks for the whole page, fewer lines than records; else it asks for what it
-/// visits. Asking for more cost the first member of each of 100,000 sets 1.6 us, seven times as long as from a skip list.
+/// An iteration over more members of a leaf prefetches the whole page, fewer lines than records; else only the members it
+/// visits. Prefetching more cost the first member of each of 100,000 sets 1.6 us, seven times as long as from a skip list.
 const SOME: usize = 32;
 /// The last stage of a lookup.
 const RECORD_STAGE: u8 = 4;
-/// The stages before it of a walk from an end.
+/// The stages before it of an iteration from an end.
 const END_STAGE: u8 = 16;
 const END_SLOT_STAGE: u8 = END_STAGE + 1;
-/// Stands for the last slot of a leaf, whichever that is.
+/// Means the last slot of a leaf, whatever its number.
 const LAST_SLOT: u16 = ScoreProbe::NO_SLOT - 1;
 
-/// A walk upwards. See [`OrderedSet::ascending`].
+/// An iterator upwards. See [`OrderedSet::ascending`].
 pub struct Ascending<'a> {
     tree: &'a FbTree,
     leaf: &'a Leaf,
@@ -44,11 +44,11 @@ pub struct Ascending<'a> {
     slot: usize,
     /// Slots before this one can be read from `columns`.
     ready: usize,
-    /// How many members are left behind those.
+    /// Number of members left behind those.
     left: usize,
 }
 
-/// A walk downwards. See [`OrderedSet::descending`].
+/// An iterator downwards. See [`OrderedSet::descending`].
 pub struct Descending<'a> {
     tree: &'a FbTree,
     leaf: &'a Leaf,
@@ -57,7 +57,7 @@ pub struct Descending<'a> {
     slot: usize,
     /// Slots from this one on can be read from `columns`.
     ready: usize,
-    /// How many members are left before those.
+    /// Number of members left before those.
     left: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Ascending<'a> {
         walk
     }
 
-    /// Makes ready what the walk visits of the leaf, if it can be.
+    /// Prepares the columns of the leaf's members that the iteration visits, if possible.
     #[inline]
     fn make_ready(&mut self) {
         let end = self.leaf.count().min(self.slot + self.left);
@@ -86,8 +86,8 @@ impl<'a> Ascending<'a> {
         }
     }
 
-    /// The next member, when none is ready but some are left, and the walk from there on: it stays in registers, as none has
-    /// its address.
+    /// The next member, when none is ready but some are left, and the iterator from there on: passed by value, so that it
+    /// stays in registers.
     #[inline(never)]
     fn next_in_leaf(mut self) -> ((&'a [u8], f64), Self) {
         if self.slot == self.leaf.count() {
@@ -105,7 +105,7 @@ impl<'a> Ascending<'a> {
         ((key.member, bits_to_score(key.score)), self)
     }
 
-    /// Asks for what the walk visits of the next leaf.
+    /// Prefetches the part of the next leaf that the iteration visits.
     fn prefetch_next_leaf(&self) {
         if self.left == 0 || self.leaf.next == NO_LEAF {
             return;
@@ -133,7 +133,7 @@ impl<'a> Iterator for Ascending<'a> {
             return Some(item);
         }
         self.slot += 1;
-        // SAFETY: `Leaf::columns` gave columns to read those slots with that are ready.
+        // SAFETY: `Leaf::columns` returned columns for exactly the slots that are ready.
         Some(unsafe { self.columns.read(slot) })
     }
 
@@ -214,7 +214,7 @@ impl<'a> Iterator for Descending<'a> {
             return Some(item);
         }
         self.slot -= 1;
-        // SAFETY: as upwards.
+        // SAFETY: as in `Ascending::next`.
         Some(unsafe { self.columns.read(self.slot) })
     }
 
@@ -224,7 +224,7 @@ impl<'a> Iterator for Descending<'a> {
     }
 }
 
-/// What a scan of the index has met, and the slots of the leaf that have the tag.
+/// An index entry met by a scan, and the slots of the leaf that have the tag.
 #[derive(Clone, Copy, Default)]
 struct Scanned {
     met: Met,
@@ -232,9 +232,9 @@ struct Scanned {
 }
 
 impl FbTree {
-    /// Members are visited in the order of hashes, and the cursor is the hash position that follows: it means the
-    /// same whatever the sizes of tree and index, so members that stay are met whatever grows, shrinks or moves in
-    /// between. A single leaf knows the hashes' first bytes.
+    /// Visits members in the order of hashes; the cursor is the hash position that follows. Its meaning does not depend on
+    /// the sizes of tree and index, so members that stay are visited whatever grows, shrinks or moves between the calls. A
+    /// single leaf has the hashes' first bytes.
     pub(super) fn scan_from<'a>(
         &'a self,
         cursor: u64,
@@ -245,7 +245,7 @@ impl FbTree {
         let Some(index) = &self.index else {
             return self.scan_leaf((position >> 56) as usize, wanted, visit);
         };
-        // Each entry names another leaf: their lines are asked for side by side.
+        // Each entry names another leaf: their lines are prefetched together.
         let (mut together, mut filled) = ([Scanned::default(); BATCH], 0);
         let next = index.scan(position, wanted, &mut |met| {
             prefetch(&raw const self.pages.leaves[met.leaf]);
@@ -260,7 +260,7 @@ impl FbTree {
         next >> (64 - CURSOR_BITS)
     }
 
-    /// Visits the members that these entries stand for.
+    /// Visits the members that these entries refer to.
     fn visit_scanned<'a>(&'a self, entries: &mut [Scanned], visit: &mut dyn FnMut(&'a [u8], f64)) {
         entries.iter().for_each(|entry| self.pages.leaves[entry.met.leaf].prefetch_for_lookup());
         for entry in entries.iter_mut() {
@@ -282,7 +282,7 @@ impl FbTree {
             } else if !few.is_all() {
                 leaf.tagged(tag(met.hash)).filter(is_meant).for_each(visit_slot);
             } else if met.is_only {
-                // Of those that have the tag the last is meant if no other is: it is not hashed.
+                // Of the slots that have the tag the last is meant if no other is: it is not hashed.
                 let mut slots = few.slots();
                 let last = slots.next_back();
                 slots.find(is_meant).or(last).into_iter().for_each(visit_slot);
@@ -304,7 +304,7 @@ impl FbTree {
         if end == TAGS { 0 } else { (end as u64) << (CURSOR_BITS - 8) }
     }
 
-    /// Begins a lookup in steps by fetching the first line.
+    /// Begins a stepwise lookup by prefetching the first line.
     pub(super) fn start_probe(&self, member: &[u8]) -> ScoreProbe {
         let hash = self.seed.hash(member);
         let (stage, leaf) = match &self.index {
@@ -320,7 +320,7 @@ impl FbTree {
         ScoreProbe { hash, stage, leaf, ..ScoreProbe::finished() }
     }
 
-    /// Begins a walk from an end in steps by fetching where its leaf is.
+    /// Begins a stepwise iteration from an end by prefetching the pointer to its leaf.
     pub(super) fn start_end_probe(&self, end: End) -> ScoreProbe {
         let (leaf, slot) = match end {
             End::Lowest => (self.first, 0),
@@ -330,8 +330,8 @@ impl FbTree {
         ScoreProbe { leaf, slots: [slot, ScoreProbe::NO_SLOT], stage: END_STAGE, ..ScoreProbe::finished() }
     }
 
-    /// One step: index line, leaf header, tags, offset and score, record; from an end, all but the first and the tags. `true`
-    /// while there are more.
+    /// One step: index line, leaf header, tags, offset and score, record; from an end, all but the first and the tags.
+    /// Returns `true` while there are more.
     pub(super) fn step_probe(&self, probe: &mut ScoreProbe) -> bool {
         match (probe.stage, &self.index) {
             (0, Some(index)) => index.prefetch_entries(probe.hash),

@@ -1,24 +1,25 @@
-//! Room in a leaf: insertion, removal, and the page that is made anew for more.
+//! Room in a leaf: insertion, removal, and rebuilding the page.
 //!
-//! Columns are open at both ends. What comes below all members, or goes from there, moves none: the first member's place in the
-//! columns goes down or up. A page that is made anew for a member below all others has all its room there; one that has room at
-//! the other end alone moves half of it once. Insertion below the lowest member takes 40, 47 and 52 ns in hot sets of 128, 1,000
-//! and 10,000 in place of 50, 54 and 58 with columns that begin where the page does (the skip list 50, 50 and 60).
+//! Columns are open at both ends. Inserting below all members, or removing from there, moves none: the first member's
+//! position in the columns goes down or up. A page that is rebuilt for a member below all others has all its room there;
+//! one that has room at the other end alone moves half of it once. Insertion below the lowest member takes 40, 47 and 52 ns
+//! in hot sets of 128, 1,000 and 10,000 instead of 50, 54 and 58 with columns that begin at the start of the page (the skip
+//! list 50, 50 and 60).
 //!
-//! Rejected: the fewer of those below and those above a member move, wherever it is, when it comes or goes. Which they are is
-//! mispredicted half of the time, and moves of a score in sets of 1,000 and 10,000 took 4 and 6 % longer. What compares many
-//! scores within the function that seeks one: with a start of the column that is no longer the same for all leaves it lacked
-//! registers, and took 413 in place of 355 instructions. Two slots and records kept free in a leaf that what comes in order has
-//! filled: the first insertions between a million members took 0.96 in place of 2.1 us, as no page is made anew for them, but
-//! sets that are filled in order 27.2 in place of 26.1 bytes a member.
+//! Rejected: moving the fewer of the members below and above, wherever one is inserted or removed. The direction is
+//! mispredicted half of the time, and changes of a score in sets of 1,000 and 10,000 took 4 and 6 % longer. Comparing many
+//! scores within the search function: with a start of the column that differs between leaves it lacked registers, and took
+//! 413 instead of 355 instructions. Two slots and records kept free in a leaf that insertions in order have filled: the
+//! first insertions between a million members took 0.96 instead of 2.1 us, as no page is rebuilt for them, but sets that
+//! are filled in order 27.2 instead of 26.1 bytes a member.
 
 use super::{FIRST_SLOTS, FrameOfReference, Leaf, Record, Room, SLOTS_OPEN_BELOW, Slots, page_class};
 use crate::work;
 use std::ops::Range;
 
 impl Leaf {
-    /// Inserts at `slot`; `false`, with nothing changed, when the members would need a larger page than they may have
-    /// in their tree.
+    /// Inserts at `slot`; returns `false`, with nothing changed, if the members would need a page larger than the tree
+    /// allows.
     pub fn insert(&mut self, slot: usize, score: u64, tag: u8, record: &Record<'_>, room: Room) -> bool {
         let Some(delta) = self.make_room(slot, score, record.len(), room) else { return false };
         self.push_record(record);
@@ -31,7 +32,7 @@ impl Leaf {
         true
     }
 
-    /// Makes a member's place free in the columns, which have room. At an end that has some, nothing moves.
+    /// Frees a slot in the columns, which have room. At an end with room nothing moves.
     #[inline(always)]
     fn open(&mut self, slot: usize) {
         let count = self.count();
@@ -43,12 +44,12 @@ impl Leaf {
         self.count += 1;
     }
 
-    /// The same, where others have to move: those above, as long as there is room above them.
+    /// As [`Leaf::open`], where other slots have to move: those above, as long as there is room above them.
     #[inline(never)]
     fn open_by_moving(&mut self, slot: usize) {
         let count = self.count();
         let free = self.slots() - count;
-        // Who comes at an end where no room is left is likely to be followed by others.
+        // An insertion at an end without room is likely to be followed by others.
         if slot == count {
             return self.slide(free / 2);
         }
@@ -75,7 +76,7 @@ impl Leaf {
         self.set_before(before);
     }
 
-    /// From now on so many slots are free before the first member.
+    /// Sets the number of free slots before the first member.
     #[inline]
     pub(super) fn set_before(&mut self, before: usize) {
         self.before = before as u16;
@@ -83,7 +84,7 @@ impl Leaf {
         self.scores_at = (3 * self.slots() + self.code.width() * before) as u16;
     }
 
-    /// Moves what the columns have of these slots, so that the first of them comes to be the column's `to`th.
+    /// Moves the column entries of these slots, so that the first of them becomes the column's `to`th.
     #[inline]
     fn move_slots(&mut self, slots: Range<usize>, to: usize) {
         let (all, width) = (self.slots(), self.code.width());
@@ -94,8 +95,8 @@ impl Leaf {
         self.page.copy_within(3 * all + width * start..3 * all + width * end, 3 * all + width * to);
     }
 
-    /// Gives the member at `slot` a score with which it comes to be at `to`, those between one slot on; `false` when the code
-    /// cannot.
+    /// Gives the member at `slot` a score and moves it to `to`, shifting those between by one slot; `false` if the code
+    /// cannot express the score.
     pub fn move_slot(&mut self, slot: usize, to: usize, score: u64) -> bool {
         let Some(delta) = self.code.encode(score) else { return false };
         let (tag, offset) = (self.tags_at() + slot, self.offsets_at() + 2 * slot);
@@ -114,8 +115,8 @@ impl Leaf {
         true
     }
 
-    /// Makes the code express `score`, as the delta returned, and gives room for one more slot and `record_len` bytes. The score
-    /// will be that of `slot`.
+    /// Makes the code express `score`, whose delta is returned, and makes room for one more slot and `record_len` bytes.
+    /// The score will be that of `slot`.
     #[inline]
     fn make_room(&mut self, slot: usize, score: u64, record_len: usize, room: Room) -> Option<u64> {
         let (count, slots) = (self.count(), self.slots());
@@ -126,7 +127,7 @@ impl Leaf {
         }
     }
 
-    /// The same, in another page.
+    /// As [`Leaf::make_room`], in another page.
     #[inline(never)]
     fn make_room_elsewhere(&mut self, slot: usize, score: u64, record_len: usize, room: Room) -> Option<u64> {
         let code = match self.code.encode(score) {
@@ -137,7 +138,7 @@ impl Leaf {
         let live = self.heap as usize - self.garbage as usize + record_len;
         let page_max = self.own_page_max(room.page_max);
         let needed = |slots: usize| slots * (3 + code.width()) + live;
-        // How many like these could come before the page is full.
+        // How many members like these could be added before the page is full.
         let left = page_max.checked_sub(needed(count + 1))?;
         let record = live / (count + 1);
         let may_come = left / (3 + code.width() + record);
@@ -145,13 +146,13 @@ impl Leaf {
         let roomy = if count < slots { slots } else { (count + 1 + more).next_multiple_of(4) };
         let slots = roomy.min(count + 1 + may_come);
         let for_records = if room.more_to_come { (slots - count - 1) * record } else { 0 };
-        // Where members come from below, all the room is before them.
+        // Where members arrive from below, all the room is before them.
         let before = if slot == 0 && count > 0 && slots >= SLOTS_OPEN_BELOW { slots - count } else { 0 };
         self.relayout(code, slots, before, page_class(needed(slots) + for_records));
         code.encode(score)
     }
 
-    /// The narrowest code for the scores there are and one more.
+    /// The narrowest code for the present scores and one more.
     fn code_with(&self, score: u64) -> FrameOfReference {
         let Some(last) = self.count().checked_sub(1) else {
             return FrameOfReference::fit([score].into_iter());
@@ -167,8 +168,8 @@ impl Leaf {
         )
     }
 
-    /// Moves the members to a page of `len` bytes with this code and so many slots, `before` of them before the members, without
-    /// holes.
+    /// Moves the members to a page of `len` bytes with this code and this number of slots, `before` of them before the
+    /// members, without holes.
     fn relayout(&mut self, code: FrameOfReference, slots: usize, before: usize, len: usize) {
         let mut new = Leaf::with_room(code, slots, len);
         (new.prev, new.next) = (self.prev, self.next);
@@ -178,7 +179,7 @@ impl Leaf {
         *self = new;
     }
 
-    /// Removes the members at `slots`; [`Leaf::shrink_if_roomy`] follows. The caller frees long members' bytes.
+    /// Removes the members at `slots`; the caller then calls [`Leaf::shrink_if_roomy`] and frees long members' bytes.
     pub fn remove(&mut self, slots: Range<usize>) {
         for slot in slots.clone().rev() {
             let len = self.record(slot).len() as u16;

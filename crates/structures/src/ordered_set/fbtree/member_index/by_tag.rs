@@ -1,16 +1,16 @@
-//! Entries found by what a leaf knows of a hash, its first byte: that and the leaf's id tell an entry from all others as long as the
-//! index is small, and a member of a hundred bytes costs more to hash than to find so.
+//! Entries found by a leaf's tag, the first byte of a hash: in a small index, tag and leaf id identify an entry, and a
+//! member of a hundred bytes costs more to hash than to find this way.
 //!
-//! Removing ranges of up to eleven from 100 members of 100 bytes took a server 1.36 us a call; 1.12 with this, with the index walked
-//! where two leaves are joined, and with a leaf's slots taken out together.
+//! Removing ranges of up to eleven from 100 members of 100 bytes took a server 1.36 us a call; 1.12 with this, with the
+//! index scanned where two leaves are merged, and with a leaf's slots removed together.
 
 use super::{MemberIndex, Segment, bits_of};
 use crate::work;
 
-/// Bits of a hash that a leaf's tag has.
+/// Bits of a hash in a leaf's tag.
 const KNOWN_BITS: u32 = 8;
-/// Of so many segments, with about 3,000 entries, those of one are a dozen where the tag has chosen it. Popping ten of 10,000 members
-/// of 100 bytes took as long with 256, all that a tag can choose, as when each is hashed.
+/// With this number of segments, about 3,000 entries, the tag selects one segment with about a dozen candidates. Popping
+/// ten of 10,000 members of 100 bytes took as long with 256, all that a tag can select, as when each is hashed.
 const SEGMENTS_MAX: usize = 32;
 
 impl Segment {
@@ -30,8 +30,8 @@ impl Segment {
 }
 
 impl MemberIndex {
-    /// Removes the entry of the member of a leaf whose hash begins with `tag`; `false`, with nothing done, if that does not tell
-    /// which one it is.
+    /// Removes the entry of the leaf's member whose hash begins with `tag`; returns `false`, with nothing done, if the
+    /// entry is ambiguous.
     pub fn remove_by_tag(&mut self, tag: u8, leaf: u32) -> bool {
         let Some((first, at)) = self.find_by_tag(tag, leaf) else { return false };
         self.change(self.place(first), |segment| segment.remove(at));
@@ -47,7 +47,7 @@ impl MemberIndex {
         true
     }
 
-    /// The least hash that begins with `tag`, and where the entry of the leaf's member is in the segment of all of them.
+    /// The least hash that begins with `tag`, and the index of the leaf's entry in its segment.
     fn find_by_tag(&self, tag: u8, leaf: u32) -> Option<(u64, usize)> {
         if self.segments() > SEGMENTS_MAX {
             return None;

@@ -1,14 +1,14 @@
-//! Many leaves get other ids, or go, at once: all entries are walked, and no member is hashed.
+//! Many leaves renamed or removed at once: all entries are scanned, and no member is hashed.
 
 use super::{GROWTH, MemberIndex, bits_of};
 use crate::work;
 
-/// The new id of a leaf that is gone.
+/// The new id of a removed leaf.
 pub(in super::super) const GONE: u32 = u32::MAX;
 
 impl MemberIndex {
-    /// Gives each leaf the id that stands at its own in `new_ids`, which is not above it, and drops the entries of those
-    /// that are gone. [`MemberIndex::balance`] and [`MemberIndex::trim`] follow.
+    /// Replaces each leaf's id by the one at its index in `new_ids`, which is not higher, and drops the entries of
+    /// removed leaves. The caller then calls [`MemberIndex::balance`] and [`MemberIndex::trim`].
     pub fn rename_leaves(&mut self, new_ids: &[u32]) {
         self.len = 0;
         for segment in self.chunks.iter_mut().flatten() {
@@ -18,7 +18,7 @@ impl MemberIndex {
             for at in 0..segment.entries.len() {
                 let entry = segment.entries[at];
                 let id = new_ids[(entry & id_mask) as usize];
-                // One that goes is written, too, and then overwritten: a branch would be mispredicted half the time.
+                // A dropped entry is written, too, and then overwritten: a branch would be mispredicted half the time.
                 segment.entries[kept] = entry & !id_mask | id & id_mask;
                 kept += usize::from(id != GONE);
             }
@@ -27,7 +27,7 @@ impl MemberIndex {
         }
     }
 
-    /// Gives a leaf another id, which no other has.
+    /// Gives a leaf another id, which is not in use.
     pub fn rename_leaf(&mut self, from: u32, to: u32) {
         for segment in self.chunks.iter_mut().flatten() {
             work::visited(1);
@@ -44,7 +44,7 @@ impl MemberIndex {
         }
     }
 
-    /// Gives back the room that segments have beyond what single removals would have left.
+    /// Frees the capacity of segments beyond what single removals would have left.
     pub fn trim(&mut self) {
         for segment in self.chunks.iter_mut().flatten() {
             let bytes = segment.bytes();

@@ -1,8 +1,8 @@
-//! Members that come and go at the ends, where columns of leaves are open.
+//! Insertion and removal at the ends, where columns of leaves are open.
 
 use super::*;
 
-/// A run whose scores go on beyond both ends in steps of one size.
+/// A run whose scores extend beyond both ends in steps of one size.
 struct Ends {
     run: Run,
     spread: f64,
@@ -16,7 +16,7 @@ impl Ends {
         Ends { run: Run::new(seed, Kind::Plain, shape), spread, lowest: 0.0, highest: 0.0, next: 0 }
     }
 
-    /// A member that was never there, now and then a long one.
+    /// Inserts a member that was never in the set, sometimes a long one.
     fn insert(&mut self, score: f64) {
         self.next += 1;
         let len = if self.run.random.below(60) == 0 { 300 } else { 6 };
@@ -26,14 +26,14 @@ impl Ends {
     }
 
     fn come(&mut self, above: bool) {
-        // Now and then the same score again, which the members decide then.
+        // Sometimes the same score again, so that the members decide the order.
         let step = if self.run.random.below(20) == 0 { 0.0 } else { self.spread };
         let score = if above { self.highest + step } else { self.lowest - step };
         (self.lowest, self.highest) = (score.min(self.lowest), score.max(self.highest));
         self.insert(score);
     }
 
-    /// Some go, in one removal.
+    /// Removes some members at one end, at once.
     fn go(&mut self, above: bool, count: usize) {
         let len = self.run.tree.len();
         let count = count.min(len);
@@ -45,7 +45,7 @@ impl Ends {
         });
     }
 
-    /// The member at one end goes beyond the other.
+    /// Moves the member at one end beyond the other.
     fn change_ends(&mut self, above: bool) {
         let last = self.run.model.ordered.len().saturating_sub(1);
         let Some((member, _)) = self.run.model.at(if above { 0 } else { last }) else { return };
@@ -56,7 +56,7 @@ impl Ends {
         assert_eq!(self.run.tree.insert(&member, score), Ok(expected));
     }
 
-    /// One between, or one less there, or one that moves.
+    /// Inserts, removes or moves a member between the ends.
     fn within(&mut self) {
         let len = self.run.model.ordered.len() as u64;
         let Some((member, score)) = self.run.model.at(self.run.random.below(len.max(1)) as usize) else {
@@ -144,7 +144,7 @@ fn members_at_both_ends_whose_scores_go_on_in_other_steps() {
     }
 }
 
-/// What comes below all others moves few bytes beside its own, as what comes above does; what goes from there moves none.
+/// An insertion below all others moves few bytes besides its own, as one above does; a removal there moves none.
 #[test]
 #[cfg(debug_assertions)]
 fn nothing_moves_for_members_at_either_end() {

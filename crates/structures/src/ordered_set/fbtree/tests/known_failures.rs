@@ -1,4 +1,4 @@
-//! The known ways in which trees like this one went wrong, a test each.
+//! The known failures of trees like this one, a test each.
 
 use super::super::leaf::NO_LEAF;
 use super::*;
@@ -102,7 +102,7 @@ fn the_common_prefix_changes_when_the_first_or_last_anchor_goes() {
     tree.check();
     tree.remove(format!("{:06}", count - 1).as_bytes()).unwrap();
     tree.check();
-    // With the outliers' leaves gone, anchors share more.
+    // Without the outliers' leaves, anchors share more.
     remove_ranks(&mut tree, 0..edge);
     let top = tree.len();
     remove_ranks(&mut tree, top - edge..top);
@@ -258,8 +258,8 @@ fn a_score_update_crosses_leaves() {
 
 #[test]
 fn an_outlier_widens_a_full_score_column() {
-    // Members of no bytes to speak of and equal scores fill a leaf with hundreds; one odd score then needs eight
-    // bytes for each of its neighbours.
+    // Very short members and equal scores fill a leaf with hundreds; one odd score then needs eight bytes for
+    // each of its neighbours.
     let mut tree = FbTree::new(SEED);
     let count = sized(3_000, 600) as u16;
     for i in 0..count {

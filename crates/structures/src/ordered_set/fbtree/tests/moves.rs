@@ -1,4 +1,4 @@
-//! Members whose scores change: those that stay in their leaf move no record, and neither nodes nor the index hear of them.
+//! Members whose scores change: those that stay in their leaf move no record, and change neither nodes nor the index.
 
 use super::*;
 
@@ -13,12 +13,12 @@ fn filled(shape: Shape, count: usize, score: impl Fn(usize) -> f64) -> Run {
     run
 }
 
-/// From every rank to every rank: before another of the same score, behind it, and between two scores; where all fit one
-/// leaf, and where they do not.
+/// From every rank to every rank: before another of the same score, behind it, and between two scores; in one leaf and in
+/// several.
 #[test]
 fn every_member_moves_to_every_place() {
     for (shape_at, shape) in SHAPES.into_iter().enumerate() {
-        // Codes of no width, of one byte and of more; those that cannot express what comes between.
+        // Codes of no width, of one byte and of more; those that cannot express scores between.
         for (of_scores, by) in [(0.0, 1.0), (1.0, 0.5), (1.0, 1.0), (1e9, 1.0), (0.1, 0.05)] {
             for sign in [1.0, -1.0] {
                 let count = sized([150, 110][shape_at], 12);
@@ -46,7 +46,7 @@ fn every_member_moves_to_every_place() {
     }
 }
 
-/// A leaderboard: members in order, each of which gains a little, time after time.
+/// A leaderboard: members in order, each of which gains a little, repeatedly.
 #[test]
 fn scores_that_grow_a_little_move_no_record() {
     for shape in SHAPES {
@@ -63,7 +63,7 @@ fn scores_that_grow_a_little_move_no_record() {
             }
         }
         run.check();
-        // Those that came to be in the next leaf alone took room there.
+        // Only members that moved to the next leaf took room there.
         assert!(run.tree.memory_bytes() < bytes + bytes / 4, "{} from {bytes}", run.tree.memory_bytes());
     }
 }
