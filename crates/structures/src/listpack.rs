@@ -1,21 +1,21 @@
-//! A compact list of strings and integers in one buffer, byte for byte the format of Valkey's listpack, so
-//! that DUMP and RDB files carry it unchanged.
+//! A compact list of strings and integers in one buffer, byte for byte Valkey's listpack format, so that DUMP and RDB files
+//! contain it unchanged.
 //!
 //! ```text
 //!  Listpack (one pointer) ──> | total u32 | count u16 | element backlen | element backlen | ... | 0xFF |
 //!                             └──────── 6 bytes ──────┘
 //! ```
 //!
-//! All numbers are little-endian; `encoding.rs` describes elements. `count` is 65,535 when the true number is
-//! not known (65,535 elements or more were reached), then counting means walking.
+//! All numbers are little-endian; `encoding.rs` describes elements. `count` is 65,535 when the true number is unknown
+//! (there were 65,535 elements or more); then counting reads all elements.
 //!
 //! Invariants:
 //! 1. `total` is the length of the whole, the last byte is `0xFF`, and the allocation is `size_class(total)`.
 //! 2. Elements follow each other without a gap from byte 6 to the terminator, each with its own backlen.
 //! 3. `count` is the number of elements, or 65,535.
 //!
-//! Foreign bytes become a `Listpack` only through [`Listpack::validate`], so the walks trust what they read;
-//! were the invariants broken, a slice index would panic: no walk is `unsafe`.
+//! Untrusted bytes become a `Listpack` only through [`Listpack::validate`], so iterations trust what they read; were the
+//! invariants broken, a slice index would panic: no iteration is `unsafe`.
 
 mod builder;
 pub(crate) mod encoding;
@@ -32,12 +32,12 @@ use crate::thin_bytes::{Header, ThinBytes};
 use encoding::{END, Encoded, backlen, backlen_size, decode, element_size, read_backlen, size_by_tag};
 
 const HEADER_BYTES: usize = 6;
-/// In the header's count: there are too many elements for it, and they have to be walked to be counted.
+/// The header's count for more elements than it can express; they must be read to be counted.
 const COUNT_UNKNOWN: u16 = u16::MAX;
-/// No listpack grows past this many bytes; see [`Listpack::fits`].
+/// The maximum length of a listpack in bytes; see [`Listpack::fits`].
 pub const TOTAL_BYTES_MAX: usize = 1 << 30;
 
-/// One element: the shape in which it is stored, borrowed from the listpack.
+/// An element in its stored form, borrowed from the listpack.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
     Integer(i64),
@@ -45,7 +45,7 @@ pub enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The text of the element; `buffer` is where an integer's is made.
+    /// The text of the element; that of an integer is written to `buffer`.
     #[inline]
     pub fn text<'b>(&self, buffer: &'b mut [u8; decimal::TEXT_BYTES_MAX]) -> &'b [u8]
     where
@@ -57,11 +57,12 @@ impl<'a> Element<'a> {
         }
     }
 
+    /// Copies the text of the element.
     pub fn to_vec(&self) -> Vec<u8> {
         self.text(&mut [0; decimal::TEXT_BYTES_MAX]).to_vec()
     }
 
-    /// Bytes of the text.
+    /// Length of the text in bytes.
     pub fn text_len(&self) -> usize {
         match *self {
             Element::Integer(value) => decimal::text_len(value),
@@ -69,7 +70,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The number that the text spells exactly, if it does.
+    /// The number whose canonical text this is, if any.
     pub fn as_integer(&self) -> Option<i64> {
         match *self {
             Element::Integer(value) => Some(value),
@@ -98,23 +99,23 @@ impl PartialEq<[u8]> for Element<'_> {
     }
 }
 
-/// Where an element starts. Any change of the listpack makes earlier positions stale; using a stale one gives
-/// a wrong element or a panic, never undefined behaviour.
+/// The offset of an element. Any change of the listpack invalidates earlier positions; using a stale one gives a wrong
+/// element or a panic, never undefined behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(u32);
 
-/// Why bytes are not a listpack.
+/// The reason why bytes are not a listpack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// Fewer bytes than the smallest listpack, or more than [`TOTAL_BYTES_MAX`].
     Length(usize),
-    /// The header tells another length.
+    /// The header states another length.
     HeaderLength { header: u32, actual: usize },
     /// The last byte is not the terminator.
     Terminator,
     /// No well-formed element with its backlen starts at this byte.
     Element { at: usize },
-    /// The header counts differently.
+    /// The header states another count.
     Count { header: u16, actual: usize },
 }
 
@@ -147,6 +148,7 @@ impl Header for ListpackHeader {
     }
 }
 
+/// A listpack. See the [module](self) for the format.
 #[derive(Clone)]
 pub struct Listpack {
     bytes: ThinBytes<ListpackHeader>,
@@ -155,45 +157,46 @@ pub struct Listpack {
 const _: () = assert!(size_of::<Listpack>() == 8 && size_of::<Option<Listpack>>() == 8);
 
 impl Listpack {
-    /// An empty listpack: 7 bytes.
+    /// Creates an empty listpack: 7 bytes.
     pub fn new() -> Self {
         Listpack { bytes: ThinBytes::new(&[&[7, 0, 0, 0, 0, 0, END]]) }
     }
 
-    /// Takes bytes from outside after checking every one that a walk would trust. Never panics.
+    /// Copies untrusted bytes after validating every one that an iteration would trust. Never panics.
     pub fn validate(bytes: &[u8]) -> Result<Listpack, Invalid> {
         check_bytes(bytes)?;
         Ok(Listpack { bytes: ThinBytes::new(&[bytes]) })
     }
 
-    /// The elements of bytes from outside, after checking every one that a walk would trust. Never panics.
+    /// Iterates over the elements of untrusted bytes, after validating every byte that an iteration would trust. Never
+    /// panics.
     pub fn validated(bytes: &[u8]) -> Result<Iter<'_>, Invalid> {
         check_bytes(bytes)?;
         Ok(Iter { bytes, at: HEADER_BYTES, end: bytes.len() - 1 })
     }
 
-    /// The whole in its wire format, as DUMP and RDB store it.
+    /// The whole listpack in its wire format, as stored by DUMP and RDB.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
 
-    /// Bytes of the wire format.
+    /// Length of the wire format in bytes.
     pub fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Asks for the first line of the buffer, where every command on it begins.
+    /// Prefetches the first line of the buffer, which every command on it reads first.
     #[inline]
     pub fn prefetch(&self) {
         self.bytes.prefetch();
     }
 
-    /// Number of elements. Walks when 65,535 were ever reached.
+    /// Number of elements. Reads all elements if there ever were 65,535.
     pub fn len(&self) -> usize {
         match self.header_count() {
             COUNT_UNKNOWN => self.iter().count(),
@@ -201,32 +204,36 @@ impl Listpack {
         }
     }
 
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.total_bytes() == HEADER_BYTES + 1
     }
 
-    /// Whether `bytes` more of text in `elements` more elements keep the listpack below its limit.
+    /// Returns whether `bytes` more of text in `elements` more elements keep the listpack below its limit.
     pub fn fits(&self, bytes: usize, elements: usize) -> bool {
         // A head has at most 9 bytes more than the text, a backlen at most 5.
         let added = elements.saturating_mul(14).saturating_add(bytes);
         self.total_bytes().saturating_add(added) <= TOTAL_BYTES_MAX
     }
 
+    /// Appends an element.
     pub fn push_back(&mut self, element: &[u8]) {
         let end = self.end();
         self.splice(end, 0, Encoded::new(element));
     }
 
+    /// Appends an integer.
     pub fn push_back_integer(&mut self, value: i64) {
         let end = self.end();
         self.splice(end, 0, Encoded::integer(value));
     }
 
+    /// Prepends an element.
     pub fn push_front(&mut self, element: &[u8]) {
         self.splice(HEADER_BYTES, 0, Encoded::new(element));
     }
 
-    /// Appends several elements with one change of the allocation; `elements` is walked twice.
+    /// Appends several elements with one change of the allocation; `elements` is iterated twice.
     pub fn append<'a, I>(&mut self, elements: I)
     where
         I: IntoIterator<Item = Element<'a>>,
@@ -252,13 +259,13 @@ impl Listpack {
         }
     }
 
-    /// Inserts before the element at `at` and returns where the new one starts.
+    /// Inserts before the element at `at` and returns the new one's position.
     pub fn insert_before(&mut self, at: Position, element: &[u8]) -> Position {
         self.splice(at.0 as usize, 0, Encoded::new(element));
         at
     }
 
-    /// Inserts two before the element at `at`, or behind all.
+    /// Inserts two elements before the one at `at`, or at the end.
     pub fn insert_pair(&mut self, at: Option<Position>, pair: [Element<'_>; 2]) {
         let [first, second] = pair.map(Encoded::element);
         let [(back, back_len), (other_back, other_back_len)] = [first, second].map(|one| backlen(one.size()));
@@ -268,18 +275,19 @@ impl Listpack {
         self.splice_entries(at, 0, 0, &[parts, others].concat(), 2);
     }
 
-    /// Inserts after the element at `at` and returns where the new one starts.
+    /// Inserts after the element at `at` and returns the new one's position.
     pub fn insert_after(&mut self, at: Position, element: &[u8]) -> Position {
         let next = self.entry_end(at.0 as usize);
         self.splice(next, 0, Encoded::new(element));
         Position(next as u32)
     }
 
-    /// Replaces the element at `at`; the new one starts there too.
+    /// Replaces the element at `at`; the position stays valid for the new one.
     pub fn replace(&mut self, at: Position, element: &[u8]) {
         self.replace_encoded(at, Encoded::new(element));
     }
 
+    /// Replaces the element at `at` by an integer.
     pub fn replace_integer(&mut self, at: Position, value: i64) {
         self.replace_encoded(at, Encoded::integer(value));
     }
@@ -294,7 +302,7 @@ impl Listpack {
         self.splice(at, removed, element);
     }
 
-    /// Removes the element at `at`; returns where the one after it now starts.
+    /// Removes the element at `at`; returns the position of the next one.
     pub fn remove(&mut self, at: Position) -> Option<Position> {
         let at = at.0 as usize;
         let removed = self.entry_end(at) - at;
@@ -302,8 +310,8 @@ impl Listpack {
         self.position(at)
     }
 
-    /// Removes up to `count` elements from the one at `index` on (negative: from the end, -1 the last).
-    /// Returns how many went.
+    /// Removes up to `count` elements from the one at `index` on (negative: from the end, -1 the last). Returns their
+    /// number.
     pub fn remove_range(&mut self, index: i64, count: usize) -> usize {
         let Some(first) = self.at(index) else { return 0 };
         let left = match self.header_count() {
@@ -314,13 +322,14 @@ impl Listpack {
         let Some(left) = left.filter(|&left| left <= count) else {
             return self.remove_from(first, count);
         };
-        // All that is left goes, and a walk to its end is a third of the time of ZREMRANGEBYRANK of 100 (docs/growth.md).
+        // Everything from here on is removed: iterating to the end would take a third of ZREMRANGEBYRANK of 100
+        // (docs/growth.md).
         let start = first.0 as usize;
         self.splice_entries(start, self.end() - start, left, &[], 0);
         left
     }
 
-    /// Removes up to `count` elements from position `first` on; returns how many went.
+    /// Removes up to `count` elements from position `first` on; returns their number.
     pub fn remove_from(&mut self, first: Position, count: usize) -> usize {
         let start = first.0 as usize;
         let (mut end, mut removed) = (start, 0);
@@ -332,8 +341,8 @@ impl Listpack {
         removed
     }
 
-    /// Keeps the elements for which `keep` holds, asked of each in order: one walk and one change of the allocation,
-    /// however many go.
+    /// Keeps the elements for which `keep` holds, called for each in order: one iteration and one change of the allocation
+    /// for any number of removals.
     pub fn retain(&mut self, mut keep: impl FnMut(Element<'_>) -> bool) {
         let end = self.end() - HEADER_BYTES;
         let payload = self.bytes.payload_mut();
@@ -354,7 +363,7 @@ impl Listpack {
         self.splice_entries(HEADER_BYTES + kept, end - kept, removed_count, &[], 0);
     }
 
-    /// The first listpack's elements, then the second's.
+    /// Concatenates two listpacks.
     pub fn merge(mut first: Listpack, second: &Listpack) -> Listpack {
         let entries = &second.as_bytes()[HEADER_BYTES..second.end()];
         let end = first.end();
@@ -362,27 +371,31 @@ impl Listpack {
         first
     }
 
+    /// The position of the first element.
     pub fn first(&self) -> Option<Position> {
         self.position(HEADER_BYTES)
     }
 
+    /// The position of the last element.
     pub fn last(&self) -> Option<Position> {
         self.previous_of(self.end())
     }
 
+    /// The position after `at`.
     pub fn next(&self, at: Position) -> Option<Position> {
         self.position(self.entry_end(at.0 as usize))
     }
 
+    /// The position before `at`.
     pub fn previous(&self, at: Position) -> Option<Position> {
         self.previous_of(at.0 as usize)
     }
 
-    /// Where the element at `index` starts; negative indexes count from the end, -1 being the last.
+    /// The position of the element at `index`; negative indexes count from the end, -1 being the last.
     pub fn at(&self, index: i64) -> Option<Position> {
         let from_end = match self.header_count() {
             COUNT_UNKNOWN => index < 0,
-            // Walk from the nearer end.
+            // Iterate from the nearer end.
             count => {
                 let count = count as i64;
                 let forward = if index < 0 { index + count } else { index };
@@ -415,18 +428,19 @@ impl Listpack {
         Some(at)
     }
 
+    /// The element at `at`.
     #[inline]
     pub fn get(&self, at: Position) -> Element<'_> {
         decode(self.as_bytes(), at.0 as usize).0
     }
 
-    /// The first element equal to `needle` from `from` on, looking only at every `skip + 1`-th element:
-    /// `skip` 1 visits the fields of a list of fields and values.
+    /// The first element equal to `needle` from `from` on, comparing only every `skip + 1`-th element: `skip` 1 visits the
+    /// fields of a list of fields and values.
     pub fn find(&self, from: Position, needle: &[u8], skip: usize) -> Option<Position> {
         self.find_counted(from, needle, skip).map(|(_, at)| at)
     }
 
-    /// As [`Listpack::find`], with how many elements were compared before.
+    /// As [`Listpack::find`], with the number of elements compared before it.
     #[inline]
     pub fn find_counted(&self, from: Position, needle: &[u8], skip: usize) -> Option<(usize, Position)> {
         let bytes = self.as_bytes();
@@ -454,11 +468,12 @@ impl Listpack {
         None
     }
 
+    /// Iterates over all elements.
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(self.first())
     }
 
-    /// From an element (or from the end, when `None`) to the last.
+    /// Iterates from an element to the last; over nothing if `from` is `None`.
     pub fn iter_from(&self, from: Option<Position>) -> Iter<'_> {
         let at = from.map_or(self.end(), |at| at.0 as usize);
         Iter { bytes: self.as_bytes(), at, end: self.end() }
@@ -469,7 +484,7 @@ impl Listpack {
         u16::from_le_bytes([bytes[4], bytes[5]])
     }
 
-    /// Where the terminator stands.
+    /// The offset of the terminator.
     #[inline]
     fn end(&self) -> usize {
         self.total_bytes() - 1
@@ -516,7 +531,7 @@ impl Listpack {
         self.bytes.splice(at, removed, parts, &header);
     }
 
-    /// The header after a change of so many bytes and elements.
+    /// The header after a change by these numbers of bytes and elements.
     fn header(
         &self,
         removed: usize,
@@ -525,7 +540,7 @@ impl Listpack {
         added_count: usize,
     ) -> [u8; HEADER_BYTES] {
         let total = self.total_bytes() - removed + added;
-        assert!(total <= TOTAL_BYTES_MAX || added == 0, "callers ask fits() first");
+        assert!(total <= TOTAL_BYTES_MAX || added == 0, "callers check fits() first");
         let count = match self.header_count() {
             COUNT_UNKNOWN => COUNT_UNKNOWN,
             count => u16::try_from(count as usize - removed_count + added_count).unwrap_or(COUNT_UNKNOWN),
@@ -549,15 +564,16 @@ fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The elements of bytes from outside, each checked when its turn comes, as are length, terminator and count.
+/// The elements of untrusted bytes, each validated when it is read, as are length, terminator and count.
 pub(crate) struct UncheckedRecords<'a> {
-    /// Without the terminator.
+    /// The elements, without the terminator.
     entries: &'a [u8],
     at: usize,
     count: usize,
 }
 
 impl<'a> UncheckedRecords<'a> {
+    /// Checks length and terminator.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Invalid> {
         let actual = bytes.len();
         if !(HEADER_BYTES + 1..=TOTAL_BYTES_MAX).contains(&actual) {
@@ -573,8 +589,8 @@ impl<'a> UncheckedRecords<'a> {
         }
     }
 
-    /// The next element as it is encoded, the listpack from there on and how many bytes it has without its backlen. At the
-    /// end, whether the header counts as many.
+    /// The next element: the listpack's bytes from there on, and the element's length without its backlen. At the end,
+    /// checks the header's count.
     #[inline(always)]
     pub fn next_record(&mut self) -> Result<Option<(&'a [u8], usize)>, Invalid> {
         let Some(&tag) = self.entries.get(self.at) else { return self.end() };
@@ -594,7 +610,7 @@ impl<'a> UncheckedRecords<'a> {
         Ok(Some((record, size)))
     }
 
-    /// Bytes of the element whose turn it is, and of its backlen, if both are there and agree.
+    /// Bytes of the next element and of its backlen, if both are complete and agree.
     fn checked_sizes(&self, tag: u8) -> Result<(usize, usize), Invalid> {
         if tag & 0xF0 == 0xE0
             && let Some(sizes) = self.medium_string()
@@ -610,7 +626,8 @@ impl<'a> UncheckedRecords<'a> {
         }
     }
 
-    /// As [`UncheckedRecords::checked_sizes`], of a string of 64 to 4,095 bytes: two words instead of comparisons of memory.
+    /// As [`UncheckedRecords::checked_sizes`], for a string of 64 to 4,095 bytes: by two words instead of comparisons of
+    /// memory.
     #[inline]
     fn medium_string(&self) -> Option<(usize, usize)> {
         let rest = &self.entries[self.at..];
@@ -663,7 +680,7 @@ impl<'a> IntoIterator for &'a Listpack {
     }
 }
 
-/// Elements in order, from both ends.
+/// An iterator over elements, from both ends.
 #[derive(Clone)]
 pub struct Iter<'a> {
     bytes: &'a [u8],
@@ -672,7 +689,7 @@ pub struct Iter<'a> {
 }
 
 impl<'a> Iter<'a> {
-    /// Takes the first `elements` off as a walk of their own; nothing when there are fewer.
+    /// Splits off the first `elements` as an iterator of their own; returns nothing if there are fewer.
     pub fn split_front(&mut self, elements: usize) -> Option<Iter<'a>> {
         let mut rest = self.clone();
         for _ in 0..elements {
@@ -683,7 +700,7 @@ impl<'a> Iter<'a> {
         Some(front)
     }
 
-    /// Takes the last `elements` off as a walk of their own; nothing when there are fewer.
+    /// Splits off the last `elements` as an iterator of their own; returns nothing if there are fewer.
     pub fn split_back(&mut self, elements: usize) -> Option<Iter<'a>> {
         let mut rest = self.clone();
         for _ in 0..elements {
@@ -694,7 +711,7 @@ impl<'a> Iter<'a> {
         Some(back)
     }
 
-    /// Passes over so many; nothing when there are fewer.
+    /// Skips this number of elements; returns nothing if there are fewer.
     pub fn pass_over(&mut self, elements: usize) -> Option<()> {
         (0..elements).try_for_each(|_| self.skip_one())
     }
@@ -720,17 +737,17 @@ impl<'a> Iter<'a> {
         self.next()?.as_integer()
     }
 
-    /// What is left, as a walk that is quicker over elements that are alike.
+    /// The remaining elements, as an iterator that is faster over elements of one shape.
     pub(crate) fn rest(&self) -> Rest<'a> {
         Rest { bytes: &self.bytes[..self.end], at: self.at }
     }
 
-    /// Goes on where the walk is that began as [`Iter::rest`].
+    /// Continues where an iterator obtained by [`Iter::rest`] stands.
     pub(crate) fn go_to(&mut self, rest: &Rest<'a>) {
         self.at = rest.at;
     }
 
-    /// Where the element that `next` will give starts.
+    /// The position of the element that `next` will return.
     pub fn next_position(&self) -> Option<Position> {
         (self.at < self.end).then_some(Position(self.at as u32))
     }
@@ -762,9 +779,9 @@ impl<'a> DoubleEndedIterator for Iter<'a> {
     }
 }
 
-/// A walk whose branches tell one shape of element from another, which is predicted where elements are alike: it does not
-/// wait for one element to know where the next begins. Passing over the entries of a stream's node takes 4 ns for each, with
-/// [`Iter`] 10.
+/// An iterator that distinguishes element shapes by branches, which are predicted where elements are alike: the offset of
+/// the next element then does not depend on loading this one. Skipping the entries of a stream's node takes 4 ns for each,
+/// with [`Iter`] 10.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest<'a> {
     bytes: &'a [u8],
@@ -772,7 +789,7 @@ pub(crate) struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    /// Passes over so many; nothing when there are fewer.
+    /// Skips this number of elements; returns nothing if there are fewer.
     #[inline(always)]
     pub fn pass_over(&mut self, elements: usize) -> Option<()> {
         for _ in 0..elements {

@@ -1,4 +1,4 @@
-//! A list of any length in a deque of packed nodes, with compressed middles if wanted.
+//! A list of any length as a deque of packed nodes, with optionally compressed middle nodes (a quicklist).
 //!
 //! ```text
 //!  PackedList ──> | node | node | node | ... | node |       24 bytes each, in a ring where there are two or more
@@ -7,18 +7,18 @@
 //!                 (head)   trimmed element    (tail)
 //! ```
 //!
-//! Pushes write into the head's or the tail's buffer, which grows by size classes until it is as large as a node may
-//! be; then the node is trimmed and another begins. An element that no node may hold has a node to itself.
-//! With `compress_depth` d > 0 every node but the d outermost at either end is LZF-compressed.
+//! Pushes write into the head's or the tail's buffer, which grows by size classes up to the limit of a node; then the node
+//! is trimmed and another one begins. An element that exceeds this limit gets a node of its own. With `compress_depth` d >
+//! 0 every node but the d outermost at either end is LZF-compressed.
 //!
 //! Invariants:
 //! 1. `len` is the sum of the nodes' counts; no node is empty.
-//! 2. Every node keeps the invariants of `node.rs` and the limits in force when it was last written.
+//! 2. Every node satisfies the invariants of `node.rs` and the limits in force when it was last written.
 //! 3. With depth d > 0 the d outermost nodes at either end are not compressed; with 0 none is.
 //!
-//! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line a node where
-//! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`); buffers that grow by half (lists
-//! of 40, 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys; 572, 894, 1406 and 1918 where they
+//! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line per node where the ring is
+//! read in sequence); listpacks as nodes (a byte more an element, see `node.rs`); buffers that grow by half (lists of 40,
+//! 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys; 572, 894, 1406 and 1918 where they
 //! grow by size classes). Lists of few elements are `small.rs`, those of one node `single.rs`.
 
 mod listpacks;
@@ -43,14 +43,14 @@ pub use single::SingleList;
 pub use small::SmallList;
 pub use walk::{Direction, Walk};
 
-/// Nodes limited by a number of entries are limited to this many bytes too.
+/// Byte limit of nodes that are limited by a number of entries.
 const ENTRY_LIMITED_BYTES: u16 = 8192;
 const NODE_BYTES: [u16; 5] = [4096, 8192, 16384, 32768, 65535];
-/// More than a reader of 16-bit counts would take.
+/// The largest number of entries that fits a reader's signed 16-bit count.
 const ENTRIES_MAX: u16 = 32_767;
 
 impl Limits {
-    /// `fill` as in `list-max-listpack-size`: -1 to -5 for nodes of 4 to 64 KiB, else entries a node.
+    /// `fill` as in `list-max-listpack-size`: -1 to -5 for nodes of 4 to 64 KiB, else entries per node.
     fn new(fill: i32) -> Limits {
         if fill < 0 {
             let class = fill.unsigned_abs() as usize;
@@ -59,12 +59,13 @@ impl Limits {
         Limits { bytes: ENTRY_LIMITED_BYTES, entries: fill.clamp(1, ENTRIES_MAX.into()) as u16 }
     }
 
-    /// Whether an element of this encoded size needs a node to itself: none could hold it with its restart point.
+    /// Returns whether an element of this encoded size needs a node of its own: none could hold it with its restart point.
     fn exceeded_by(self, element: &Encoded<'_>) -> bool {
         element.size() + 2 > self.bytes.into()
     }
 }
 
+/// A list of byte strings. See the [module](self) for the layout.
 #[derive(Clone)]
 pub struct PackedList {
     nodes: Nodes,
@@ -81,7 +82,7 @@ impl PackedList {
         PackedList { nodes: Nodes::default(), len: 0, limits: Limits::new(fill), compress_depth }
     }
 
-    /// A list that is to be small no more.
+    /// Converts a list that outgrows the small form.
     pub fn of_small(list: &SmallList, fill: i32, compress_depth: u32) -> Self {
         let mut packed = PackedList::new(fill, compress_depth);
         let records = list.records();
@@ -92,25 +93,28 @@ impl PackedList {
         packed
     }
 
+    /// The number of elements.
     pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// The number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Nodes that hold one large element, and nodes that are compressed: what OBJECT LAYOUT tells.
+    /// The numbers of nodes that hold one large element, and of compressed nodes, for OBJECT LAYOUT.
     pub fn plain_and_compressed_nodes(&self) -> (usize, usize) {
         let plain = self.nodes.iter().filter(|node| node.is_plain()).count();
         (plain, self.nodes.iter().filter(|node| node.is_compressed()).count())
     }
 
-    /// Bytes of the nodes' buffers that elements take, for OBJECT LAYOUT.
+    /// Bytes of the nodes' buffers used by elements, for OBJECT LAYOUT.
     pub fn used_bytes(&self) -> usize {
         self.nodes
             .iter()
@@ -123,25 +127,27 @@ impl PackedList {
         self.nodes.buffer_bytes()
     }
 
-    /// Bytes of the records, compressed or not, and of large elements as they are kept. Looks at all nodes.
+    /// Bytes of the records, compressed or not, and of large elements as stored. Reads all nodes.
     pub fn records_bytes(&self) -> usize {
         self.nodes.iter().map(Node::used).sum()
     }
 
-    /// Bytes held from the allocator, without the value itself.
+    /// Allocated bytes, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes()
     }
 
-    /// New limits for nodes that are written from now on.
+    /// Sets the limits of nodes that are written from now on.
     pub fn set_fill(&mut self, fill: i32) {
         self.limits = Limits::new(fill);
     }
 
+    /// Appends an element.
     pub fn push_back(&mut self, element: &[u8]) {
         self.push_encoded_back(Encoded::new(element));
     }
 
+    /// Prepends an element.
     pub fn push_front(&mut self, element: &[u8]) {
         let element = Encoded::new(element);
         let limits = self.limits;
@@ -166,7 +172,7 @@ impl PackedList {
         self.begin_node(self.nodes.len(), element);
     }
 
-    /// A new node of one element before node `index`.
+    /// Adds a new node of one element before node `index`.
     #[cold]
     fn begin_node(&mut self, index: usize, element: Encoded<'_>) {
         let node = if self.limits.exceeded_by(&element) {
@@ -178,7 +184,7 @@ impl PackedList {
         self.add_node(index, node);
     }
 
-    /// Puts a node before node `index`; its neighbours, which are full, are trimmed.
+    /// Adds a node before node `index`; its neighbours, which are full, are trimmed.
     fn add_node(&mut self, index: usize, node: Node) {
         for neighbour in [index.wrapping_sub(1), index] {
             if neighbour < self.nodes.len() {
@@ -197,13 +203,13 @@ impl PackedList {
         }
     }
 
-    /// Asks for what a push or pop at the front (or the back) touches next, a fetch at a step: call it with
-    /// step 0, 1, ... while the fetches of the step before are under way; false when no step is left.
+    /// Prefetches what a push or pop at the front (or the back) reads next, one fetch a step: called with step 0, 1, ...
+    /// while the fetches of the previous step are under way; returns false when no step is left.
     pub fn prefetch_end(&self, front: bool, step: u32) -> bool {
         self.nodes.prefetch_end(front, step)
     }
 
-    /// Removes the first element, handing it to `read`.
+    /// Removes the first element, passing it to `read`.
     pub fn pop_front<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         self.expand_ends();
         let head = self.nodes.front()?;
@@ -221,7 +227,7 @@ impl PackedList {
         Some(result)
     }
 
-    /// Removes the last element, handing it to `read`.
+    /// Removes the last element, passing it to `read`.
     pub fn pop_back<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         self.expand_ends();
         let tail = self.nodes.back()?;
@@ -243,7 +249,7 @@ impl PackedList {
         Some(result)
     }
 
-    /// Hands the element at `index` to `read`; negative indexes count from the end, -1 being the last.
+    /// Passes the element at `index` to `read`; negative indexes count from the end, -1 being the last.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         let (node, within) = self.locate(self.absolute(index)?);
         Some(match self.nodes[node].view(&mut Vec::new()) {
@@ -252,7 +258,7 @@ impl PackedList {
         })
     }
 
-    /// Replaces the element at `index` (negative: from the end); false when there is none.
+    /// Replaces the element at `index` (negative: from the end); returns false if there is none.
     pub fn set(&mut self, index: i64, element: &[u8]) -> bool {
         let Some(index) = self.absolute(index) else { return false };
         let (node, within) = self.locate(index);
@@ -276,9 +282,9 @@ impl PackedList {
         true
     }
 
-    /// Replaces an element in a node of records that has no room for the new one, by halving the node; false if a half has none
-    /// either. With the element removed and inserted, each of which seeks its node, LSET of a longer one into a million took 1.85
-    /// of the reference's time.
+    /// Replaces an element in a node of records without room for the new one, by halving the node; returns false if a half
+    /// has no room either. Removing and inserting the element instead, each of which searches its node, made LSET of a
+    /// longer one into a million take 1.85 of the reference's time.
     fn replace_in_half(&mut self, node: usize, within: usize, element: &Encoded<'_>) -> bool {
         let (count, limits) = (self.nodes[node].count(), self.limits);
         if count == 1 {
@@ -292,13 +298,13 @@ impl PackedList {
         is_replaced
     }
 
-    /// Makes the records from `cut` on a node of their own.
+    /// Splits a node: the records from `cut` on move to a node of their own.
     fn split(&mut self, node: usize, cut: usize) {
         let tail = self.nodes.change(node, |node| node.split_off(cut));
         self.nodes.insert(node + 1, tail);
     }
 
-    /// Inserts before the element at `index`, which may be one past the last. False when it is farther.
+    /// Inserts before the element at `index`, which may be one past the last. Returns false if it is larger.
     pub fn insert(&mut self, index: u64, element: &[u8]) -> bool {
         if index > self.len {
             return false;
@@ -314,7 +320,7 @@ impl PackedList {
         let (mut node, mut within) = self.locate(index);
         let large = self.limits.exceeded_by(&element);
         if within == 0 {
-            // Between two nodes: the end of the one before is as good a place, unless it is closed.
+            // Between two nodes: the end of the previous one is equivalent, unless it is closed.
             if !large && node > 0 && self.nodes[node - 1].is_records() {
                 (node, within) = (node - 1, self.nodes[node - 1].count());
             } else if large || self.nodes[node].is_plain() {
@@ -341,20 +347,20 @@ impl PackedList {
         self.insert_encoded(index, element);
     }
 
-    /// Removes the first `count` elements, or as many as there are, handing each to `read`; returns how many.
+    /// Removes the first `count` elements, or all if there are fewer, passing each to `read`; returns their number.
     pub fn pop_front_many(&mut self, count: u64, read: impl FnMut(Element<'_>)) -> u64 {
         self.for_each(0, count, Direction::Forward, read);
         self.remove_range(0, count)
     }
 
-    /// Removes the last `count` elements, or as many as there are, handing each to `read`, the last first.
+    /// Removes the last `count` elements, or all if there are fewer, passing each to `read`, the last first.
     pub fn pop_back_many(&mut self, count: u64, read: impl FnMut(Element<'_>)) -> u64 {
         let Some(last) = self.len.checked_sub(1) else { return 0 };
         self.for_each(last, count, Direction::Backward, read);
         self.remove_range(self.len - count.min(self.len), count)
     }
 
-    /// Removes up to `count` elements from `start` on; returns how many went.
+    /// Removes up to `count` elements from `start` on; returns their number.
     pub fn remove_range(&mut self, start: u64, count: u64) -> u64 {
         let end = start.saturating_add(count).min(self.len);
         if start >= end {
@@ -415,7 +421,7 @@ impl PackedList {
         (index < self.len).then_some(index)
     }
 
-    /// The node that holds element `index` and its place in there.
+    /// The node that holds element `index`, and the element's index within it.
     fn locate(&self, index: u64) -> (usize, usize) {
         debug_assert!(index < self.len);
         if index < self.len / 2 {
@@ -441,8 +447,8 @@ impl PackedList {
         unreachable!("the counts of the nodes add up to the length")
     }
 
-    /// After node `index` was changed in place: joins it with a neighbour if both are small, gives back slack
-    /// and compresses again.
+    /// Called after node `index` was changed in place: merges it with a neighbour if both are small, frees slack and
+    /// compresses again.
     fn tidy(&mut self, index: usize) {
         let mut index = index;
         if index > 0 && self.join_with_next(index - 1) {
@@ -485,8 +491,7 @@ impl PackedList {
         }
     }
 
-    /// Compresses or expands the nodes whose distance from the ends may have changed, and those around
-    /// `index`.
+    /// Compresses or expands the nodes whose distance from the ends may have changed, and those around `index`.
     fn settle_around(&mut self, index: usize) {
         if self.compress_depth == 0 {
             return;
@@ -509,13 +514,12 @@ impl PackedList {
         }
     }
 
-    /// Panics unless every invariant of this file and of its nodes holds, given that the limits were never
-    /// lowered.
+    /// Panics unless every invariant of this file and of its nodes holds, provided that the limits were never lowered.
     pub fn check(&self) {
         self.check_nodes(self.limits);
     }
 
-    /// As [`PackedList::check`], for a list whose limits may have been lowered: nodes written before are as they were.
+    /// As [`PackedList::check`], for a list whose limits may have been lowered: nodes written before may exceed them.
     pub fn check_with_any_limits(&self) {
         self.check_nodes(Limits { bytes: u16::MAX, entries: u16::MAX });
     }

@@ -1,19 +1,19 @@
-//! A listpack made front to back, all at once: one buffer that grows, and one copy of it at the end. Appending one by one
-//! to a listpack asks the allocator for each of its size classes in turn.
+//! Building a listpack front to back: one growing buffer, and one copy of it at the end. Appending one by one to a
+//! listpack would reallocate it for each size class in turn.
 
 use super::encoding::{END, Encoded, backlen};
 use super::{COUNT_UNKNOWN, Element, HEADER_BYTES, Listpack, TOTAL_BYTES_MAX};
 use crate::thin_bytes::ThinBytes;
 
-/// A listpack on its way.
+/// A listpack under construction.
 pub struct Builder {
-    /// The header's place, then elements.
+    /// Room for the header, then elements.
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Builder {
-    /// With room for `bytes` of elements, which may become more.
+    /// Creates a builder with capacity for `bytes` of elements, which may be exceeded.
     pub fn with_room(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes + 1);
         buffer.extend_from_slice(&[0; HEADER_BYTES]);
@@ -26,7 +26,7 @@ impl Builder {
         self.bytes.len().saturating_add(added) < TOTAL_BYTES_MAX
     }
 
-    /// Adds an element behind the last.
+    /// Appends an element.
     pub fn push(&mut self, element: Element<'_>) {
         let encoded = Encoded::element(element);
         let (backlen, backlen_len) = backlen(encoded.size());
@@ -36,10 +36,10 @@ impl Builder {
         self.count += 1;
     }
 
-    /// The listpack.
+    /// Returns the listpack.
     pub fn finish(mut self) -> Listpack {
         self.bytes.push(END);
-        let total = u32::try_from(self.bytes.len()).expect("callers ask fits() first");
+        let total = u32::try_from(self.bytes.len()).expect("callers check fits() first");
         let count = u16::try_from(self.count).unwrap_or(COUNT_UNKNOWN);
         self.bytes[..4].copy_from_slice(&total.to_le_bytes());
         self.bytes[4..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());

@@ -1,4 +1,4 @@
-//! How one element is written: shared by the listpack and by the packed list, which leaves the backlen out.
+//! The encoding of an element: shared by the listpack and by the packed list, which omits the backlen.
 //!
 //! | first byte | what follows | element |
 //! |---|---|---|
@@ -21,7 +21,7 @@ pub(crate) const END: u8 = 0xFF;
 /// The longest head: the tag and eight bytes of an integer.
 const HEAD_BYTES_MAX: usize = 9;
 
-/// One element ready to be copied into place: a head and, for strings, the bytes themselves.
+/// An element ready to be copied: a head and, for strings, the bytes themselves.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoded<'a> {
     head: [u8; HEAD_BYTES_MAX],
@@ -39,6 +39,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
+    /// The encoding of an element.
     #[inline]
     pub fn element(element: Element<'a>) -> Self {
         match element {
@@ -47,6 +48,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
+    /// The shortest encoding of an integer.
     #[inline]
     pub fn integer(value: i64) -> Self {
         let mut head = [0; HEAD_BYTES_MAX];
@@ -76,6 +78,7 @@ impl<'a> Encoded<'a> {
         Encoded { head, head_len, body: &[] }
     }
 
+    /// The shortest encoding as a string.
     #[inline]
     pub fn string(bytes: &'a [u8]) -> Self {
         let mut head = [0; HEAD_BYTES_MAX];
@@ -88,7 +91,7 @@ impl<'a> Encoded<'a> {
             head[1] = len as u8;
             2
         } else {
-            let len = u32::try_from(len).expect("callers refuse elements of 4 GiB");
+            let len = u32::try_from(len).expect("callers reject elements of 4 GiB");
             head[0] = 0xF0;
             head[1..5].copy_from_slice(&len.to_le_bytes());
             5
@@ -96,11 +99,13 @@ impl<'a> Encoded<'a> {
         Encoded { head, head_len, body: bytes }
     }
 
+    /// The head's bytes.
     #[inline]
     pub fn head(&self) -> &[u8] {
         &self.head[..self.head_len as usize]
     }
 
+    /// The bytes behind the head.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.body
@@ -125,15 +130,15 @@ impl<'a> Encoded<'a> {
         body.copy_from_slice(self.body);
     }
 
-    /// Whether the element written at `at` in `bytes` has exactly this encoding.
+    /// Returns whether the element at `at` in `bytes` has exactly this encoding.
     #[inline]
     pub fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let rest = &bytes[at..];
         if rest[0] != self.head[0] {
             return false;
         }
-        // An integer is its head: compared at once, where a comparison of memory took half of a search. What is not of the
-        // head goes out at the top.
+        // An integer consists of its head only: compared as one word, since a comparison of memory took half of a search.
+        // Bytes that do not belong to the head are shifted out at the top.
         if let (true, Some(word)) = (self.body.is_empty(), rest.get(1..HEAD_BYTES_MAX)) {
             let (word, other): ([u8; 8], [u8; 8]) = (array(word, 0), array(&self.head, 1));
             let difference = u64::from_le_bytes(word) ^ u64::from_le_bytes(other);
@@ -156,8 +161,8 @@ pub(crate) fn element_size(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Bytes of elements by their tags from 0xC0 on, where the tag tells; 0 where not. Walks over integers of several widths
-/// look here instead of branching on what nobody can predict.
+/// Lengths of elements by their tags from 0xC0 on, where the tag determines them; 0 where not. Iterations over integers of
+/// several widths use this table instead of unpredictable branches.
 const SIZES: [u8; 64] = {
     let mut sizes = [0; 64];
     let mut tag = 0;
@@ -169,7 +174,7 @@ const SIZES: [u8; 64] = {
     sizes
 };
 
-/// Bytes of an element whose tag alone tells, if it is from 0xC0 on; else 0.
+/// Length of an element whose tag, from 0xC0 on, determines it; else 0.
 #[inline]
 pub(crate) fn size_by_tag(tag: u8) -> usize {
     SIZES[(tag & 0x3F) as usize] as usize
@@ -192,8 +197,7 @@ fn long_element_size(bytes: &[u8], at: usize, tag: u8) -> usize {
     }
 }
 
-/// As [`element_size`], for bytes that are not trusted: nothing when the element is malformed or does not
-/// end within `bytes`.
+/// As [`element_size`], for untrusted bytes: returns nothing if the element is malformed or does not end within `bytes`.
 pub(crate) fn checked_element_size(bytes: &[u8], at: usize) -> Option<usize> {
     let tag = *bytes.get(at)?;
     let head = match tag {
@@ -209,11 +213,11 @@ pub(crate) fn checked_element_size(bytes: &[u8], at: usize) -> Option<usize> {
     (size <= bytes.len() - at).then_some(size)
 }
 
-/// Whether the element of `len` bytes that `rest` begins with is encoded as [`Encoded::new`] would its text.
+/// Returns whether the element of `len` bytes at the start of `rest` is encoded as [`Encoded::new`] would encode its text.
 #[inline(always)]
 pub(crate) fn is_canonical(rest: &[u8], len: usize) -> bool {
     let tag = rest[0];
-    // Integers of several widths, of which nobody can tell which is next: looked up, not branched on.
+    // Integers of several widths in an unpredictable order: looked up, not branched on.
     if let (0xF1..=0xF4, Some(word)) = (tag, rest.get(1..9)) {
         let unused_bits = 72 - 8 * len as u32;
         let value = i64::from_le_bytes(array(word, 0)) << unused_bits >> unused_bits;
@@ -223,7 +227,7 @@ pub(crate) fn is_canonical(rest: &[u8], len: usize) -> bool {
     match tag {
         0..0x80 => true,
         0x80..0xC0 => match rest.get(1) {
-            // Nothing else begins an integer.
+            // Other bytes cannot begin an integer.
             Some(b'-' | b'0'..=b'9') => decimal::parse(&rest[1..len]).is_none(),
             _ => true,
         },
@@ -233,10 +237,10 @@ pub(crate) fn is_canonical(rest: &[u8], len: usize) -> bool {
     }
 }
 
-/// How many bits the next shorter encoding of an integer has, by the lowest two bits of the tags 0xF1 to 0xF4.
+/// Bits of the next shorter encoding of an integer, by the lowest two bits of the tags 0xF1 to 0xF4.
 const NARROWER_BITS: [u32; 4] = [32, 13, 16, 24];
 
-/// Whether no other tag says the integer in fewer bytes: 13, 16, 24 or 32 bits do not hold it.
+/// Returns whether no other tag encodes the integer in fewer bytes: 13, 16, 24 or 32 bits do not hold it.
 fn is_canonical_integer(record: &[u8]) -> bool {
     match *record {
         [tag @ 0xC0..=0xDF, low] => {
@@ -341,7 +345,7 @@ pub(crate) fn read_backlen(bytes: &[u8], end: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// `value` under each tag of integers that has room for it.
+    /// `value` under each tag of integers that can hold it.
     fn encodings(value: i64) -> Vec<Vec<u8>> {
         let bytes = value.to_le_bytes();
         let mut all = Vec::new();

@@ -283,7 +283,7 @@ fn retaining_keeps_what_is_kept_in_order() {
     });
 }
 
-/// Whether the bytes are a listpack, each element by the functions that know every encoding.
+/// Returns whether the bytes are a listpack, checking each element by the functions that know every encoding.
 fn is_well_formed(bytes: &[u8]) -> bool {
     let (Some((&END, entries)), Some(header)) = (bytes.split_last(), bytes.first_chunk::<6>()) else {
         return false;
@@ -358,7 +358,7 @@ fn a_walk_over_what_is_left_meets_what_others_meet() {
         if expected.is_none() {
             break;
         }
-        // Whatever it was, the walk is behind it.
+        // Whatever the element was, the iterator has passed it.
         behind.go_to(&read);
         assert_eq!(behind.next_position(), elements.next_position());
     }

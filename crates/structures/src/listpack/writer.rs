@@ -1,4 +1,4 @@
-//! Writing a listpack into a buffer that is used again, from records: elements as they are encoded, without backlens.
+//! Writing a listpack into a reused buffer, from records: encoded elements without backlens.
 
 use super::encoding::{END, backlen, backlen_size, element_size};
 use super::{COUNT_UNKNOWN, HEADER_BYTES};
@@ -17,14 +17,14 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a listpack in place of what is in `bytes`.
+    /// Begins a listpack in `bytes`, replacing its contents.
     pub fn new(bytes: &'a mut Vec<u8>) -> Self {
         bytes.clear();
         bytes.extend_from_slice(&[0; HEADER_BYTES]);
         Writer { bytes, count: 0 }
     }
 
-    /// Adds `count` records that follow each other in `records`.
+    /// Adds `count` contiguous records.
     pub fn add(&mut self, records: &[u8], count: usize) {
         self.count += count;
         let (mut at, mut to) = (0, self.bytes.len());
@@ -33,7 +33,7 @@ impl<'a> Writer<'a> {
             let size = element_size(records, at);
             let (record, room) = (&records[at..], &mut self.bytes[to..]);
             match (record.first_chunk(), room.first_chunk_mut()) {
-                // What is copied too much is written over by what follows, or cut off.
+                // Surplus bytes are overwritten by the next record, or cut off.
                 (Some(record), Some(room)) if size <= SHORT => {
                     let (record, room): (&[u8; SHORT], &mut [u8; SHORT]) = (record, room);
                     *room = *record;
@@ -53,10 +53,10 @@ impl<'a> Writer<'a> {
         self.bytes.truncate(to);
     }
 
-    /// Ends it: the buffer is a listpack.
+    /// Completes the listpack in the buffer.
     pub fn finish(self) {
         self.bytes.push(END);
-        let total = u32::try_from(self.bytes.len()).expect("lists keep fewer bytes in a node");
+        let total = u32::try_from(self.bytes.len()).expect("a list's node has fewer bytes");
         let count = u16::try_from(self.count).unwrap_or(COUNT_UNKNOWN);
         self.bytes[..4].copy_from_slice(&total.to_le_bytes());
         self.bytes[4..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());

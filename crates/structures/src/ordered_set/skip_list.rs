@@ -1,6 +1,7 @@
-//! Ordered set as a skip list whose header is embedded: the design the feature B+ tree replaces.
+//! An ordered set as a skip list whose header is embedded: the design that the feature B+ tree replaces.
 //!
-//! One allocation a member, linked on a random number of levels, and a table from member to node beside it.
+//! One allocation a member, linked on a random number of levels, and a hash table from member to node beside
+//! it.
 //!
 //! ```text
 //!  header (inside the list's own value)          node (one allocation)
@@ -13,8 +14,8 @@
 //!  level 0: the span would always be 1, or 0 at the end, so its place holds the height of the tower
 //! ```
 //!
-//! The header has a node's shape with other words in the first two places, so a walk starts at it without a
-//! special case. `len` is one byte below 255, otherwise the byte 255 and four more.
+//! The header has a node's shape with other words in the first two fields, so an iteration starts at it
+//! without a special case. `len` is one byte below 255, otherwise the byte 255 and four more.
 //!
 //! Invariants, verified by [`SkipList::check`]:
 //! 1. Every node reachable from the header on level 0 is alive, owned by this list, and reached once.
@@ -28,7 +29,7 @@
 //! 7. The index holds each node once, under the hash of its member.
 //! 8. `length` is the number of nodes, `nodes_bytes` the sum of their allocations.
 //!
-//! Rejected: 32 levels as in the reference server. With a quarter of the towers going on at each level, 16
+//! Rejected: 32 levels as in the reference server. With a quarter of the towers reaching the next level, 16
 //! levels leave four nodes on the topmost at 2^32 members, and the header is 272 bytes instead of 528.
 
 mod buckets;
@@ -64,20 +65,22 @@ pub struct SkipList<H: HeaderPlace = EmbeddedHeader> {
     nodes_bytes: usize,
 }
 
-// SAFETY: the list owns its nodes (invariant 1), shares them with nobody, and has no interior mutability.
+// SAFETY: the list owns its nodes (invariant 1), shares them with nothing else, and has no interior
+// mutability.
 unsafe impl<H: HeaderPlace> Send for SkipList<H> {}
 // SAFETY: as above; `&self` methods only read.
 unsafe impl<H: HeaderPlace> Sync for SkipList<H> {}
 
 impl SkipList {
-    /// An empty list. `seed` keys the member index, `random_seed` draws the heights of the towers.
+    /// Creates an empty list. `seed` keys the member index, `random_seed` draws the heights of the towers.
     pub fn new(seed: HashSeed, random_seed: u64) -> Self {
         Self::with_header(EmbeddedHeader::default(), seed, random_seed)
     }
 }
 
 impl SkipList<SeparateHeader> {
-    /// The older design, for comparison: length, tail and height here, the header an allocation of its own.
+    /// The older design, for comparison: length, tail and height are in the list, the header is an allocation
+    /// of its own.
     pub fn with_separate_header(seed: HashSeed, random_seed: u64) -> Self {
         Self::with_header(SeparateHeader::default(), seed, random_seed)
     }
@@ -90,7 +93,7 @@ struct Path {
 }
 
 impl Path {
-    /// The same path after the list was borrowed anew, which made the old pointer to its header stale.
+    /// The same path after the list was reborrowed, which invalidated the old pointer to its header.
     fn renewed(mut self, top: *mut Node) -> Self {
         for (before, &rank) in self.before.iter_mut().zip(&self.ranks) {
             if rank == 0 {
@@ -107,7 +110,7 @@ impl Path {
 /// `node` is alive and no header.
 #[inline]
 unsafe fn compare(node: *const Node, score: f64, member: &[u8]) -> Ordering {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let (own_score, own_member) = unsafe { ((*node).score, node::member(node)) };
     if own_score < score {
         Ordering::Less
@@ -118,14 +121,14 @@ unsafe fn compare(node: *const Node, score: f64, member: &[u8]) -> Ordering {
     }
 }
 
-/// The hash the index files a node under.
+/// The hash of a node in the index.
 fn hash_of(seed: HashSeed, node: NonNull<Node>) -> u64 {
     // SAFETY: only nodes of the index are hashed, and they are alive (invariants 1 and 7).
     seed.hash(unsafe { node::member(node.as_ptr()) })
 }
 
 impl<H: HeaderPlace> SkipList<H> {
-    /// The seed it hashes members with.
+    /// The seed of the members' hashes.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
@@ -139,13 +142,13 @@ impl<H: HeaderPlace> SkipList<H> {
         self.index.find(hash, |node| unsafe { node::member(node.as_ptr()) } == member)
     }
 
-    /// One level in four goes on to the next.
+    /// One level in four reaches the next.
     fn random_height(&mut self) -> usize {
         let zeros = self.random.next_u64().trailing_zeros() as usize;
         (1 + zeros / 2).min(LEVELS_MAX)
     }
 
-    /// How many members `precedes` holds for; it must hold for a prefix of the order.
+    /// The number of members for which `precedes` holds; these must be a prefix of the order.
     #[inline]
     fn count_before(&self, mut precedes: impl FnMut(*const Node) -> bool) -> usize {
         let mut rank = 0;
@@ -168,7 +171,7 @@ impl<H: HeaderPlace> SkipList<H> {
 
     /// The predecessors of the position of `(score, member)`.
     fn path_to(&mut self, score: f64, member: &[u8]) -> Path {
-        // SAFETY: `walk` hands over live nodes only.
+        // SAFETY: `walk` passes live nodes only.
         self.walk(|next, _| unsafe { compare(next, score, member) } == Ordering::Less)
     }
 
@@ -206,13 +209,14 @@ impl<H: HeaderPlace> SkipList<H> {
         path
     }
 
-    /// Links a node that is on no level yet, at the place its score and member give it.
+    /// Links a node that is on no level yet, at the position of its score and member.
     ///
     /// # Safety
     /// `node` is alive, unlinked, and no node of the list equals it in both score and member.
     unsafe fn link(&mut self, node: *mut Node) {
-        // SAFETY: the caller's for `node`; the path's nodes are alive and as tall as their level (1, 2). The
-        // path points into the header, which nothing between here and its last use borrows as a whole.
+        // SAFETY: the caller guarantees it for `node`; the path's nodes are alive and as tall as their level
+        // (1, 2). The path points into the header, which nothing between here and its last use borrows as a
+        // whole.
         unsafe {
             let Path { before, ranks } = self.path_to((*node).score, node::member(node));
             let (height, length) = (node::height(node), self.header.length());
@@ -247,7 +251,7 @@ impl<H: HeaderPlace> SkipList<H> {
         }
     }
 
-    /// Takes the `count` nodes after `path` off every level and returns the first of them; they stay chained
+    /// Unlinks the `count` nodes after `path` from every level and returns the first of them; they stay linked
     /// to one another on level 0, and in the index.
     ///
     /// # Safety
@@ -255,7 +259,8 @@ impl<H: HeaderPlace> SkipList<H> {
     unsafe fn unlink(&mut self, path: Path, count: usize) -> *mut Node {
         let height = self.header.height();
         let Path { before, ranks } = path.renewed(self.header.top_mut());
-        // SAFETY: the caller's; every node met is alive and as tall as the level it was met on (1, 2).
+        // SAFETY: guaranteed by the caller; every node visited is alive and as tall as the level it was
+        // visited on (1, 2).
         unsafe {
             let first = node::next(before[0], 0);
             let mut after = first;
@@ -284,7 +289,7 @@ impl<H: HeaderPlace> SkipList<H> {
         }
     }
 
-    /// Restores invariant 6 after levels have emptied.
+    /// Restores invariant 6 after levels became empty.
     fn lower(&mut self) {
         let top = self.header.top();
         let mut height = self.header.height();
@@ -295,7 +300,7 @@ impl<H: HeaderPlace> SkipList<H> {
         self.header.set_height(height);
     }
 
-    /// Gives a node of the list another score.
+    /// Changes the score of a node of the list.
     fn update(&mut self, node: NonNull<Node>, score: f64) -> Insertion {
         let node = node.as_ptr();
         // SAFETY: nodes of the list and their neighbours are alive (1, 5); the path is used at once.
@@ -320,7 +325,8 @@ impl<H: HeaderPlace> SkipList<H> {
         }
     }
 
-    /// The rank of a node of the list: its tower and the ones it leads to span what comes after it.
+    /// The rank of a node of the list: the spans of its tower and the following ones give the number of nodes
+    /// after it.
     fn rank_of(&self, node: NonNull<Node>) -> usize {
         let mut at: *const Node = node.as_ptr();
         let mut after = 0;
@@ -336,7 +342,7 @@ impl<H: HeaderPlace> SkipList<H> {
         self.len() - 1 - after as usize
     }
 
-    /// The node at `rank`, null past the end.
+    /// The node at `rank`; null past the end.
     fn node_at(&self, rank: usize) -> *const Node {
         if rank >= self.len() {
             return ptr::null();
@@ -363,16 +369,19 @@ impl<H: HeaderPlace> SkipList<H> {
     }
 }
 
-/// What a list is made of, for OBJECT LAYOUT.
+/// The parts of a list, for OBJECT LAYOUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipListFigures {
+    /// Height of the tallest tower.
     pub levels: usize,
+    /// Bytes of all nodes.
     pub nodes_bytes: usize,
-    /// Of the table from members to nodes.
+    /// Bytes of the table from members to nodes.
     pub index_bytes: usize,
 }
 
 impl<H: HeaderPlace> SkipList<H> {
+    /// Computes the figures.
     pub fn figures(&self) -> SkipListFigures {
         SkipListFigures {
             levels: self.header.height(),
@@ -408,7 +417,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         }
         let height = self.random_height();
         let node = node::allocate(height, score, member);
-        // SAFETY: just allocated, and the index says that no other node has this member.
+        // SAFETY: just allocated, and the index has no other node with this member.
         unsafe {
             self.nodes_bytes += node::allocation_bytes(node.as_ptr());
             self.link(node.as_ptr());
@@ -420,7 +429,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let hash = self.seed.hash(member);
-        // SAFETY: the index holds live nodes (1, 7), out of which this one is taken before it is freed.
+        // SAFETY: the index holds live nodes (1, 7), from which this one is removed before it is freed.
         unsafe {
             let node = self.index.remove(hash, |node| node::member(node.as_ptr()) == member)?.as_ptr();
             let score = (*node).score;
@@ -460,7 +469,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
-        // SAFETY: `count_before` hands over live nodes only.
+        // SAFETY: `count_before` passes live nodes only.
         let score = |node: *const Node| unsafe { (*node).score };
         let start = match min {
             ScoreBound::Inclusive(bound) => self.count_before(|node| score(node) < bound),
@@ -474,7 +483,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {
-        // SAFETY: `count_before` hands over live nodes only.
+        // SAFETY: `count_before` passes live nodes only.
         let below = |bound: &[u8]| self.count_before(|node| unsafe { node::member(node) } < bound);
         // SAFETY: as above.
         let up_to = |bound: &[u8]| self.count_before(|node| unsafe { node::member(node) } <= bound);
@@ -501,7 +510,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         let count = end - range.start;
         let path = self.path_to_rank(range.start);
         // SAFETY: the path is used at once, and `count` nodes follow it. The chain that `unlink` returns is
-        // ours alone once the index has forgotten it; if `removed` panics, the rest of it leaks.
+        // unreachable otherwise once it is removed from the index; if `removed` panics, the rest of it leaks.
         unsafe {
             let first = self.unlink(path, count);
             let mut node = first;
@@ -521,7 +530,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         count
     }
 
-    /// Visits a bucket of the index, however many are wanted.
+    /// Visits a bucket of the index, whatever number is wanted.
     fn scan<'a>(&'a self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
         // SAFETY: the index holds live nodes (1, 7).
         self.index.scan(cursor, |node| unsafe { visit(node::member(node.as_ptr()), (*node.as_ptr()).score) })
@@ -559,7 +568,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         }
         let seed = self.seed;
         self.index.check(|node| hash_of(seed, node));
-        assert_eq!(self.index.len(), self.len(), "invariant 7: the index has another number of nodes");
+        assert_eq!(self.index.len(), self.len(), "invariant 7: the index has a different number of nodes");
     }
 }
 
@@ -568,7 +577,7 @@ impl<H: HeaderPlace> SkipList<H> {
     fn check_order(&self) {
         let (mut count, mut bytes, mut tallest) = (0, 0, 1);
         let mut previous: *const Node = ptr::null();
-        // SAFETY: what this verifies is what makes it sound (1); a broken list is beyond help anyway.
+        // SAFETY: this verifies what it relies on (1); in a broken list any access is unsound.
         unsafe {
             let mut node: *const Node = node::next(self.header.top(), 0);
             while !node.is_null() {
@@ -584,7 +593,7 @@ impl<H: HeaderPlace> SkipList<H> {
                 assert_eq!((*node).back.cast_const(), previous, "invariant 5: back");
                 let found =
                     self.find(self.seed.hash(member), member).map(|found| found.as_ptr().cast_const());
-                assert_eq!(found, Some(node), "invariant 7: a node the index does not lead to");
+                assert_eq!(found, Some(node), "invariant 7: a node that is missing from the index");
                 tallest = tallest.max(node::height(node));
                 bytes += node::allocation_bytes(node);
                 count += 1;
@@ -598,7 +607,7 @@ impl<H: HeaderPlace> SkipList<H> {
         assert_eq!(bytes, self.nodes_bytes, "invariant 8: bytes");
     }
 
-    /// Invariants 2 (links) and 4, on one level: walks it beside level 0.
+    /// Invariants 2 (links) and 4, on one level: follows it alongside level 0.
     fn check_level(&self, level: usize) {
         let (mut low, mut rank): (*const Node, u64) = (self.header.top(), 0);
         let (mut at, mut at_rank) = (low, 0);
@@ -611,7 +620,7 @@ impl<H: HeaderPlace> SkipList<H> {
                 }
                 rank += 1;
                 if node::height(low) > level {
-                    assert_eq!(node::next(at, level).cast_const(), low, "invariant 2: a tower passed by");
+                    assert_eq!(node::next(at, level).cast_const(), low, "invariant 2: a tower left out");
                     assert_eq!(node::span(at, level), rank - at_rank, "invariant 4: span");
                     (at, at_rank) = (low, rank);
                 }
@@ -627,7 +636,7 @@ impl<H: HeaderPlace> SkipList<H> {
 
 impl<H: HeaderPlace> Drop for SkipList<H> {
     fn drop(&mut self) {
-        // SAFETY: level 0 leads to every node once (invariant 1), each read before it is freed.
+        // SAFETY: level 0 reaches every node once (invariant 1), each read before it is freed.
         unsafe {
             let mut node = node::next(self.header.top(), 0);
             while !node.is_null() {
@@ -639,7 +648,7 @@ impl<H: HeaderPlace> Drop for SkipList<H> {
     }
 }
 
-/// A walk upwards.
+/// An iterator upwards.
 pub struct Ascending<'a> {
     next: *const Node,
     left: usize,
@@ -656,7 +665,7 @@ impl<'a> Iterator for Ascending<'a> {
         if node.is_null() {
             return None;
         }
-        // SAFETY: the walk borrows the list, so its nodes stay alive (invariant 1).
+        // SAFETY: the iterator borrows the list, so its nodes stay alive (invariant 1).
         unsafe {
             self.next = node::next(node, 0);
             Some((node::member(node), (*node).score))
@@ -664,7 +673,7 @@ impl<'a> Iterator for Ascending<'a> {
     }
 }
 
-/// A walk downwards.
+/// An iterator downwards.
 pub struct Descending<'a> {
     next: *const Node,
     left: usize,
@@ -681,7 +690,7 @@ impl<'a> Iterator for Descending<'a> {
         if node.is_null() {
             return None;
         }
-        // SAFETY: the walk borrows the list, so its nodes stay alive (invariants 1 and 5).
+        // SAFETY: the iterator borrows the list, so its nodes stay alive (invariants 1 and 5).
         unsafe {
             self.next = (*node).back;
             Some((node::member(node), (*node).score))

@@ -1,4 +1,4 @@
-//! Nodes as files have them: listpacks, and elements that are too large for one.
+//! Conversion of nodes to and from the form of files: listpacks, and elements that are too large for one.
 
 use super::PackedList;
 use super::node::{Limits, Node, RESTART_INTERVAL, View};
@@ -6,7 +6,7 @@ use crate::listpack::encoding::{Encoded, decode, is_canonical};
 use crate::listpack::writer::Writer;
 use crate::listpack::{Invalid, UncheckedRecords};
 
-/// One node as it is saved.
+/// The saved form of a node.
 #[derive(Debug)]
 pub enum NodeContents<'a> {
     /// A listpack.
@@ -16,7 +16,7 @@ pub enum NodeContents<'a> {
 }
 
 impl PackedList {
-    /// Node `index` as it is saved. `scratch` is where that is made, unless it lies in the list so.
+    /// The saved form of node `index`, built in `scratch` unless the list already holds it.
     pub fn node_contents<'a>(&'a self, index: usize, scratch: &'a mut Vec<u8>) -> NodeContents<'a> {
         let node = &self.nodes[index];
         if node.is_plain() && !node.is_compressed() {
@@ -32,15 +32,15 @@ impl PackedList {
         NodeContents::Packed(scratch)
     }
 
-    /// The same elements as one listpack, whatever its size, in place of what is in `to`.
+    /// Writes all elements to `to` as one listpack of any size, replacing its contents.
     pub fn write_listpack(&self, to: &mut Vec<u8>) {
         let mut writer = Writer::new(to);
         self.nodes.iter().for_each(|node| write_node(&mut writer, node));
         writer.finish();
     }
 
-    /// Appends the elements of a listpack from outside, which is checked meanwhile, one walk for both: as nodes of their own,
-    /// unless they are few and there are others. After an error some of them may have been appended.
+    /// Appends the elements of an untrusted listpack, validating it in the same pass: as nodes of their own, unless they
+    /// are few and there are others. After an error some of them may have been appended.
     pub fn append_listpack(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
         let mut elements = UncheckedRecords::new(bytes)?;
         if self.len > 0 && bytes.len() < usize::from(self.limits.bytes) / 2 {
@@ -62,7 +62,7 @@ impl PackedList {
         Ok(())
     }
 
-    /// The record is the first `len` bytes of `rest`.
+    /// Adds a record, the first `len` bytes of `rest`.
     #[inline(always)]
     fn gather(&mut self, filling: &mut Filling, rest: &[u8], len: usize) {
         if filling.add(rest, len) {
@@ -70,12 +70,12 @@ impl PackedList {
         }
         self.close(filling);
         if !filling.add(rest, len) {
-            // No node of records holds it.
+            // The record exceeds the limits of a node of records.
             self.push_encoded_back(Encoded::element(decode(rest, 0).0));
         }
     }
 
-    /// Makes a node of what has been gathered.
+    /// Makes a node of the gathered records.
     fn close(&mut self, filling: &mut Filling) {
         let Some(node) = filling.take() else { return };
         self.len += node.count() as u64;
@@ -83,32 +83,32 @@ impl PackedList {
     }
 }
 
-/// Records on their way into a node.
+/// Records gathered for a node.
 struct Filling {
     limits: Limits,
-    /// As many as a node may have, and [`COPIED_BYTES`] more.
+    /// Room for the largest node and [`COPIED_BYTES`] more.
     bytes: Vec<u8>,
-    /// Of the records.
+    /// Bytes of the records.
     len: usize,
     restarts: Vec<u16>,
     count: usize,
 }
 
-/// Records of most lists are no longer, and copied at once: with calls that copied as many bytes as each has, and integers
-/// decoded to see whether they are canonical, RESTORE of 10,000 integers took 150 us in place of 132. Nodes of 10,000
-/// integers, 10,000 short elements, 10,000 of 100 bytes, and 100 integers: 94, 78, 208 and 1.7 us when all were checked first
-/// and then walked again, tags told apart by branches, and few elements pushed one by one; 64, 62, 120 and 0.7 without
-/// branches on tags and with few elements of a new list gathered too; 35, 32, 101 and 0.4 in one walk.
+/// Most lists' records are no longer, and are copied at once: with calls that copied exactly the bytes of each, and
+/// integers decoded to check that they are canonical, RESTORE of 10,000 integers took 150 us instead of 132. Nodes of
+/// 10,000 integers, 10,000 short elements, 10,000 of 100 bytes, and 100 integers: 94, 78, 208 and 1.7 us when all were
+/// checked first and then read again, tags distinguished by branches, and few elements pushed one by one; 64, 62, 120 and
+/// 0.7 without branches on tags and with few elements of a new list gathered too; 35, 32, 101 and 0.4 in one pass.
 const COPIED_BYTES: usize = 16;
 
 impl Filling {
-    /// For records of which so many bytes are to come.
+    /// Prepares for records of `bytes` bytes in all.
     fn new(limits: Limits, bytes: usize) -> Self {
         let bytes = vec![0; bytes.min(limits.bytes.into()) + COPIED_BYTES];
         Filling { limits, bytes, len: 0, restarts: Vec::new(), count: 0 }
     }
 
-    /// Adds the first `len` bytes of `rest`; whether there was room for them.
+    /// Adds the first `len` bytes of `rest`; returns whether there was room for them.
     #[inline(always)]
     fn add(&mut self, rest: &[u8], len: usize) -> bool {
         let begins_interval = self.count.is_multiple_of(RESTART_INTERVAL);

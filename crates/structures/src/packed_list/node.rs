@@ -1,5 +1,4 @@
-//! One node of a packed list: records in a buffer with room at either end, or one large element, either of
-//! them perhaps compressed.
+//! A node of a packed list: records in a buffer with room at either end, or one large element; either may be compressed.
 //!
 //! ```text
 //!  records:     | gap | record | record | ... | record | gap | restart point k | ... | restart point 1 | restart point 0 |
@@ -11,23 +10,23 @@
 //!  headed:      | header | gap | record | ... | record | gap | restart point k | ... | restart point 0 |
 //!               └ start u16, end u16, count u16, phase u5 and capacity / 8 u11: all else that a node is
 //!
-//! A node of records alone in its list is *headed* while it is not in use: one allocation ([`super::single`]).
+//! A node that is its list's only one, and holds records, is *headed* while it is not in use: one allocation
+//! ([`super::single`]).
 //!
-//! A record is a listpack element without its backlen. A *restart point* is where a record starts, kept for every
-//! 32nd: record `i` has one when `(i + phase) % 32 == 0`. Marks make any record, the last one too, reachable
-//! in at most 31 steps; `phase` lets records come and go at the front without renumbering.
+//! A record is a listpack element without its backlen. A *restart point* is the offset of a record, kept for every 32nd:
+//! record `i` has one when `(i + phase) % 32 == 0`. Restart points make any record, the last one too, reachable in at most
+//! 31 steps; `phase` allows adding and removing records at the front without renumbering.
 //!
 //! Invariants:
-//! 1. Records: `start <= end <= bytes.len() - 2 * restarts`, and `bytes.len() <= 65,535`; exactly `count >= 1`
-//!    well-formed records fill `start..end`; each restart point is where its record starts.
-//!    What removes records or restart points keeps room for a header where there is some, and what adds them where a node may be as
-//!    large as that.
+//! 1. Records: `start <= end <= bytes.len() - 2 * restarts`, and `bytes.len() <= 65,535`; exactly `count >= 1` well-formed
+//!    records fill `start..end`; each restart point is the offset of its record. Removing records or restart points keeps
+//!    room for a header if there was some, and so does adding them in a node that may be that large.
 //! 2. Plain: `count == 1`, the buffer is the element exactly.
-//! 3. Compressed: what it expands to keeps 1 or 2; `end` is the length of the records; they had 48 bytes at
-//!    least and lost 8 at least.
+//! 3. Compressed: the expanded contents satisfy 1 or 2; `end` is the length of the records; they had at least 48 bytes and
+//!    lost at least 8.
 //!
-//! Rejected: backlens, a byte of every twelve for elements of 10 bytes (1M elements: the reference's listpack
-//! nodes take 12.1 B each, these 11.12); a restart point for each 16th record, another 0.06 B.
+//! Rejected: backlens, one byte in twelve for elements of 10 bytes (1M elements: the reference's listpack nodes take 12.1 B
+//! each, these 11.12); a restart point for each 16th record, another 0.06 B.
 
 use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};
@@ -35,28 +34,29 @@ use crate::lzf;
 use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::size_class::{size_class, usable_size};
 
-/// Records from one restart point to the next.
+/// Number of records from one restart point to the next.
 pub(super) const RESTART_INTERVAL: usize = 32;
 const RESTART_BYTES: usize = 2;
-/// The largest buffer of records: one byte more, and the end of the last record would not fit 16 bits when no
-/// restart point stands behind it.
+/// The largest buffer of records: with one byte more, the end of the last record would not fit 16 bits when no restart
+/// point follows it.
 const BUFFER_BYTES_MAX: usize = u16::MAX as usize;
-/// In front of the records of a node that is headed.
+/// Bytes in front of the records of a headed node.
 pub(super) const HEADER_BYTES: usize = 8;
-/// Buffers of more are not worth a header: what it saves is little beside them.
+/// Larger buffers are not headed: the saving would be small in proportion.
 const HEADED_BYTES_MAX: usize = 8192;
 const PHASE_BITS: u32 = RESTART_INTERVAL.ilog2();
-/// What a new node of records starts with.
+/// Initial buffer size of a new node of records.
 const FIRST_BYTES: usize = 64;
-/// Fewer bytes are not worth compressing, and so are smaller gains.
+/// Fewer bytes, and smaller gains, are not worth compressing.
 const COMPRESS_BYTES_MIN: usize = 48;
 const COMPRESS_GAIN_MIN: usize = 8;
 
-/// How large a node may become.
+/// The size limits of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Records and restart points together; below 64 KiB, so that offsets fit 16 bits.
     pub bytes: u16,
+    /// Number of records.
     pub entries: u16,
 }
 
@@ -72,7 +72,7 @@ impl Limits {
     }
 }
 
-/// Bytes of records and their number, as nodes are joined.
+/// Bytes and number of records, for merging nodes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Share {
     bytes: usize,
@@ -80,7 +80,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Both together, if they make one node that is at most three quarters full.
+    /// The sum of both, if it makes a node that is at most three quarters full.
     pub fn with(self, other: Share, limits: Limits) -> Option<Share> {
         let sum = Share { bytes: self.bytes + other.bytes, entries: self.entries + other.entries };
         let bytes = sum.bytes + restarts_of(sum.entries, 0) * RESTART_BYTES;
@@ -118,34 +118,37 @@ const _: () = assert!(size_of::<Node>() == 24);
 #[derive(Clone, Copy)]
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
+    /// Offset of the first record.
     pub start: usize,
+    /// End of the last record.
     pub end: usize,
+    /// Number of records.
     pub count: usize,
     phase: usize,
-    /// Whether the restart points stand at the end of `bytes`.
+    /// Whether the restart points are at the end of `bytes`.
     has_restart: bool,
 }
 
-/// What a node holds, for reading.
+/// The contents of a node, for reading.
 pub(super) enum View<'a> {
     Records(Records<'a>),
     Plain(&'a [u8]),
 }
 
-/// The buffer for so many bytes of records and restart points: a size class, as far as offsets reach.
+/// The buffer size for this number of bytes of records and restart points: a size class, within the range of offsets.
 #[inline]
 fn buffer_bytes(needed: usize) -> usize {
     debug_assert!(needed <= BUFFER_BYTES_MAX);
     size_class(needed).min(BUFFER_BYTES_MAX)
 }
 
-/// The bytes of a buffer that has this header.
+/// The length of the buffer that has this header.
 #[inline]
 pub(super) fn headed_bytes(header: &[u8; HEADER_BYTES]) -> usize {
     usize::from(u16::from_le_bytes([header[6], header[7]]) >> PHASE_BITS) * 8
 }
 
-/// Where records start of which so many bytes are to come, restart points included: behind room for a header if that costs nothing.
+/// Where to start records of `needed` bytes, restart points included: behind room for a header if that costs nothing.
 #[inline]
 fn first_start(needed: usize) -> usize {
     let headed = needed + HEADER_BYTES;
@@ -170,27 +173,27 @@ fn set_restart(bytes: &mut [u8], nth: usize, to: usize) {
 }
 
 impl<'a> Records<'a> {
-    /// As many as fill `bytes` from `start` on.
+    /// `count` records that fill `bytes` from `start` on.
     #[inline]
     pub fn between(bytes: &'a [u8], start: usize, count: usize) -> Self {
         Records { bytes, start, end: bytes.len(), count, phase: 0, has_restart: false }
     }
 
-    /// Those of a node that is headed.
+    /// The records of a headed node.
     #[inline]
     pub fn headed(bytes: &'a [u8]) -> Self {
-        let header = u64::from_le_bytes(*bytes.first_chunk().expect("it has a header"));
+        let header = u64::from_le_bytes(*bytes.first_chunk().expect("a headed node has a header"));
         let field = |nth: u32| usize::from((header >> (16 * nth)) as u16);
         let phase = field(3) % RESTART_INTERVAL;
         Records { bytes, start: field(0), end: field(1), count: field(2), phase, has_restart: true }
     }
 
-    /// All of them, one behind the other.
+    /// The bytes of all records, one behind the other.
     pub fn bytes(&self) -> &'a [u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Where record `index` starts.
+    /// The offset of record `index`.
     #[inline]
     pub fn seek(&self, index: usize) -> usize {
         let first_restart = (RESTART_INTERVAL - self.phase) % RESTART_INTERVAL;
@@ -206,23 +209,26 @@ impl<'a> Records<'a> {
         at
     }
 
+    /// The element at offset `at`.
     #[inline]
     pub fn element(&self, at: usize) -> Element<'a> {
         decode(self.bytes, at).0
     }
 
-    /// The element at `at` and where the next starts.
+    /// The element at `at` and the offset of the next.
     #[inline]
     pub fn step(&self, at: usize) -> (Element<'a>, usize) {
         let (element, size) = decode(self.bytes, at);
         (element, at + size)
     }
 
+    /// The offset behind the record at `at`.
     #[inline(always)]
     pub fn after(&self, at: usize) -> usize {
         at + element_size(self.bytes, at)
     }
 
+    /// Returns whether the record at `at` is `needle`.
     #[inline(always)]
     pub fn is_at(&self, needle: &Encoded<'_>, at: usize) -> bool {
         needle.is_at(self.bytes, at)
@@ -230,10 +236,11 @@ impl<'a> Records<'a> {
 }
 
 impl Node {
+    /// Creates a node of one record.
     pub fn new(element: &Encoded<'_>, limits: Limits) -> Node {
         let mut node = Node::empty(buffer_bytes((element.size() + RESTART_BYTES).max(FIRST_BYTES)));
         let pushed = node.push_back(element, limits);
-        assert!(pushed, "callers make large elements plain");
+        assert!(pushed, "callers store large elements as plain nodes");
         node
     }
 
@@ -245,7 +252,7 @@ impl Node {
         Node { bytes, start: 0, end: 0, count: 0, phase: 0, encoding }
     }
 
-    /// A node from its [buffer alone](Node::into_headed).
+    /// Creates a node from its [buffer alone](Node::into_headed).
     #[inline]
     pub fn from_headed(bytes: Box<[u8]>) -> Node {
         let Records { start, end, count, phase, .. } = Records::headed(&bytes);
@@ -253,7 +260,7 @@ impl Node {
         Node { bytes, start, end, count, phase, encoding: Encoding::Records }
     }
 
-    /// Whether it can be headed, for which its records may be moved within the buffer.
+    /// Returns whether the node can be headed, for which its records may be moved within the buffer.
     #[inline]
     pub fn can_be_headed(&self) -> bool {
         let capacity = self.bytes.len();
@@ -261,7 +268,7 @@ impl Node {
         self.is_records() && needed <= capacity && capacity <= HEADED_BYTES_MAX
     }
 
-    /// The buffer, with all else that the node is in its first bytes.
+    /// The buffer, with the rest of the node's state in its first bytes.
     #[inline]
     pub fn into_headed(mut self) -> Box<[u8]> {
         debug_assert!(self.can_be_headed() && size_class(self.bytes.len()) == self.bytes.len());
@@ -271,24 +278,27 @@ impl Node {
         let last = (self.bytes.len() as u64 / 8) << PHASE_BITS | u64::from(self.phase);
         let [start, end, count] = [self.start, self.end, self.count].map(u64::from);
         let header = start | end << 16 | count << 32 | last << 48;
-        *self.bytes.first_chunk_mut().expect("it has room for a header") = header.to_le_bytes();
+        *self.bytes.first_chunk_mut().expect("the node has room for a header") = header.to_le_bytes();
         self.bytes
     }
 
-    /// Room for a header, if there is any, which is to stay.
+    /// Room for a header, if there is any, which is to be kept.
     #[inline]
     fn header_room(&self) -> usize {
         if self.start as usize >= HEADER_BYTES { HEADER_BYTES } else { 0 }
     }
 
+    /// Creates a node of one large element.
     pub fn plain(element: &[u8]) -> Node {
         Node { count: 1, ..Node::of(element.into(), Encoding::Plain) }
     }
 
+    /// The number of elements.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         usable_size(self.bytes.len())
     }
@@ -299,13 +309,13 @@ impl Node {
         self.bytes.len()
     }
 
-    /// Asks for so many bytes from the buffer's beginning on.
+    /// Prefetches the first `bytes` bytes of the buffer.
     #[inline]
     pub fn prefetch_first(&self, bytes: usize) {
         prefetch_bytes(&self.bytes[..bytes.min(self.bytes.len())]);
     }
 
-    /// Asks for the line where the first record starts or the last one ends.
+    /// Prefetches the line where the first record starts or the last one ends.
     pub fn prefetch_end(&self, front: bool) {
         let at = if front { self.start } else { self.end };
         if let Some(byte) = self.bytes.get(at as usize) {
@@ -313,14 +323,17 @@ impl Node {
         }
     }
 
+    /// Returns whether the node holds records, uncompressed.
     #[inline]
     pub fn is_records(&self) -> bool {
         self.encoding == Encoding::Records
     }
+    /// Returns whether the node holds one large element.
 
     pub fn is_plain(&self) -> bool {
         matches!(self.encoding, Encoding::Plain | Encoding::CompressedPlain)
     }
+    /// Returns whether the node is compressed.
 
     pub fn is_compressed(&self) -> bool {
         matches!(self.encoding, Encoding::CompressedRecords | Encoding::CompressedPlain)
@@ -338,7 +351,7 @@ impl Node {
         restarts_of(self.count(), self.phase as usize)
     }
 
-    /// Records that are not compressed.
+    /// The records, which must not be compressed.
     #[inline]
     pub fn records(&self) -> Records<'_> {
         debug_assert!(self.is_records());
@@ -352,7 +365,7 @@ impl Node {
         }
     }
 
-    /// Records that [`Node::view`] has expanded into `bytes`.
+    /// The records that [`Node::view`] expanded into `bytes`.
     pub fn expanded_records<'a>(&self, bytes: &'a [u8]) -> Records<'a> {
         Records { bytes, start: 0, end: self.end as usize, count: self.count(), phase: 0, has_restart: false }
     }
@@ -363,7 +376,7 @@ impl Node {
         &self.bytes
     }
 
-    /// What the node holds; `scratch` receives it when it has to be expanded.
+    /// The contents of the node, expanded into `scratch` if compressed.
     pub fn view<'a>(&'a self, scratch: &'a mut Vec<u8>) -> View<'a> {
         match self.encoding {
             Encoding::Records => View::Records(self.records()),
@@ -379,7 +392,8 @@ impl Node {
         }
     }
 
-    /// Whether the buffer has room for a record of `size` bytes at an end, and for one more restart point, without moving others.
+    /// Returns whether the buffer has room for a record of `size` bytes at an end, and for one more restart point, without
+    /// moving others.
     #[inline]
     pub fn has_room(&self, front: bool, size: usize) -> bool {
         let behind = self.bytes.len() - self.end as usize - self.restarts() * RESTART_BYTES;
@@ -390,7 +404,7 @@ impl Node {
         }
     }
 
-    /// Appends a record; false when the node is full.
+    /// Appends a record; returns false if the node is full.
     #[inline]
     pub fn push_back(&mut self, element: &Encoded<'_>, limits: Limits) -> bool {
         let (size, restarts) = (element.size(), self.restarts());
@@ -415,7 +429,7 @@ impl Node {
         true
     }
 
-    /// Prepends a record; false when the node is full.
+    /// Prepends a record; returns false if the node is full.
     #[inline]
     pub fn push_front(&mut self, element: &Encoded<'_>, limits: Limits) -> bool {
         let (size, restarts) = (element.size(), self.restarts());
@@ -445,9 +459,9 @@ impl Node {
         true
     }
 
-    /// Makes room for a record of `size` bytes at one side and for `new_restarts`, by sliding the records or by
-    /// growing. The other side keeps at most an eighth of what is free, so that pushes at both ends in turn
-    /// stay cheap. Room for a header stays unless the node becomes too full for it.
+    /// Makes room for a record of `size` bytes at one side and for `new_restarts`, by sliding the records or by growing.
+    /// The other side keeps at most an eighth of the free bytes, so that alternating pushes at both ends stay cheap. Room
+    /// for a header stays unless the node becomes too full for it.
     #[cold]
     fn make_room(&mut self, side: Side, size: usize, new_restarts: usize, limits: Limits) -> bool {
         let capacity = self.bytes.len();
@@ -469,7 +483,7 @@ impl Node {
         let start = match side {
             Side::Back => (self.start as usize).min(free / 8).max(header),
             Side::Front => {
-                // Marks grow down from the end: leave room for those that will fill the free bytes.
+                // Restart points grow down from the end: leave room for those of the records that will fill the free bytes.
                 let coming = free * (self.count() + 1) / (self.used() + size) / RESTART_INTERVAL + 1;
                 let gap = (capacity - restarts_bytes.min(capacity)).saturating_sub(self.end as usize);
                 wanted - restarts_bytes - self.used() - gap.max(coming * RESTART_BYTES).min(free / 8)
@@ -499,7 +513,7 @@ impl Node {
         self.start = start as u16;
     }
 
-    /// Gives back what the allocator would take back.
+    /// Frees slack that the allocator can reuse.
     pub fn trim(&mut self) {
         if self.encoding == Encoding::Records {
             let capacity = buffer_bytes(self.used() + self.restarts() * RESTART_BYTES);
@@ -517,13 +531,13 @@ impl Node {
         }
     }
 
-    /// Drops the first record; the node may become empty.
+    /// Removes the first record; the node may become empty.
     pub fn drop_front(&mut self) {
         let to = self.start as usize + element_size(&self.bytes, self.start as usize);
         self.drop_front_to(to, 1);
     }
 
-    /// Drops the first `count` records; the one behind them starts at `to`.
+    /// Removes the first `count` records; the one behind them starts at `to`.
     #[inline]
     fn drop_front_to(&mut self, to: usize, count: usize) {
         let phase = self.phase as usize;
@@ -539,12 +553,12 @@ impl Node {
         self.shrink_if_sparse();
     }
 
-    /// Drops the last record, which starts at `at`; the node may become empty.
+    /// Removes the last record, which starts at `at`; the node may become empty.
     pub fn drop_back(&mut self, at: usize) {
         self.drop_back_from(at, 1);
     }
 
-    /// Drops the last `count` records, the first of which starts at `at`.
+    /// Removes the last `count` records, the first of which starts at `at`.
     #[inline]
     fn drop_back_from(&mut self, at: usize, count: usize) {
         self.end = at as u16;
@@ -552,7 +566,7 @@ impl Node {
         self.shrink_if_sparse();
     }
 
-    /// Inserts before record `index`; false when the node is full.
+    /// Inserts before record `index`; returns false if the node is full.
     pub fn insert(&mut self, index: usize, element: &Encoded<'_>, limits: Limits) -> bool {
         if index == self.count() {
             return self.push_back(element, limits);
@@ -576,7 +590,7 @@ impl Node {
         true
     }
 
-    /// Replaces record `index`; false, and nothing changed, when the new one does not fit.
+    /// Replaces record `index`; returns false, with nothing changed, if the new one does not fit.
     pub fn replace(&mut self, index: usize, element: &Encoded<'_>, limits: Limits) -> bool {
         let at = self.records().seek(index);
         let (old, new) = (element_size(&self.bytes, at), element.size());
@@ -587,13 +601,13 @@ impl Node {
                 return false;
             }
             if self.end as usize + restarts + grown > self.bytes.len() {
-                // By no more than that: few elements are replaced by longer ones time and again.
+                // No larger: short elements are often replaced by longer ones repeatedly.
                 let header = self.header_room().min(limits.bytes() - needed);
                 let capacity = buffer_bytes(needed + header).min(limits.bytes());
                 self.move_to(capacity.max(self.bytes.len()), header);
             }
         }
-        // Making room may have moved it.
+        // Making room may have moved the record.
         let at = self.records().seek(index);
         if old != new {
             self.bytes.copy_within(at + old..self.end as usize, at + new);
@@ -647,7 +661,7 @@ impl Node {
         self.shrink_if_sparse();
     }
 
-    /// Cuts off the records from `index` on into a node of their own. Both keep one at least.
+    /// Moves the records from `index` on to a node of their own. Both keep at least one.
     pub fn split_off(&mut self, index: usize) -> Node {
         let at = self.records().seek(index);
         let phase = (self.phase as usize + index) % RESTART_INTERVAL;
@@ -657,7 +671,8 @@ impl Node {
         tail
     }
 
-    /// Records out of a node keep their `phase`: another might need a restart point more than there is room for.
+    /// Records from another node keep their `phase`: with another one they might need a restart point more than there is
+    /// room for.
     pub fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
         let mut node = Node::of_records(records, restarts_of(count, phase), count);
         node.phase = phase as u8;
@@ -665,7 +680,8 @@ impl Node {
         node
     }
 
-    /// As [`Node::from_records`], with the restart points of records that begin at `phase` 0, counted from the first record.
+    /// As [`Node::from_records`], with the restart points of records that begin at `phase` 0, counted from the first
+    /// record.
     pub fn from_parts(records: &[u8], restarts: &[u16], count: usize) -> Node {
         debug_assert_eq!(restarts.len(), restarts_of(count, 0));
         let mut node = Node::of_records(records, restarts.len(), count);
@@ -675,7 +691,7 @@ impl Node {
         node
     }
 
-    /// Of records and room for so many restart points.
+    /// A node of these records, with room for this number of restart points.
     fn of_records(records: &[u8], restarts: usize, count: usize) -> Node {
         let needed = records.len() + restarts * RESTART_BYTES;
         let start = first_start(needed);
@@ -686,30 +702,30 @@ impl Node {
         node
     }
 
-    /// What the records of this node add to one that is made of several, if they may be joined at all.
+    /// The node's share in a merged node, if it may be merged at all.
     pub fn share(&self) -> Option<Share> {
         (!self.is_plain()).then(|| Share { bytes: self.used(), entries: self.count() })
     }
 
-    /// One node of the records of all, none of them compressed.
+    /// Merges the records of all nodes, none of them compressed.
     pub fn joined<'a>(nodes: impl Iterator<Item = &'a Node> + Clone) -> Node {
         let records = |node: &'a Node| &node.bytes[node.start as usize..node.end as usize];
         let all: Vec<&[u8]> = nodes.clone().map(records).collect();
         Node::from_records(&all.concat(), nodes.map(Node::count).sum(), 0)
     }
 
-    /// A node without elements, which stays in no list.
+    /// A node without elements, as a placeholder outside of lists.
     pub fn gone() -> Node {
         Node::empty(0)
     }
 
-    /// Drops all elements; the caller takes the node out of the list.
+    /// Removes all elements; the caller removes the node from the list.
     pub fn clear(&mut self) {
         *self = Node::gone();
     }
 
-    /// Writes every restart point anew, walking the records; `phase` stays, so restart points never become more than records
-    /// that were added.
+    /// Rewrites every restart point, reading all records; `phase` stays, so there are never more new restart points than
+    /// new records.
     fn rebuild_marks(&mut self) {
         let (mut at, mut nth) = (self.start as usize, 0);
         for index in 0..self.count() {
@@ -722,7 +738,7 @@ impl Node {
         debug_assert_eq!(at, self.end as usize);
     }
 
-    /// Compresses the contents if that is worth it.
+    /// Compresses the contents if that saves enough.
     pub fn compress(&mut self) {
         let (encoding, content): (Encoding, &[u8]) = match self.encoding {
             Encoding::Records => {

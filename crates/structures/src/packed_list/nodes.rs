@@ -1,4 +1,4 @@
-//! The nodes of a list in their order, and what their buffers take together.
+//! The sequence of a list's nodes, and the total size of their buffers.
 //!
 //! ```text
 //!  one:       the node itself, within the list
@@ -7,11 +7,11 @@
 //!
 //! Invariants:
 //! 1. A ring has two nodes or more.
-//! 2. `buffer_bytes` is the sum over the nodes of a ring. Nodes are changed by [`Nodes::change`] alone, which looks at the
+//! 2. `buffer_bytes` is the sum over the nodes of a ring. Nodes are changed by [`Nodes::change`] alone, which compares the
 //!    buffer's length before and after.
 //!
-//! Rejected: a ring for one node too, which takes 40 bytes and a fetch more. The price of none is a nanosecond of 12 to 16 where a
-//! long list's end is pushed to, and of 31 where one is popped. Most lists of one node are `single.rs`.
+//! Rejected: a ring for one node too, which takes 40 bytes and a fetch more. Not having one costs a nanosecond of 12 to 16
+//! per push at a long list's end, and of 31 per pop. Most lists of one node are `single.rs`.
 
 use super::node::Node;
 use crate::prefetch::prefetch;
@@ -28,7 +28,7 @@ pub(super) enum Nodes {
     Ring(Box<Ring>),
 }
 
-// What other variants need hides in a node's spare values.
+// The other variants are encoded in a node's invalid values.
 const _: () = assert!(size_of::<Nodes>() == size_of::<Node>());
 
 #[derive(Clone)]
@@ -77,6 +77,7 @@ impl Index<usize> for Nodes {
 }
 
 impl Nodes {
+    /// The number of nodes.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -86,10 +87,12 @@ impl Nodes {
         }
     }
 
+    /// Returns whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Node `index`, if it exists.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&Node> {
         match self {
@@ -99,16 +102,19 @@ impl Nodes {
         }
     }
 
+    /// The first node.
     #[inline]
     pub fn front(&self) -> Option<&Node> {
         self.get(0)
     }
 
+    /// The last node.
     #[inline]
     pub fn back(&self) -> Option<&Node> {
         self.get(self.len().checked_sub(1)?)
     }
 
+    /// Iterates over all nodes.
     #[inline]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Node> {
         let (front, back) = match self {
@@ -119,12 +125,12 @@ impl Nodes {
         front.iter().chain(back)
     }
 
-    /// The nodes at these places, all of which there are.
+    /// The nodes at these indexes, all of which must exist.
     pub fn range(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &Node> {
         range.map(|index| &self[index])
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Nodes::None | Nodes::One(_) => self.buffer_bytes(),
@@ -135,7 +141,7 @@ impl Nodes {
         }
     }
 
-    /// Of these the nodes' buffers.
+    /// Bytes of the nodes' buffers.
     pub fn buffer_bytes(&self) -> usize {
         match self {
             Nodes::None => 0,
@@ -144,7 +150,7 @@ impl Nodes {
         }
     }
 
-    /// Changes node `index`, which there is.
+    /// Changes node `index`, which must exist.
     #[inline]
     pub fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
         match self {
@@ -154,7 +160,7 @@ impl Nodes {
         }
     }
 
-    /// Puts a node before node `index`.
+    /// Adds a node before node `index`.
     pub fn insert(&mut self, index: usize, node: Node) {
         assert!(index <= self.len(), "a place among the nodes");
         *self = match std::mem::take(self) {
@@ -169,16 +175,17 @@ impl Nodes {
         };
     }
 
-    /// Puts a node into the place of another.
+    /// Replaces a node.
     pub fn put(&mut self, index: usize, node: Node) {
         self.change(index, |place| *place = node);
     }
 
-    /// Takes a node out of its place, which stays.
+    /// Takes a node, leaving an empty one in its place.
     pub fn take(&mut self, index: usize) -> Node {
         self.change(index, |node| std::mem::replace(node, Node::gone()))
     }
 
+    /// Removes a node, if it exists.
     pub fn remove(&mut self, index: usize) -> Option<Node> {
         let removed = match self {
             Nodes::Ring(ring) => ring.remove(index),
@@ -192,6 +199,7 @@ impl Nodes {
         removed
     }
 
+    /// Removes the nodes in `range`.
     pub fn drain(&mut self, range: Range<usize>) {
         match self {
             Nodes::Ring(ring) => {
@@ -204,7 +212,7 @@ impl Nodes {
         self.leave_ring_of_one();
     }
 
-    /// What is left of a ring when it has fewer than two nodes.
+    /// Replaces a ring that has fewer than two nodes.
     fn leave_ring_of_one(&mut self) {
         if let Nodes::Ring(ring) = self
             && ring.nodes.len() < 2
@@ -213,7 +221,7 @@ impl Nodes {
         }
     }
 
-    /// Gives back room for nodes that are no more.
+    /// Frees the capacity of removed nodes.
     pub fn shrink_if_sparse(&mut self) {
         if let Nodes::Ring(ring) = self
             && ring.nodes.len() * 4 < ring.nodes.capacity()
@@ -222,7 +230,7 @@ impl Nodes {
         }
     }
 
-    /// Asks for what a push or pop at the front (or the back) touches next, as [`PackedList::prefetch_end`] does.
+    /// Prefetches what a push or pop at the front (or the back) reads next, as [`PackedList::prefetch_end`] does.
     ///
     /// [`PackedList::prefetch_end`]: super::PackedList::prefetch_end
     pub fn prefetch_end(&self, front: bool, step: u32) -> bool {

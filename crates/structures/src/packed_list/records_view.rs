@@ -1,5 +1,4 @@
-//! The elements of a list all of whose records lie in one place, for reading: a small one, wherever its bytes lie, or one of a
-//! single node.
+//! Read access to a list whose records are contiguous: a small one, wherever its bytes are, or one of a single node.
 
 use super::Direction;
 use super::node::Records;
@@ -11,13 +10,14 @@ use crate::work;
 
 const COUNT_BYTES: usize = 1;
 
+/// The records of such a list, borrowed.
 #[derive(Clone, Copy)]
 pub struct RecordsView<'a> {
     records: Records<'a>,
 }
 
 impl<'a> RecordsView<'a> {
-    /// Of bytes that stand for a list; see [`SmallList::embedded`](super::SmallList::embedded).
+    /// A view of the bytes of an embedded list; see [`SmallList::embedded`](super::SmallList::embedded).
     ///
     /// ```text
     ///  | count u8 | record | record | ... | record |
@@ -32,11 +32,13 @@ impl<'a> RecordsView<'a> {
         RecordsView { records }
     }
 
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.records.count
     }
 
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -48,14 +50,14 @@ impl<'a> RecordsView<'a> {
         self.records.end - self.records.start
     }
 
-    /// Which element `index` is, negative from the end.
+    /// The index of element `index`, negative from the end, if it exists.
     pub(super) fn absolute(&self, index: i64) -> Option<usize> {
         let len = self.len() as i64;
         let index = if index < 0 { index.checked_add(len)? } else { index };
         (0..len).contains(&index).then_some(index as usize)
     }
 
-    /// Hands the element at `index` to `read`; negative indexes count from the end, -1 being the last.
+    /// Passes the element at `index` to `read`; negative indexes count from the end, -1 being the last.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         Some(read(self.records.element(self.records.seek(self.absolute(index)?))))
     }
@@ -70,7 +72,7 @@ impl<'a> RecordsView<'a> {
         first
     }
 
-    /// Hands up to `count` elements from `start` on to `read`.
+    /// Passes up to `count` elements from `start` on to `read`.
     pub fn for_each(
         &self,
         start: usize,
@@ -102,7 +104,7 @@ impl<'a> RecordsView<'a> {
             work::visited(len.min(looked_max) as usize);
             return found.into_iter().skip(passed).take(taken).collect();
         }
-        // The last so many are found by walking from the first.
+        // The last ones are found by reading from the first.
         needle.each_record(&self.records, u64::MAX, |index| {
             found.push(index as u64);
             true
@@ -117,7 +119,7 @@ impl<'a> RecordsView<'a> {
         if start == 0 && count >= self.len() { self.used_bytes() } else { 0 }
     }
 
-    /// The same elements as one listpack in place of what is in `to`.
+    /// Writes the elements to `to` as one listpack, replacing its contents.
     pub fn write_listpack(&self, to: &mut Vec<u8>) {
         let mut writer = Writer::new(to);
         writer.add(self.records.bytes(), self.records.count);

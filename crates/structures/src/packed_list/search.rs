@@ -1,5 +1,5 @@
-//! Finding and removing elements by value. A value is encoded once; a record is equal when its bytes are,
-//! because records are always written in the one canonical encoding.
+//! Finding and removing elements by value. The value is encoded once; a record is equal when its bytes are, because records
+//! are always in the one canonical encoding.
 
 use super::node::{Node, Records, Share, View};
 use super::{Direction, PackedList};
@@ -11,12 +11,13 @@ pub(super) struct Needle<'a> {
 }
 
 impl<'a> Needle<'a> {
+    /// Encodes the value.
     pub fn new(bytes: &'a [u8]) -> Self {
         Needle { bytes, encoded: Encoded::new(bytes) }
     }
 
-    /// Calls `found` with the place of each equal element among the first so many in `node`, in order, until it answers
-    /// false.
+    /// Calls `found` with the index of each equal element among the first `looked_max` in `node`, in order, until it
+    /// returns false.
     #[inline]
     fn each_in(
         &self,
@@ -49,12 +50,12 @@ impl<'a> Needle<'a> {
     }
 }
 
-/// Of the node that is searched next, so many bytes are asked for: the processor follows a node from there, but to the next one
-/// only where that is behind it. From the end of a million elements of 100 bytes, a search took 1.3 times the reference's time.
+/// Bytes prefetched of the node that is searched next: the hardware prefetcher follows within a node, but to the next one
+/// only if that is adjacent. From the end of a million elements of 100 bytes, a search took 1.3 times the reference's time.
 const NEXT_BYTES: usize = 1024;
 
 impl PackedList {
-    /// The node that is searched in this step; the next one's first bytes are asked for.
+    /// The node that is searched in this step; prefetches the next one's first bytes.
     #[inline]
     fn node_of_step(&self, step: usize, direction: Direction) -> usize {
         let last = self.nodes.len() - 1;
@@ -65,8 +66,8 @@ impl PackedList {
         node(step)
     }
 
-    /// Calls `found` with the index of each element equal to `value`, looking at no more than `looked_max`
-    /// elements from the chosen end, until `found` answers false.
+    /// Calls `found` with the index of each element equal to `value`, comparing at most `looked_max` elements from the
+    /// chosen end, until `found` returns false.
     pub fn search(
         &self,
         value: &[u8],
@@ -86,7 +87,7 @@ impl PackedList {
             let node = &self.nodes[self.node_of_step(step, direction)];
             let (count, looked) = (node.count() as u64, looked_max - passed);
             places.clear();
-            // The last so many are found by walking from the first.
+            // The last ones are found by reading from the first.
             let within = if backward { u64::MAX } else { looked };
             needle.each_in(node, within, &mut scratch, |place| {
                 places.push(place as u64);
@@ -111,8 +112,8 @@ impl PackedList {
         }
     }
 
-    /// The indexes that LPOS gives: of the elements equal to `value` the `rank`-th (1 the first, -1 the last)
-    /// and those after it in that direction, `count_max` in all, among the first `looked_max` looked at.
+    /// The result of LPOS: of the elements equal to `value` the `rank`-th (1 the first, -1 the last) and those after it in
+    /// that direction, at most `count_max`, among the first `looked_max` compared.
     pub fn positions(&self, value: &[u8], rank: i64, count_max: u64, looked_max: u64) -> Vec<u64> {
         assert!(rank != 0, "ranks count from 1 and from -1");
         let direction = if rank > 0 { Direction::Forward } else { Direction::Backward };
@@ -136,18 +137,18 @@ impl PackedList {
         self.positions(value, 1, 1, u64::MAX).first().copied()
     }
 
-    /// Inserts before the first element equal to `pivot`; false when there is none.
+    /// Inserts before the first element equal to `pivot`; returns false if there is none.
     pub fn insert_before(&mut self, pivot: &[u8], element: &[u8]) -> bool {
         self.position(pivot).is_some_and(|index| self.insert(index, element))
     }
 
-    /// Inserts after the first element equal to `pivot`; false when there is none.
+    /// Inserts after the first element equal to `pivot`; returns false if there is none.
     pub fn insert_after(&mut self, pivot: &[u8], element: &[u8]) -> bool {
         self.position(pivot).is_some_and(|index| self.insert(index + 1, element))
     }
 
-    /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns how many
-    /// went. Takes time in proportion to what is looked at.
+    /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns their number. Takes time
+    /// proportional to the elements compared.
     pub fn remove_matching(&mut self, value: &[u8], direction: Direction, count_max: u64) -> u64 {
         let needle = Needle::new(value);
         let (mut scratch, mut places) = (Vec::new(), Vec::<u16>::new());
@@ -189,8 +190,8 @@ impl PackedList {
         removed
     }
 
-    /// After elements were removed from the nodes `changed`, which ascend: takes out those that are empty, joins
-    /// small neighbours, gives back slack and compresses again. Looks at no other nodes than those between.
+    /// Called after elements were removed from the nodes `changed`, which ascend: removes empty nodes, merges small
+    /// neighbours, frees slack and compresses again. Reads no other nodes than those between.
     fn close_up(&mut self, changed: &[usize]) {
         let (Some(&first), Some(&last)) = (changed.first(), changed.last()) else { return };
         let range = first.saturating_sub(1)..(last + 2).min(self.nodes.len());
@@ -230,7 +231,7 @@ impl PackedList {
         self.after_node_removal();
     }
 
-    /// Puts the node made of `run` to place `to` and notes the place if it was written anew.
+    /// Moves the node merged from `run` to index `to` and records the index if the node was rewritten.
     fn settle_run(&mut self, to: &mut usize, run: &mut Vec<Node>, changed: bool, rewritten: &mut Vec<usize>) {
         if changed || run.len() > 1 {
             rewritten.push(*to);

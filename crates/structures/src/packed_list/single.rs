@@ -5,22 +5,23 @@
 //!                               └─────────────────────── a node that is headed: node.rs ─────────────────────────────┘
 //! ```
 //!
-//! It is read where it lies. To be changed it becomes a node again, which needs no more than its header decoded; all but pushes
-//! and pops of one element change that in a general list on the stack.
+//! It is read in place. To be changed it becomes a node again, which only decodes its header; all changes but pushes and
+//! pops of one element use a general list on the stack.
 //!
 //! Invariants:
 //! 1. No pointer: the list is empty. Otherwise the node has room for its header, and at most 8 KB.
-//! 2. The allocation is a size class and the node's whole buffer, as its header tells.
+//! 2. The allocation is a size class and the node's whole buffer, whose length is in its header.
 //!
-//! A general list stays what it is while there is no room in its buffer for a header: from 256 bytes on the size class above costs
+//! A general list keeps its form while its buffer has no room for a header: from 256 bytes on the size class above costs
 //! more than the header saves.
 //!
-//! Measured, lists of elements of 10 bytes at keys of 16, and (in brackets) with a general list in an allocation of its own: of
-//! 36, 50, 60, 70 and 100 elements 504 B a list (544), 696 (736), 824 (864), 952 (992), 1,336 (1,376). Instructions to execute a
-//! command by callgrind, lists of 100: RPUSH and RPOP 2,001 each (1,961), LPUSH and RPOP 2,080 (2,031), LINDEX in the middle 1,905
-//! (1,957), LRANGE of all 19,073 (19,345), LSET in the middle 3,124 (3,220), LINSERT and LREM there 14,777 (14,628), LTRIM 2,025
-//! (2,076), LPOS 7,308 (9,449), RPUSH that makes a list grow 2,281 (2,183); and a fetch less. Processor time of a request at
-//! pipeline 16 among 150,000 lists of 50: RPUSH 0.97, LPUSH 0.98, LPOP, LLEN 0.99, RPOP, LRANGE 1.00, LINDEX 1.02.
+//! Measured, lists of elements of 10 bytes at keys of 16, and (in brackets) with a general list in an allocation of its
+//! own: of 36, 50, 60, 70 and 100 elements 504 B a list (544), 696 (736), 824 (864), 952 (992), 1,336 (1,376). Instructions
+//! to execute a command by callgrind, lists of 100: RPUSH and RPOP 2,001 each (1,961), LPUSH and RPOP 2,080 (2,031), LINDEX
+//! in the middle 1,905 (1,957), LRANGE of all 19,073 (19,345), LSET in the middle 3,124 (3,220), LINSERT and LREM there
+//! 14,777 (14,628), LTRIM 2,025 (2,076), LPOS 7,308 (9,449), RPUSH that makes a list grow 2,281 (2,183); and one fetch
+//! less. Processor time of a request at pipeline 16 among 150,000 lists of 50: RPUSH 0.97, LPUSH 0.98, LPOP, LLEN 0.99,
+//! RPOP, LRANGE 1.00, LINDEX 1.02.
 //!
 //! Rejected: a general list on the stack for pushes of one element too: RPUSH and RPOP 2,106 each.
 
@@ -46,6 +47,7 @@ impl Header for NodeHeader {
     }
 }
 
+/// A list of one node. See the [module](self) for the layout.
 #[derive(Clone, Default)]
 pub struct SingleList {
     bytes: Option<ThinBytes<NodeHeader>>,
@@ -54,7 +56,8 @@ pub struct SingleList {
 const _: () = assert!(size_of::<SingleList>() == 8);
 
 impl SingleList {
-    /// Takes the elements of a general list, which is empty then. `None`, and nothing done, if it has nodes that cannot be had so.
+    /// Takes the elements of a general list, leaving it empty. Returns `None`, with nothing done, if its nodes cannot take
+    /// this form.
     pub fn of_packed(list: &mut PackedList) -> Option<SingleList> {
         if list.is_empty() {
             return Some(SingleList::default());
@@ -70,7 +73,7 @@ impl SingleList {
         }
     }
 
-    /// In general form.
+    /// Converts to a general list.
     pub fn into_packed(mut self, fill: i32, compress_depth: u32) -> PackedList {
         let (nodes, len) = match self.take() {
             Some(node) => {
@@ -100,17 +103,19 @@ impl SingleList {
         }
     }
 
-    /// Its elements, for reading.
+    /// The elements, for reading.
     #[inline]
     pub fn view(&self) -> RecordsView<'_> {
         RecordsView::new(self.records())
     }
 
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.records().count
     }
 
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_none()
     }
@@ -120,18 +125,19 @@ impl SingleList {
         self.view().used_bytes()
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.as_ref().map_or(0, ThinBytes::capacity)
     }
 
-    /// The same elements as a small list, if they are as few, or few to a `divisor`-th. `fill` as in `list-max-listpack-size`.
+    /// The elements as a small list, if they are at most a `divisor`-th of what that may hold. `fill` as in
+    /// `list-max-listpack-size`.
     #[inline]
     pub fn small(&self, fill: i32, divisor: usize) -> Option<SmallList> {
         SmallList::of_few(&self.records(), Limits::new(fill), divisor)
     }
 
-    /// Asks for the first line.
+    /// Prefetches the first line.
     #[inline]
     pub fn prefetch(&self) {
         if let Some(bytes) = &self.bytes {
@@ -139,7 +145,7 @@ impl SingleList {
         }
     }
 
-    /// The first line has come: asks for what a push or pop at the front (or the back) touches.
+    /// Prefetches what a push or pop at the front (or the back) reads, once the first line has arrived.
     #[inline]
     pub fn prefetch_end(&self, front: bool) {
         if let Some(bytes) = &self.bytes {
@@ -151,7 +157,7 @@ impl SingleList {
         }
     }
 
-    /// Adds an element at an end; false, and nothing done, when the buffer has no room for it there.
+    /// Adds an element at an end; returns false, with nothing done, if the buffer has no room for it there.
     #[inline]
     pub fn push(&mut self, front: bool, element: &[u8], fill: i32) -> bool {
         let (element, limits) = (Encoded::new(element), Limits::new(fill));
@@ -162,8 +168,8 @@ impl SingleList {
         pushed
     }
 
-    /// Replaces the element at `index` (negative: from the end), if there is one: `Some(false)`, and nothing done, when the buffer
-    /// may have no room.
+    /// Replaces the element at `index` (negative: from the end), if there is one: `Some(false)`, with nothing done, if the
+    /// buffer may have no room.
     pub fn set(&mut self, index: i64, element: &[u8], fill: i32) -> Option<bool> {
         let index = self.view().absolute(index)?;
         let (element, limits) = (Encoded::new(element), Limits::new(fill));
@@ -173,7 +179,7 @@ impl SingleList {
         Some(replaced)
     }
 
-    /// Removes the first element or the last, handing it to `read`.
+    /// Removes the first element or the last, passing it to `read`.
     #[inline]
     pub fn pop<R>(&mut self, front: bool, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         let records = self.records();
@@ -208,11 +214,11 @@ impl SingleList {
         *self = SingleList::of_node(node);
     }
 
-    /// Has elements removed by `work`, which adds none: what is left can be had so too.
+    /// Runs `work`, which removes elements and adds none: the rest still fits this form.
     pub fn remove<R>(&mut self, work: impl FnOnce(&mut PackedList) -> R) -> R {
         let mut packed = std::mem::take(self).into_packed(-1, 0);
         let result = work(&mut packed);
-        *self = SingleList::of_packed(&mut packed).expect("room for a header stays");
+        *self = SingleList::of_packed(&mut packed).expect("removals keep the room for a header");
         result
     }
 

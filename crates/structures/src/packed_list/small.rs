@@ -1,4 +1,4 @@
-//! A list of few elements: one allocation behind one pointer, or bytes that lie in something else.
+//! A list of few elements: one allocation behind one pointer, or bytes embedded in another value.
 //!
 //! ```text
 //!  SmallList (one pointer) ──> | used u16 | count u8 | record | record | ... | record |
@@ -6,20 +6,21 @@
 //!                                         └────────── embedded: [`RecordsView`] ────────┘
 //! ```
 //!
-//! A list of up to [`EMBEDDED_BYTES_MAX`] such bytes is meant to be kept as these alone, embedded in something of its owner's.
-//! To be changed it is taken out, into an allocation in which it can grow.
+//! A list of up to [`EMBEDDED_BYTES_MAX`] such bytes is meant to be stored as these alone, embedded in a value of its
+//! owner. To be changed it is copied into an allocation in which it can grow.
 //!
-//! Records are those of `node.rs`. There are as many at most as stand between two restart points of a node, so that none is
+//! Records are those of `node.rs`. There are at most as many as between two restart points of a node, so that none is
 //! needed: the last one is found in 31 steps.
 //!
 //! Invariants:
-//! 1. No pointer: the list is empty. Otherwise `count` is 1 to 32, and as many well-formed records fill the bytes behind the
-//!    header up to `used`, which is at most 1,024.
-//! 2. The allocation is `size_class(used)`, and at least that of the least list that is not embedded.
+//! 1. No pointer: the list is empty. Otherwise `count` is 1 to 32, and that many well-formed records fill the bytes behind
+//!    the header up to `used`, which is at most 1,024.
+//! 2. The allocation is `size_class(used)`, and at least that of the smallest list that is not embedded.
 //!
-//! Rejected: the general list for these too (a key with 3 elements of 10 bytes took 187 B, 83 here). The price: of few elements
-//! nearly every change takes another size class. Instructions of a command by callgrind, with the general list and here: RPUSH
-//! of a new list 3,498 and 3,018, RPUSH to 3 elements 1,765 and 2,088, RPOP from 3 1,953 and 2,157, LPOP from 20 2,034 and 1,914.
+//! Rejected: the general list for these too (a key with 3 elements of 10 bytes took 187 B, 83 here). The cost: in short
+//! lists nearly every change moves to another size class. Instructions of a command by callgrind, with the general list and
+//! here: RPUSH of a new list 3,498 and 3,018, RPUSH to 3 elements 1,765 and 2,088, RPOP from 3 1,953 and 2,157, LPOP from
+//! 20 2,034 and 1,914.
 
 #[cfg(test)]
 mod tests;
@@ -35,16 +36,16 @@ use crate::size_class::size_class;
 use crate::thin_bytes::{Header, ThinBytes};
 
 const HEADER_BYTES: usize = 3;
-/// Of the header, what is not embedded.
+/// Bytes of the header that an embedded list lacks.
 const USED_BYTES: usize = 2;
-/// Count and records of a list that is embedded are no more.
+/// Most bytes of count and records of an embedded list.
 pub const EMBEDDED_BYTES_MAX: usize = 128;
-/// Header and records.
+/// Most bytes of header and records.
 const USED_MAX: usize = 1024;
 const COUNT_MAX: usize = RESTART_INTERVAL;
-/// As much as these take with what a listpack has beside them.
+/// Most bytes of a listpack with the elements of a small list.
 const LISTPACK_BYTES_MAX: usize = USED_MAX + 2 * COUNT_MAX + 7;
-/// A record has no more bytes than its text and these.
+/// Most bytes that a record adds to its text.
 const HEAD_MAX: usize = 5;
 const LINE_BYTES: usize = 64;
 
@@ -60,6 +61,7 @@ impl Header for SmallHeader {
     }
 }
 
+/// A list of few elements. See the [module](self) for the layout.
 #[derive(Clone, Default)]
 pub struct SmallList {
     bytes: Option<ThinBytes<SmallHeader>>,
@@ -74,18 +76,18 @@ fn header(used: usize, count: usize) -> [u8; HEADER_BYTES] {
 }
 
 impl SmallList {
-    /// Whether as many bytes of a listpack may be few enough elements for one.
+    /// Returns whether a listpack of this length may hold few enough elements for a small list.
     pub fn may_hold(listpack_bytes: usize) -> bool {
         listpack_bytes <= LISTPACK_BYTES_MAX
     }
 
-    /// Of records that are few enough.
+    /// Creates a list of records, which must be few enough.
     pub(super) fn of_records(records: &[u8], count: usize) -> SmallList {
         let header = header(HEADER_BYTES + records.len(), count);
         SmallList { bytes: (count > 0).then(|| ThinBytes::new(&[&header, records])) }
     }
 
-    /// A list of one node, if that is as small as this, or small to a `divisor`-th.
+    /// Converts a list of one node, if it is at most a `divisor`-th of what a small list may be.
     pub fn of_packed(list: &PackedList, divisor: usize) -> Option<SmallList> {
         if list.nodes.len() > 1 {
             return None;
@@ -94,7 +96,7 @@ impl SmallList {
         node.is_records().then(|| SmallList::of_few(&node.records(), list.limits, divisor))?
     }
 
-    /// Of records, if they are as few, or few to a `divisor`-th.
+    /// Creates a list of records, if they are at most a `divisor`-th of what a small list may hold.
     #[inline]
     pub(super) fn of_few(records: &Records<'_>, limits: Limits, divisor: usize) -> Option<SmallList> {
         let entries_max = COUNT_MAX.min(limits.entries.into()) / divisor;
@@ -103,21 +105,21 @@ impl SmallList {
             .then(|| SmallList::of_records(records.bytes(), records.count))
     }
 
-    /// The bytes that stand for the list where it is embedded, if it is to be; an empty one is not.
+    /// The bytes that represent the list where it is embedded, if it is short enough and not empty.
     #[inline]
     pub fn embedded(&self) -> Option<&[u8]> {
         let embedded = &self.bytes.as_ref()?.as_slice()[USED_BYTES..];
         (embedded.len() <= EMBEDDED_BYTES_MAX).then_some(embedded)
     }
 
-    /// A list from [its bytes](SmallList::embedded).
+    /// Creates a list from [its embedded bytes](SmallList::embedded).
     #[inline]
     pub fn from_embedded(embedded: &[u8]) -> SmallList {
         let used = (USED_BYTES + embedded.len()) as u16;
         SmallList { bytes: Some(ThinBytes::new(&[&used.to_le_bytes(), embedded])) }
     }
 
-    /// Makes it the list that has these bytes; see [`SmallList::embedded`].
+    /// Replaces the list by the one with these embedded bytes; see [`SmallList::embedded`].
     #[inline]
     pub fn assign_embedded(&mut self, embedded: &[u8]) {
         match &mut self.bytes {
@@ -126,7 +128,7 @@ impl SmallList {
         }
     }
 
-    /// Its elements, for reading.
+    /// The elements, for reading.
     #[inline]
     pub fn view(&self) -> RecordsView<'_> {
         RecordsView::new(self.records())
@@ -146,11 +148,13 @@ impl SmallList {
         Records::between(bytes, HEADER_BYTES, bytes[2].into())
     }
 
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.buffer()[2].into()
     }
 
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_none()
     }
@@ -161,12 +165,12 @@ impl SmallList {
         self.buffer().len() - HEADER_BYTES
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.as_ref().map_or(0, ThinBytes::capacity)
     }
 
-    /// Asks for the first line.
+    /// Prefetches the first line.
     #[inline]
     pub fn prefetch(&self) {
         if let Some(bytes) = &self.bytes {
@@ -174,13 +178,14 @@ impl SmallList {
         }
     }
 
-    /// The first line has come: asks for the others, since an element comes or goes by moving those behind it.
+    /// Prefetches the other lines, once the first has arrived: adding or removing an element moves those behind it.
     #[inline]
     pub fn prefetch_rest(&self) {
         self.buffer().iter().skip(LINE_BYTES).step_by(LINE_BYTES).for_each(|byte| prefetch(byte));
     }
 
-    /// Whether so many elements more, of so many bytes as text, keep it small. `fill` as in `list-max-listpack-size`.
+    /// Returns whether this number of further elements, of `text_bytes` as text, keeps the list small. `fill` as in
+    /// `list-max-listpack-size`.
     #[inline]
     pub fn fits(&self, elements: usize, text_bytes: usize, fill: i32) -> bool {
         let bytes = elements.saturating_mul(HEAD_MAX).saturating_add(text_bytes);
@@ -194,7 +199,7 @@ impl SmallList {
             && self.buffer().len().saturating_add(bytes) <= USED_MAX
     }
 
-    /// Puts `added` of `count_added` records into the place of `removed` bytes of `count_removed`.
+    /// Replaces `removed` bytes of `count_removed` records by `added` of `count_added`.
     #[inline]
     fn splice(&mut self, at: usize, removed: (usize, usize), added: &[&[u8]], count_added: usize) {
         let (removed, count_removed) = removed;
@@ -209,7 +214,7 @@ impl SmallList {
         }
     }
 
-    /// Puts `element` before record `index`, or behind the last; false when it would be small no more.
+    /// Inserts `element` before record `index`, or behind the last; returns false if the list would no longer be small.
     fn insert_encoded(&mut self, index: usize, element: &Encoded<'_>, fill: i32) -> bool {
         if !self.fits_records(1, element.size(), fill) {
             return false;
@@ -219,13 +224,14 @@ impl SmallList {
         true
     }
 
-    /// Adds an element at an end; false, and nothing done, when it would be small no more.
+    /// Adds an element at an end; returns false, with nothing done, if the list would no longer be small.
     #[inline]
     pub fn push(&mut self, front: bool, element: &[u8], fill: i32) -> bool {
         self.insert_encoded(if front { 0 } else { self.len() }, &Encoded::new(element), fill)
     }
 
-    /// Adds the elements at an end, one after another; false, and nothing done, when it would be small no more.
+    /// Adds the elements at an end, one after another; returns false, with nothing done, if the list would no longer be
+    /// small.
     pub fn push_all<'a>(
         &mut self,
         front: bool,
@@ -235,7 +241,7 @@ impl SmallList {
         self.push_encoded(front, elements.map(Encoded::new), fill)
     }
 
-    /// Appends the elements of a listpack; false, and nothing done, when it would be small no more.
+    /// Appends the elements of a listpack; returns false, with nothing done, if the list would no longer be small.
     pub fn append_listpack(&mut self, elements: Iter<'_>, fill: i32) -> bool {
         self.push_encoded(false, elements.map(Encoded::element), fill)
     }
@@ -270,7 +276,7 @@ impl SmallList {
         true
     }
 
-    /// Removes the first element or the last, handing it to `read`.
+    /// Removes the first element or the last, passing it to `read`.
     #[inline]
     pub fn pop<R>(&mut self, front: bool, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         let records = self.records();
@@ -282,8 +288,8 @@ impl SmallList {
         Some(result)
     }
 
-    /// Replaces the element at `index` (negative: from the end), if there is one: `Some(false)`, and nothing done, when the list
-    /// would be small no more.
+    /// Replaces the element at `index` (negative: from the end), if there is one: `Some(false)`, with nothing done, if the
+    /// list would no longer be small.
     pub fn set(&mut self, index: i64, element: &[u8], fill: i32) -> Option<bool> {
         let index = self.view().absolute(index)?;
         let element = Encoded::new(element);
@@ -296,14 +302,14 @@ impl SmallList {
         Some(true)
     }
 
-    /// Inserts before or after the first element equal to `pivot`, if there is one: `Some(false)`, and nothing done, when the
-    /// list would be small no more.
+    /// Inserts before or after the first element equal to `pivot`, if there is one: `Some(false)`, with nothing done, if
+    /// the list would no longer be small.
     pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8], fill: i32) -> Option<bool> {
         let index = self.view().position(pivot)? + usize::from(!before);
         Some(self.insert_encoded(index, &Encoded::new(element), fill))
     }
 
-    /// Removes up to `count` elements from `start` on; returns how many went.
+    /// Removes up to `count` elements from `start` on; returns their number.
     pub fn remove_range(&mut self, start: usize, count: usize) -> usize {
         let records = self.records();
         let end = start.saturating_add(count).min(records.count);
@@ -323,7 +329,7 @@ impl SmallList {
         self.remove_range(0, start);
     }
 
-    /// Removes the first `count` elements or the last, or as many as there are, handing each to `read` as it would be popped.
+    /// Removes the first or last `count` elements, or all if there are fewer, passing each to `read` in the order of pops.
     pub fn pop_many(&mut self, front: bool, count: usize, read: impl FnMut(Element<'_>)) {
         let count = count.min(self.len());
         if count == 0 {
@@ -338,7 +344,7 @@ impl SmallList {
         }
     }
 
-    /// Which elements are equal to `value`: a bit for each.
+    /// The elements equal to `value`, as a bit mask.
     fn matching(&self, value: &[u8]) -> u32 {
         let mut found = 0;
         Needle::new(value).each_record(&self.records(), u64::MAX, |index| {
@@ -348,11 +354,11 @@ impl SmallList {
         found
     }
 
-    /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns how many went.
+    /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns their number.
     pub fn remove_matching(&mut self, value: &[u8], direction: Direction, count_max: u64) -> u64 {
         let mut going = self.matching(value);
         for _ in count_max.min(u32::BITS.into())..going.count_ones().into() {
-            // One too many: the farthest from the end that is begun at stays.
+            // Too many: the one farthest from the chosen end stays.
             let farthest = match direction {
                 Direction::Forward => u32::BITS - 1 - going.leading_zeros(),
                 Direction::Backward => going.trailing_zeros(),

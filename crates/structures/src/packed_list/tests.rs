@@ -271,7 +271,7 @@ fn foreign_listpacks_are_taken_if_they_are_well_formed() {
 
 #[test]
 fn elements_of_foreign_listpacks_are_found_by_value() {
-    // 5 written as a 16-bit integer: readable, but not how we write it.
+    // 5 written as a 16-bit integer: readable, but not canonical.
     let bytes = [11, 0, 0, 0, 1, 0, 0xF1, 5, 0, 3, 0xFF];
     let listpack = Listpack::validate(&bytes).unwrap();
     let mut list = PackedList::new(-2, 0);
@@ -313,8 +313,8 @@ fn nodes_full_to_the_last_byte() {
     }
 }
 
-/// A node of one large element of `first` bytes, with or without a restart point for it and with a gap before it, that
-/// gets another of `second` bytes, heads included.
+/// A node of one large element of `first` bytes, with or without a restart point for it and with a gap before it, to
+/// which another of `second` bytes is added, heads included.
 fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     let head = |size: usize| {
         if size > 4098 {
@@ -331,7 +331,7 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     let mut model = Model::from([large.clone()]);
     list.push_back(&large);
     if way & 1 == 1 {
-        // Its restart point goes, for it is no longer the 32nd.
+        // Its restart point is removed, because it is no longer the 32nd.
         list.push_front(b"a");
         assert_eq!(list.remove_range(0, 1), 1);
     }

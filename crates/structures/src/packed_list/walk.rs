@@ -1,37 +1,38 @@
-//! Reading a list in order from any index, in either direction.
+//! Iterating over a list from any index, in either direction.
 
 use super::PackedList;
 use super::node::{Node, RESTART_INTERVAL, Records, View};
 use crate::listpack::Element;
 
+/// The direction of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
     Backward,
 }
 
-/// Elements one after another. Each is borrowed from the walk, for it may have been expanded just for it.
+/// An iterator over elements. Each is borrowed from the iterator, which may have expanded it.
 pub struct Walk<'a> {
     list: &'a PackedList,
     direction: Direction,
     node: usize,
-    /// What is left in this node, the element to come included.
+    /// Elements left in this node, including the next one.
     left: usize,
-    /// Where the coming element starts, when walking forward.
+    /// The offset of the next element, when iterating forward.
     at: usize,
-    /// Where the records from a multiple of 32 on start, when walking backward.
+    /// Offsets of the records from a multiple of 32 on, when iterating backward.
     block: [u16; RESTART_INTERVAL],
     /// The expanded contents of this node, if it is compressed.
     scratch: Vec<u8>,
 }
 
 impl PackedList {
-    /// Walks from element `index` on; gives nothing when there is no such element.
+    /// Iterates from element `index` on; empty if there is no such element.
     pub fn walk(&self, index: u64, direction: Direction) -> Walk<'_> {
         let mut walk = Walk {
             list: self,
             direction,
-            // Nowhere: no node follows in either direction.
+            // No node: none follows in either direction.
             node: usize::MAX,
             left: 0,
             at: 0,
@@ -45,8 +46,8 @@ impl PackedList {
         walk
     }
 
-    /// Hands up to `count` elements from `start` on to `read`: faster than a walk, since each node is entered
-    /// once.
+    /// Passes up to `count` elements from `start` on to `read`: faster than an iterator, since each node is
+    /// entered once.
     pub fn for_each(&self, start: u64, count: u64, direction: Direction, mut read: impl FnMut(Element<'_>)) {
         if start >= self.len {
             return;
@@ -88,7 +89,7 @@ impl PackedList {
         }
     }
 
-    /// Bytes of the nodes all of whose elements are among the `count` from `start` on.
+    /// Bytes of the nodes whose elements are all among the `count` from `start` on.
     pub fn whole_nodes_bytes(&self, start: u64, count: u64) -> usize {
         if start >= self.len {
             return 0;
@@ -106,7 +107,7 @@ impl PackedList {
     }
 }
 
-/// Reads up to `count` elements from record `from` on; returns how many there were.
+/// Reads up to `count` elements from record `from` on; returns their number.
 pub(super) fn read_forward(
     records: &Records<'_>,
     from: usize,
@@ -123,7 +124,7 @@ pub(super) fn read_forward(
     taken
 }
 
-/// Reads up to `count` elements from record `last` back; returns how many there were.
+/// Reads up to `count` elements from record `last` back; returns their number.
 pub(super) fn read_backward(
     records: &Records<'_>,
     last: usize,
@@ -153,7 +154,7 @@ fn records<'a>(node: &'a Node, scratch: &'a [u8]) -> Option<Records<'a>> {
 }
 
 impl Walk<'_> {
-    /// Makes element `within` of `node` the coming one.
+    /// Makes element `within` of `node` the next one.
     fn enter(&mut self, node: usize, within: usize) {
         self.node = node;
         let Some(entered) = self.list.nodes.get(node) else {
@@ -167,7 +168,7 @@ impl Walk<'_> {
             Direction::Backward => within + 1,
         };
         if entered.is_compressed() {
-            // Expands into the scratch buffer, where `records` finds it again.
+            // Expands into the scratch buffer, from which `records` reads.
             let _ = entered.view(&mut self.scratch);
         }
         if let Some(records) = records(entered, &self.scratch) {
@@ -178,6 +179,7 @@ impl Walk<'_> {
         }
     }
 
+    /// The next element.
     #[expect(clippy::should_implement_trait, reason = "elements borrow from the walk itself")]
     #[inline]
     pub fn next(&mut self) -> Option<Element<'_>> {
@@ -214,7 +216,7 @@ impl Walk<'_> {
     }
 }
 
-/// Notes where the records from the last multiple of 32 up to `last` start.
+/// Fills `block` with the offsets of the records from the last multiple of 32 up to `last`.
 fn fill_block(records: &Records<'_>, last: usize, block: &mut [u16; RESTART_INTERVAL]) {
     let first = last - last % RESTART_INTERVAL;
     let mut at = records.seek(first);

@@ -1,4 +1,4 @@
-//! Buckets of the member index by number, in segments: growing or shrinking by one never copies more than a segment.
+//! The member index's array of buckets, in segments: adding or removing one never copies more than a segment.
 
 use crate::size_class::usable_size;
 use std::ops::{Index, IndexMut};
@@ -7,7 +7,7 @@ const SEGMENT_BITS: u32 = 8;
 const SEGMENT: usize = 1 << SEGMENT_BITS;
 
 pub(super) struct Buckets<B> {
-    /// All but the last are full and have no room to spare, and none is empty.
+    /// All but the last are full and have no spare capacity, and none is empty.
     segments: Vec<Vec<B>>,
     len: usize,
 }
@@ -26,7 +26,7 @@ impl<B> Buckets<B> {
         self.segments.iter().flatten()
     }
 
-    /// Adds a bucket at number `len`; room comes by eighths of what there is.
+    /// Appends a bucket; the capacity grows by an eighth.
     pub(super) fn push(&mut self, bucket: B) {
         if self.len >> SEGMENT_BITS == self.segments.len() {
             if self.segments.is_empty() {

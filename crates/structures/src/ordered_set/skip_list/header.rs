@@ -4,7 +4,7 @@ use super::LEVELS_MAX;
 use super::node::{self, Level, Node};
 use std::ptr;
 
-/// A node's shape, the length and the tail in place of the score and the back pointer.
+/// A node's shape, with the length and the tail instead of the score and the back pointer.
 #[repr(C)]
 struct Header {
     length: u64,
@@ -23,11 +23,12 @@ impl Default for Header {
     }
 }
 
-/// Where a list keeps its header. Sealed: this module is private.
+/// The storage of a list's header. Sealed: this module is private.
 pub trait HeaderPlace {
-    /// The header as the node all walks start from: its levels may be used, its score and back pointer not.
+    /// The header as the node from which all searches start: its levels may be used, its score and back
+    /// pointer not.
     fn top(&self) -> *const Node;
-    /// The same for writing; valid until the header is next borrowed mutably.
+    /// As `top`, for writing; valid until the header is next borrowed mutably.
     fn top_mut(&mut self) -> *mut Node;
     fn length(&self) -> usize;
     fn set_length(&mut self, length: usize);
@@ -36,11 +37,11 @@ pub trait HeaderPlace {
     /// Levels in use, at least 1.
     fn height(&self) -> usize;
     fn set_height(&mut self, height: usize);
-    /// What the header allocates, if it does.
+    /// Bytes that the header allocates.
     fn allocated_bytes(&self) -> usize;
 }
 
-/// Inside the list's own value, and holding the rest of the list's state where a node has its own.
+/// A header within the list's own value, with the rest of the list's state where a node has its own.
 #[derive(Default)]
 pub struct EmbeddedHeader(Header);
 
@@ -81,7 +82,7 @@ impl HeaderPlace for EmbeddedHeader {
     }
 }
 
-/// An allocation of its own, reached through a pointer, with the state beside that pointer. For comparison.
+/// A header in an allocation of its own, with the state beside the pointer to it. For comparison.
 pub struct SeparateHeader {
     header: Box<Header>,
     length: usize,

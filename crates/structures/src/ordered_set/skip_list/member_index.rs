@@ -1,20 +1,21 @@
-//! A table from a member's hash to its node, grown and shrunk one bucket at a time (linear hashing, Litwin
-//! 1980), so that no insertion pays for a whole table and scanning stays valid at any size.
+//! A hash table from a member's hash to its node, grown and shrunk one bucket at a time (linear hashing,
+//! Litwin 1980), so that no insertion pays for a whole table and cursors stay valid at any size.
 //!
 //! ```text
 //!  bucket, one cache line: | 6 entries of 8 bytes | 6 tags | .. | chain: overflow bucket + 1, 0 when none |
 //! ```
 //!
-//! Which bucket an entry lives in: linear hashing ([`LinearHash`]). Adding one splits one bucket only.
+//! Linear hashing ([`LinearHash`]) maps a hash to its bucket. Adding a bucket splits one bucket only.
 //!
-//! Scanning walks the hashes in the order of their *reversed* bits. In that order each bucket holds one
-//! unbroken interval, whatever n is, so a cursor that is a (reversed) position keeps SCAN's guarantee.
+//! A scan visits hashes in the order of their *reversed* bits. In that order each bucket holds one contiguous
+//! interval, whatever the number of buckets, so a cursor that is a (reversed) position keeps SCAN's
+//! guarantee.
 //!
 //! Invariants, verified by `check`:
-//! 1. Each entry is in the chain of the bucket its hash gives, beside its tag, the hash's highest byte.
+//! 1. Each entry is in the chain of its hash's bucket, beside its tag, the hash's highest byte.
 //! 2. In a chain all buckets but the last are full, and only the first may be empty.
 //! 3. Each overflow bucket is in one chain or in the free list.
-//! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` a bucket.
+//! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` per bucket.
 
 use super::buckets::Buckets;
 use crate::linear_hash::LinearHash;
@@ -25,8 +26,8 @@ const ENTRIES_A_BUCKET: usize = 6;
 /// 17.2 bytes an entry at 4.5 with every fifth bucket overflowing, 15.6 at 5.5 with every third, 14.7 at 6.5
 /// with every second.
 const LOAD_MAX_HALVES: usize = 11;
-/// Average entries a bucket, in halves, below which one is taken away: far from the maximum, so that
-/// insertions and removals in turn do not split and merge in turn.
+/// Average entries a bucket, in halves, below which one is removed: far from the maximum, so that alternating
+/// insertions and removals do not split and merge repeatedly.
 const LOAD_MIN_HALVES: usize = 5;
 
 #[derive(Clone)]
@@ -34,7 +35,7 @@ const LOAD_MIN_HALVES: usize = 5;
 struct Bucket<T> {
     entries: [Option<T>; ENTRIES_A_BUCKET],
     tags: [u8; ENTRIES_A_BUCKET],
-    /// The overflow bucket that goes on from here, plus 1; 0 at the end.
+    /// The next overflow bucket of the chain, plus 1; 0 at the end.
     chain: u32,
 }
 
@@ -48,7 +49,7 @@ impl<T: Copy> Bucket<T> {
     }
 }
 
-/// See the file's head. `T` is whatever stands for a node.
+/// See the module's documentation. `T` identifies a node.
 pub struct MemberIndex<T> {
     buckets: Buckets<Bucket<T>>,
     overflow: Buckets<Bucket<T>>,
@@ -63,12 +64,14 @@ fn tag(hash: u64) -> u8 {
 }
 
 impl<T: Copy> MemberIndex<T> {
+    /// Creates an empty table.
     pub fn new() -> Self {
         let mut buckets = Buckets::new();
         buckets.push(Bucket::EMPTY);
         MemberIndex { buckets, overflow: Buckets::new(), free: 0, len: 0 }
     }
 
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -83,7 +86,7 @@ impl<T: Copy> MemberIndex<T> {
         self.shape().index(hash)
     }
 
-    /// The entry under `hash` for which `is_it` holds.
+    /// The entry with this hash for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(T) -> bool) -> Option<T> {
         let tag = tag(hash);
@@ -104,7 +107,8 @@ impl<T: Copy> MemberIndex<T> {
         }
     }
 
-    /// Adds an entry that is not there. `hash_of` gives the hash of an entry: of some, when a bucket splits.
+    /// Adds an entry that is not in the table. `hash_of` returns the hash of an entry; it is called for some
+    /// when a bucket splits.
     pub fn insert(&mut self, hash: u64, entry: T, hash_of: impl FnMut(T) -> u64) {
         self.push(self.bucket_of(hash), entry, tag(hash));
         self.len += 1;
@@ -113,7 +117,7 @@ impl<T: Copy> MemberIndex<T> {
         }
     }
 
-    /// Takes out the entry under `hash` for which `is_it` holds.
+    /// Removes the entry with this hash for which `is_it` holds.
     pub fn remove(&mut self, hash: u64, mut is_it: impl FnMut(T) -> bool) -> Option<T> {
         let tag = tag(hash);
         let (mut link, mut slot);
@@ -147,19 +151,19 @@ impl<T: Copy> MemberIndex<T> {
         Some(entry)
     }
 
-    /// Where the first line of a lookup is.
+    /// The address of the first line that a lookup reads.
     pub fn address(&self, hash: u64) -> *const u8 {
         (&raw const self.buckets[self.bucket_of(hash)]).cast()
     }
 
-    /// Entries of the first bucket that `hash` may mean.
+    /// Entries of the first bucket that may have this hash.
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = T> + '_ {
         let bucket = &self.buckets[self.bucket_of(hash)];
         let matching = bucket.entries.iter().zip(&bucket.tags).filter(move |(_, own)| **own == tag(hash));
         matching.filter_map(|(entry, _)| *entry)
     }
 
-    /// Visits one bucket and returns the next cursor, 0 at the end. Any cursor is good.
+    /// Visits one bucket and returns the next cursor, 0 at the end. Any cursor is accepted.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(T)) -> u64 {
         let at = self.bucket_of(cursor);
         let mask: u64 = (1 << self.shape().depth_of(at)) - 1;
@@ -174,6 +178,7 @@ impl<T: Copy> MemberIndex<T> {
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
+    /// Bytes allocated for the table.
     pub fn memory_bytes(&self) -> usize {
         self.buckets.memory_bytes() + self.overflow.memory_bytes()
     }
@@ -204,7 +209,7 @@ impl<T: Copy> MemberIndex<T> {
         bucket.tags[used] = tag;
     }
 
-    /// Takes the last entry off a chain, and an emptied overflow bucket with it.
+    /// Removes the last entry of a chain, and an overflow bucket that this empties.
     fn pop(&mut self, first: usize) -> Option<(T, u8)> {
         work::visited(1);
         let (mut before, mut link) = (0, 0);
@@ -222,7 +227,7 @@ impl<T: Copy> MemberIndex<T> {
         Some((entry, tag))
     }
 
-    /// An empty overflow bucket's number plus 1.
+    /// The number of an empty overflow bucket, plus 1.
     fn overflow_bucket(&mut self) -> u32 {
         if self.free != 0 {
             let link = self.free;
@@ -233,7 +238,7 @@ impl<T: Copy> MemberIndex<T> {
         u32::try_from(self.overflow.len()).expect("2^32 members fill fewer overflow buckets")
     }
 
-    /// Adds a bucket and moves what belongs there.
+    /// Adds a bucket and moves its entries there.
     fn grow(&mut self, mut hash_of: impl FnMut(T) -> u64) {
         let added = self.buckets.len();
         let (source, _) = self.shape().next_split();
@@ -251,7 +256,7 @@ impl<T: Copy> MemberIndex<T> {
         }
     }
 
-    /// Takes the last bucket away; its entries go back to the one it was split from.
+    /// Removes the last bucket; its entries move back to the one it was split from.
     fn shrink(&mut self) {
         let removed = self.buckets.len() - 1;
         let target = self.shape().last_split_from();
@@ -264,7 +269,7 @@ impl<T: Copy> MemberIndex<T> {
         }
     }
 
-    /// Verifies the file's invariants.
+    /// Verifies the module's invariants.
     pub fn check(&self, mut hash_of: impl FnMut(T) -> u64) {
         self.buckets.check();
         self.overflow.check();
@@ -282,7 +287,7 @@ impl<T: Copy> MemberIndex<T> {
                 if bucket.chain == 0 {
                     break;
                 }
-                assert_eq!(used, ENTRIES_A_BUCKET, "invariant 2: a chain goes on from a bucket with room");
+                assert_eq!(used, ENTRIES_A_BUCKET, "invariant 2: a chain continues after a bucket with room");
                 bucket = &self.overflow[bucket.chain as usize - 1];
                 assert!(bucket.used() > 0, "invariant 2: an empty overflow bucket");
                 chained += 1;

@@ -1,4 +1,4 @@
-//! What a node is made of; knows nothing of order. The header passes for a node wherever only levels are used.
+//! A node's layout; independent of the order. The header can be used as a node wherever only levels are read.
 //!
 //! Every function here that takes a node requires it to be alive, and a level to be below its height.
 
@@ -7,8 +7,8 @@ use crate::size_class::usable_size;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
-/// One level of a tower: the next node there, and how many ranks further it stands. On level 0 the span's
-/// place holds the tower's height.
+/// One level of a tower: the next node there, and its distance in ranks. On level 0 the span's field holds the
+/// tower's height.
 #[repr(C)]
 pub struct Level {
     next: *mut Node,
@@ -16,7 +16,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Level 0 of a tower of one level that leads nowhere; above level 0, a level that spans nothing.
+    /// Level 0 of a tower of one level without a next node; above level 0, a level that spans nothing.
     pub const fn empty(span_or_height: u64) -> Self {
         Level { next: ptr::null_mut(), span: span_or_height }
     }
@@ -25,14 +25,16 @@ impl Level {
 /// The start of a node; its levels, the member's length and the member's bytes follow in the allocation.
 #[repr(C)]
 pub struct Node {
+    /// The score.
     pub score: f64,
+    /// The previous node on level 0, null for the first.
     pub back: *mut Node,
     levels: [Level; 0],
 }
 
 const FIXED_BYTES: usize = size_of::<Node>();
 const LEVEL_BYTES: usize = size_of::<Level>();
-/// Lengths from here on are written as this byte and four more.
+/// The length byte that is followed by a length of four bytes: for members of this length or longer.
 const LONG_MEMBER: usize = 255;
 
 const _: () = assert!(FIXED_BYTES == 8 + size_of::<*mut Node>());
@@ -44,12 +46,14 @@ unsafe fn level(node: *const Node, level: usize) -> *mut Level {
     unsafe { (&raw const (*node).levels).cast::<Level>().add(level).cast_mut() }
 }
 
+/// The next node on a level; null at the end.
 #[inline]
 pub unsafe fn next(node: *const Node, on: usize) -> *mut Node {
     // SAFETY: the module's contract.
     unsafe { (*level(node, on)).next }
 }
 
+/// Sets the next node on a level.
 #[inline]
 pub unsafe fn set_next(node: *mut Node, on: usize, next: *mut Node) {
     // SAFETY: the module's contract.
@@ -63,7 +67,7 @@ pub unsafe fn span(node: *const Node, on: usize) -> u64 {
     unsafe { if on == 0 { !next(node, 0).is_null() as u64 } else { (*level(node, on)).span } }
 }
 
-/// Not for level 0, whose span follows from its pointer.
+/// Sets the span of a level other than 0, whose span follows from its pointer.
 #[inline]
 pub unsafe fn set_span(node: *mut Node, on: usize, span: u64) {
     debug_assert!(on > 0, "level 0 holds the height");
@@ -71,12 +75,14 @@ pub unsafe fn set_span(node: *mut Node, on: usize, span: u64) {
     unsafe { (*level(node, on)).span = span }
 }
 
+/// The height of the node's tower.
 #[inline]
 pub unsafe fn height(node: *const Node) -> usize {
     // SAFETY: every tower has a level 0.
     unsafe { (*level(node, 0)).span as usize }
 }
 
+/// Sets the height of the node's tower.
 #[inline]
 pub unsafe fn set_height(node: *mut Node, height: usize) {
     // SAFETY: every tower has a level 0.
@@ -106,12 +112,12 @@ fn layout(height: usize, member_len: usize) -> Layout {
         .expect("a member of at most 2^32-1 bytes fits a layout")
 }
 
-/// A node of `height` levels that lead nowhere. Members are at most 2^32-1 bytes long (asserted).
+/// Allocates a node of `height` levels without next nodes. Members are at most 2^32-1 bytes long (asserted).
 pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
     assert!((1..=LEVELS_MAX).contains(&height));
     assert!(u32::try_from(member.len()).is_ok(), "a member is shorter than 4 GiB");
     let layout = layout(height, member.len());
-    // SAFETY: the layout is not empty, and has room for all that is written: see `layout`.
+    // SAFETY: the layout is not empty, and has room for everything written: see `layout`.
     unsafe {
         let bytes = alloc(layout);
         let Some(node) = NonNull::new(bytes.cast::<Node>()) else { handle_alloc_error(layout) };
@@ -134,13 +140,13 @@ pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
     }
 }
 
-/// Gives the node's memory back; it is not alive afterwards.
+/// Frees the node, which is not alive afterwards.
 pub unsafe fn free(node: *mut Node) {
     // SAFETY: allocated by `allocate` with this very layout, which the node itself records.
     unsafe { dealloc(node.cast(), layout(height(node), member(node).len())) }
 }
 
-/// What `allocate` asked for.
+/// The size of the node's allocation.
 pub unsafe fn allocation_bytes(node: *const Node) -> usize {
     // SAFETY: the module's contract.
     unsafe { usable_size(layout(height(node), member(node).len()).size()) }

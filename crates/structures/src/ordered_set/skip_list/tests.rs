@@ -204,7 +204,7 @@ fn a_list_may_move() {
 fn a_panic_while_removing_leaves_a_sound_list() {
     let mut list = filled(&[(b"a", 1.0), (b"b", 2.0), (b"c", 3.0)]);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        list.remove_range(0..2, &mut |_, _| panic!("the visitor gave up"));
+        list.remove_range(0..2, &mut |_, _| panic!("a panic of the callback"));
     }));
     assert!(panicked.is_err());
     list.check();

@@ -27,13 +27,13 @@ fn text(random: &mut Random, long: u64) -> Vec<u8> {
     }
 }
 
-/// What is not done without moving others is done in general form, as the server does it.
+/// Changes that move other elements use the general form, as in the server.
 fn change<R>(list: &mut SingleList, fill: i32, work: impl FnOnce(&mut PackedList) -> R) -> Option<R> {
     let mut packed = std::mem::take(list).into_packed(fill, 0);
     packed.check_with_any_limits();
     let result = work(&mut packed);
     packed.check_with_any_limits();
-    // One that cannot be had in one allocation is as good as gone here.
+    // A list that does not fit one allocation ends the test.
     *list = SingleList::of_packed(&mut packed)?;
     Some(result)
 }
@@ -132,7 +132,7 @@ fn compare(list: &SingleList, model: &Model, random: &mut Random) {
     let mut backward = Vec::new();
     list.view().for_each(at, usize::MAX, Direction::Backward, |element| backward.push(element.to_vec()));
     assert!(at == model.len() || backward.iter().eq(model.iter().take(at + 1).rev()));
-    // What the general list answers of the same elements.
+    // The general list's results for the same elements.
     let copy = list.clone();
     assert_eq!(copy.memory_bytes(), list.memory_bytes());
     let packed = copy.into_packed(-2, 0);

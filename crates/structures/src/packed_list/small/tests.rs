@@ -148,7 +148,7 @@ fn compare(list: &SmallList, model: &Model, random: &mut Random) {
     assert_eq!(get(from as i64).as_ref(), model.get(from as usize));
     assert_eq!(get(-(from as i64) - 1).as_ref(), model.iter().rev().nth(from as usize));
     assert_eq!((get(i64::MIN), get(i64::MAX)), (None, None));
-    // What the general list answers of the same elements.
+    // The general list's results for the same elements.
     let packed = PackedList::of_small(list, -2, 0);
     packed.check();
     assert_eq!(packed.len(), model.len() as u64);
