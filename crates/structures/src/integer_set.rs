@@ -6,15 +6,16 @@
 //!                                          page: a run, packed offsets, or a bitmap        page.rs
 //! ```
 //!
-//! Invariants: those of the two forms; a set that once became large stays large.
+//! Invariants: those of the two forms; a set that became large stays large.
 //!
-//! Rejected for the large form: the crate `roaring` 0.11 (a container per 2^16 values). 1M random inserts, one
-//! thread of a busy machine, bytes a value and ns an insert: over a range of 8e9 roaring 8.0 B and 3,190 ns,
-//! these pages 3.4 B and 283 ns; over all 64 bits 213 B and 1,295 ns against 7.7 B and 365 ns; consecutive
-//! 0.13 B and 13 ns against 0.06 B and 26 ns; half of a dense range 0.32 B and 39 ns against 0.46 B and 127 ns.
-//! Its containers are cut by value, so a sparse set pays a container for every few values; pages are cut by
-//! count, so none is nearly empty, and they keep its idea: each takes whichever form is smallest.
+//! Rejected for the large form: the crate `roaring` 0.11 (a container per 2^16 values). 1M random inserts, one thread of
+//! a busy machine, bytes a value and ns an insert: over a range of 8e9 roaring 8.0 B and 3,190 ns, these pages 3.4 B and
+//! 283 ns; over all 64 bits 213 B and 1,295 ns against 7.7 B and 365 ns; consecutive 0.13 B and 13 ns against 0.06 B and
+//! 26 ns; half of a dense range 0.32 B and 39 ns against 0.46 B and 127 ns. Its containers are divided by value, so a
+//! sparse set needs a container for every few values; pages are divided by count, so none is nearly empty, and they keep
+//! its idea: each takes whichever form is smallest.
 
+/// Cursors of scans over integers.
 pub mod cursor;
 mod page;
 mod pages;
@@ -32,6 +33,7 @@ use std::collections::HashSet;
 /// A small set becomes large when it would exceed this many values.
 pub const SMALL_MAX: usize = 512;
 
+/// A set of integers. See the [module](self) for its forms.
 #[derive(Clone)]
 pub enum IntegerSet {
     Small(SortedIntegers),
@@ -45,11 +47,12 @@ impl std::fmt::Debug for IntegerSet {
 }
 
 impl IntegerSet {
+    /// Creates an empty set.
     pub fn new() -> Self {
         IntegerSet::Small(SortedIntegers::new())
     }
 
-    /// A set of `values`, which must ascend strictly.
+    /// Creates a set of `values`, which must ascend strictly.
     pub fn from_sorted(values: &[i64]) -> Self {
         if values.len() <= SMALL_MAX {
             IntegerSet::Small(SortedIntegers::from_sorted(values))
@@ -58,7 +61,7 @@ impl IntegerSet {
         }
     }
 
-    /// Takes the integer set of an RDB file or a DUMP payload, whatever its size.
+    /// Creates a set of the untrusted integer set of an RDB file or a DUMP payload, of any size.
     pub fn validate(bytes: &[u8]) -> Result<Self, Invalid> {
         let sorted = SortedIntegers::validate(bytes)?;
         if sorted.len() <= SMALL_MAX {
@@ -67,6 +70,7 @@ impl IntegerSet {
         Ok(IntegerSet::from_sorted(&sorted.iter().collect::<Vec<_>>()))
     }
 
+    /// The number of values.
     pub fn len(&self) -> u64 {
         match self {
             IntegerSet::Small(set) => set.len() as u64,
@@ -74,11 +78,12 @@ impl IntegerSet {
         }
     }
 
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds `value`; false when it was there.
+    /// Adds `value`; returns false if it was in the set.
     pub fn insert(&mut self, value: i64) -> bool {
         let small = match self {
             IntegerSet::Large(set) => return set.insert(value),
@@ -94,7 +99,7 @@ impl IntegerSet {
         true
     }
 
-    /// Removes `value`; false when it was not there.
+    /// Removes `value`; returns false if it was not in the set.
     pub fn remove(&mut self, value: i64) -> bool {
         match self {
             IntegerSet::Small(set) => set.remove(value),
@@ -102,6 +107,7 @@ impl IntegerSet {
         }
     }
 
+    /// Returns whether `value` is in the set.
     #[inline]
     pub fn contains(&self, value: i64) -> bool {
         match self {
@@ -110,8 +116,8 @@ impl IntegerSet {
         }
     }
 
-    /// Asks for what a lookup of `value` touches next, a fetch at a step: call it with step 0, 1, ... while the
-    /// fetches of the step before are under way; false when no step is left.
+    /// Prefetches what a lookup of `value` reads next, one fetch a step: called with step 0, 1, ... while the fetches of
+    /// the previous step are under way; returns false when no step is left.
     pub fn prefetch(&self, value: i64, step: u32) -> bool {
         match self {
             IntegerSet::Small(set) => {
@@ -136,7 +142,7 @@ impl IntegerSet {
         }
     }
 
-    /// Values in ascending order.
+    /// Iterates over the values in ascending order.
     pub fn iter(&self) -> Iter<'_> {
         match self {
             IntegerSet::Small(set) => Iter::Small { set, index: 0 },
@@ -144,7 +150,7 @@ impl IntegerSet {
         }
     }
 
-    /// A value, each equally likely; none if the set is empty.
+    /// A value drawn uniformly; none if the set is empty.
     pub fn random(&self, random: &mut Random) -> Option<i64> {
         match self {
             IntegerSet::Small(set) if set.is_empty() => None,
@@ -153,7 +159,7 @@ impl IntegerSet {
         }
     }
 
-    /// `wanted` different values, every choice equally likely; all if there are no more. Takes time in proportion
+    /// Visits `wanted` different values, every choice equally likely; all if there are no more. Takes time proportional
     /// to `wanted`, in a small set to its size.
     pub fn random_distinct(&self, wanted: u64, random: &mut Random, mut visit: impl FnMut(i64)) {
         if let IntegerSet::Large(set) = self
@@ -182,9 +188,9 @@ impl IntegerSet {
         }
     }
 
-    /// One step of a scan: hands `count` values to `read`, up to three more where no [`cursor`] lies between, and returns
-    /// the cursor of the next step, 0 at the end. Start with 0. A value that stays in the set throughout is
-    /// handed out exactly once, whatever else changes, because the cursor is a place among all integers.
+    /// One step of a scan: passes `count` values to `read`, up to three more where no [`cursor`] lies between, and
+    /// returns the cursor of the next step, 0 at the end. Start with 0. A value that stays in the set throughout is
+    /// visited exactly once, whatever else changes, because the cursor is a position among all integers.
     pub fn scan(&self, cursor: u64, count: usize, mut read: impl FnMut(i64)) -> u64 {
         let mut iter = self.iter();
         iter.seek(cursor::bound(cursor));
@@ -202,7 +208,7 @@ impl IntegerSet {
         0
     }
 
-    /// Bytes held from the allocator, without the value itself.
+    /// Allocated bytes, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         match self {
             IntegerSet::Small(set) => set.memory_bytes(),
@@ -212,7 +218,7 @@ impl IntegerSet {
         }
     }
 
-    /// The format of RDB and DUMP.
+    /// The set in the format of RDB and DUMP.
     pub fn to_sorted(&self) -> SortedIntegers {
         match self {
             IntegerSet::Small(set) => set.clone(),
@@ -238,6 +244,7 @@ impl Default for IntegerSet {
     }
 }
 
+/// An iterator over the values in ascending order.
 #[derive(Clone)]
 pub enum Iter<'a> {
     Small { set: &'a SortedIntegers, index: usize },

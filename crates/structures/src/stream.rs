@@ -6,15 +6,15 @@
 //!         ──> producers by name ──> messages that were added once           producers.rs
 //! ```
 //!
-//! Ids ascend, so every entry is appended to the last node until that is full (`NodeLimits`), and trimming
-//! drops whole nodes from the front. A deleted entry is only marked; its node goes with its last live entry.
+//! Ids ascend, so every entry is appended to the last node until that is full (`NodeLimits`), and trimming removes whole
+//! nodes from the front. A deleted entry is only marked; its node is freed with its last live entry.
 //!
 //! Invariants:
-//! 1. A node's key is the id of the first entry it was made with; its entries' ids ascend and are below the
-//!    next node's key. It has at least one live entry.
+//! 1. A node's key is the id of the first entry it was created with; its entries' ids ascend and are below the next
+//!    node's key. It has at least one live entry.
 //! 2. `state.len` is the number of live entries, `state.first_id` the id of the first (0-0 if none), and no
 //!    entry has an id above `state.last_id`.
-//! 3. `part_bytes` is what the nodes' listpacks and the groups, with their names, take from the allocator.
+//! 3. `part_bytes` is the allocated size of the nodes' listpacks and of the groups, with their names.
 //! 4. Those of the groups.
 
 mod group;
@@ -39,17 +39,22 @@ pub use producers::{MessageLimits, PRODUCERS_MAX, Producers};
 pub use references::{References, Trimmed, Unreferenced};
 use sorted_blocks::SortedBlocks;
 
-/// Milliseconds and a sequence number within them.
+/// An entry's id: milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
+    /// Milliseconds since the epoch.
     pub ms: u64,
+    /// Sequence number within the millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
+    /// The least id.
     pub const MIN: StreamId = StreamId::new(0, 0);
+    /// The greatest id.
     pub const MAX: StreamId = StreamId::new(u64::MAX, u64::MAX);
 
+    /// Creates an id.
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
@@ -77,6 +82,7 @@ impl StreamId {
         self.number().to_be_bytes()
     }
 
+    /// The id of a key.
     pub fn from_key(key: Key) -> StreamId {
         StreamId::from_number(u128::from_be_bytes(key))
     }
@@ -88,14 +94,16 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// When a node is full: `stream-node-max-bytes` and `stream-node-max-entries`, 0 meaning no limit.
+/// The limits of a node: `stream-node-max-bytes` and `stream-node-max-entries`, 0 meaning no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {
+    /// Most bytes of a node.
     pub bytes: usize,
+    /// Most entries of a node.
     pub entries: u64,
 }
 
-/// Why an entry was not appended.
+/// The reason why an entry was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendError {
     /// The id is not above the last one.
@@ -104,22 +112,23 @@ pub enum AppendError {
     TooLarge,
 }
 
+/// The direction of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
     Backward,
 }
 
-/// Up to where a stream is trimmed.
+/// The limit to which a stream is trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// No more than so many entries stay.
+    /// At most this number of entries stays.
     Length(u64),
-    /// No entry with a lower id stays.
+    /// Entries with a lower id are removed.
     Id(StreamId),
 }
 
-/// The counters of a stream: what XINFO, XSETID and the lag of groups are about.
+/// The counters of a stream, used by XINFO, XSETID and the lag of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Live entries.
@@ -134,16 +143,16 @@ pub struct State {
     pub entries_added: u64,
 }
 
-/// Counters that files and XSETID bring go no higher than this, which is as far as commands can say them, and stay there.
+/// Maximum of counters from files and XSETID, the largest number that commands can express; counters stop there.
 pub const COUNTER_MAX: u64 = i64::MAX as u64;
 
 impl State {
-    /// Whether a deletion is known at or after `start`.
+    /// Returns whether a deletion at or after `start` is known.
     pub fn has_deleted_from(&self, start: StreamId) -> bool {
         self.len > 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
     }
 
-    /// How many entries were ever added up to `id`, where that can be told.
+    /// The number of entries ever added up to `id`, if it is known.
     pub fn entries_added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -166,13 +175,14 @@ impl State {
     }
 }
 
+/// A stream. See the [module](self) for its structure.
 #[derive(Default)]
 pub struct Stream {
     nodes: RadixTree<Listpack>,
-    /// What the nodes' listpacks and the groups take from the allocator.
+    /// Allocated size of the nodes' listpacks and the groups.
     part_bytes: usize,
     state: State,
-    /// By ascending name. Few streams have more than a few, and each word here is one for every stream.
+    /// By ascending name. Few streams have more than a few groups, and each word here is one for every stream.
     groups: SortedBlocks<NamedGroup>,
     producers: Option<Box<Producers>>,
 }
@@ -182,36 +192,40 @@ impl Clone for Stream {
         let nodes = self.nodes.clone();
         let (groups, producers) = (self.groups.clone(), self.producers.clone());
         let mut copy = Stream { nodes, part_bytes: 0, state: self.state, groups, producers };
-        // A copy has no room to grow.
+        // A copy has no spare capacity.
         copy.part_bytes = copy.counted_part_bytes();
         copy
     }
 }
 
 impl Stream {
+    /// Creates an empty stream.
     pub fn new() -> Self {
         Stream::default()
     }
 
+    /// The number of live entries.
     pub fn len(&self) -> u64 {
         self.state.len
     }
 
+    /// Returns whether there are no live entries.
     pub fn is_empty(&self) -> bool {
         self.state.len == 0
     }
 
+    /// The counters.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The id that `*` stands for at this time: nothing once ids are exhausted.
+    /// The id that `*` generates at this time; none once ids are exhausted.
     pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
         let last = self.state.last_id;
         if now_ms > last.ms { Some(StreamId::new(now_ms, 0)) } else { last.next() }
     }
 
-    /// The id that `ms-*` stands for: nothing when that would not be above the last one.
+    /// The id that `ms-*` generates; none if it would not be above the last one.
     pub fn next_id_in(&self, ms: u64) -> Option<StreamId> {
         let last = self.state.last_id;
         match ms.cmp(&last.ms) {
@@ -253,29 +267,32 @@ impl Stream {
         Ok(())
     }
 
-    /// Live entries with ids from `start` to `end`, both included.
+    /// Iterates over live entries with ids from `start` to `end`, both included.
     pub fn range(&self, start: StreamId, end: StreamId, direction: Direction) -> Entries<'_> {
         Entries::new(&self.nodes, start, end, direction)
     }
 
+    /// The live entry with this id.
     pub fn get(&self, id: StreamId) -> Option<Entry<'_>> {
         self.range(id, id, Direction::Forward).next()
     }
 
-    /// For entries that are asked for by ascending ids: a node is walked once for all of its own.
+    /// Finds entries by ascending ids: each node is read once.
     pub fn finder(&self) -> Finder<'_> {
         Finder::new(&self.nodes)
     }
 
+    /// The first live entry.
     pub fn first(&self) -> Option<Entry<'_>> {
         self.range(StreamId::MIN, StreamId::MAX, Direction::Forward).next()
     }
 
+    /// The last live entry.
     pub fn last(&self) -> Option<Entry<'_>> {
         self.range(StreamId::MIN, StreamId::MAX, Direction::Backward).next()
     }
 
-    /// Deletes one entry; false when it was not there.
+    /// Deletes one entry; returns false if there is none with this id.
     pub fn delete(&mut self, id: StreamId) -> bool {
         if id < self.state.first_id || id > self.state.last_id {
             return false;
@@ -323,8 +340,8 @@ impl Stream {
         self.state.first_id = self.first().map_or(StreamId::MIN, |entry| entry.id);
     }
 
-    /// Removes entries from the front and tells how many. An approximate trim only drops whole nodes. A
-    /// `limit` above 0 stops before a node that would make the number of removed entries exceed it.
+    /// Removes entries from the front and returns their number. An approximate trim only removes whole nodes. A `limit`
+    /// above 0 stops before a node that would make the number of removed entries exceed it.
     pub fn trim(&mut self, to: TrimTo, approximate: bool, limit: u64) -> u64 {
         let mut removed = 0;
         while let Some((key, listpack)) = self.nodes.first().get() {
@@ -355,7 +372,7 @@ impl Stream {
                     self.state.first_id = first_id;
                     return removed;
                 }
-                // Only deleted entries are at or above the id.
+                // All entries at or above the id are deleted.
                 self.remove_first_node();
             }
             break;
@@ -366,7 +383,7 @@ impl Stream {
         removed
     }
 
-    /// The live entries of the first node that a trim deletes, and the id of the first that stays.
+    /// The live entries of the first node that a trim deletes, and the id of the first one that stays.
     fn marks_to_trim(&self, view: &NodeView<'_>, to: TrimTo) -> (Vec<node::Mark>, Option<StreamId>) {
         let mut marks = Vec::new();
         for raw in view.entries().filter(|raw| !raw.is_deleted()) {
@@ -382,8 +399,8 @@ impl Stream {
         (marks, None)
     }
 
-    /// What XSETID sets, and a file that is loaded. The caller has checked that `last_id` is not below the
-    /// last entry's and `entries_added` not below the length.
+    /// Sets the counters, for XSETID and for loading a file. The caller has checked that `last_id` is not below the last
+    /// entry's and `entries_added` not below the length.
     pub fn set_counters(
         &mut self,
         last_id: StreamId,
@@ -401,7 +418,7 @@ impl Stream {
         self.state.max_deleted_id = max_deleted_id.unwrap_or(self.state.max_deleted_id);
     }
 
-    /// Drops what is left of entries above `id`, none of which is live: those that are added next come before them.
+    /// Removes the remains of entries above `id`, all of which are deleted: entries added next have lower ids.
     fn forget_deleted_above(&mut self, id: StreamId) {
         let Some((key, listpack)) = self.nodes.last_mut() else { return };
         self.part_bytes -= listpack.memory_bytes();
@@ -409,12 +426,12 @@ impl Stream {
         self.part_bytes += listpack.memory_bytes();
     }
 
-    /// The nodes as RDB and DUMP store them: the id of the first entry, and a listpack.
+    /// The nodes in the form of RDB and DUMP: the id of the first entry, and a listpack.
     pub fn nodes(&self) -> impl Iterator<Item = (StreamId, &Listpack)> {
         self.nodes.iter().map(|(key, listpack)| (StreamId::from_key(key), listpack))
     }
 
-    /// Appends a node from a file after checking it. Counts its entries; the other counters are set by
+    /// Appends a node from a file after validating it. Counts its entries; the other counters are set by
     /// [`Stream::set_counters`] afterwards.
     pub fn add_node(&mut self, base: StreamId, listpack: Listpack) -> Result<(), InvalidNode> {
         if self.nodes.last().get().is_some() && base <= self.state.last_id {
@@ -431,28 +448,29 @@ impl Stream {
         Ok(())
     }
 
+    /// The number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Nodes of the index over the nodes, as XINFO counts them; see [`RadixTree::plain_node_count`].
+    /// The number of nodes of the index over the nodes, as XINFO counts them; see [`RadixTree::plain_node_count`].
     pub fn index_node_count(&self) -> usize {
         self.nodes.plain_node_count()
     }
 
-    /// Bytes held from the allocator, without the value itself.
+    /// Allocated bytes, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let names = self.groups.memory_bytes();
         self.nodes.memory_bytes() + self.part_bytes + names + self.producers_memory_bytes()
     }
 
-    /// [`Stream::part_bytes`], from what is there.
+    /// [`Stream::part_bytes`], recomputed.
     fn counted_part_bytes(&self) -> usize {
         let listpacks = self.nodes.values().map(Listpack::memory_bytes);
         listpacks.chain(self.groups.iter().map(group::memory_bytes_of)).sum()
     }
 
-    /// Asks for the memory that the next [`Stream::append`] writes to.
+    /// Prefetches the memory that the next [`Stream::append`] writes to.
     pub fn prefetch_append(&self) {
         if let Some((_, listpack)) = self.nodes.last().get() {
             listpack.prefetch();
@@ -487,7 +505,7 @@ impl Stream {
 /// See [`Stream::finder`].
 pub struct Finder<'a> {
     nodes: &'a RadixTree<Listpack>,
-    /// What is left of the node that was looked at last, after the entry that was read off it and not wanted.
+    /// The rest of the node that was read last, behind the entry that was read from it last without being the one sought.
     node: Option<NodeEntries<'a>>,
     read: Option<RawEntry<'a>>,
     next_base: Option<StreamId>,
@@ -498,7 +516,7 @@ impl<'a> Finder<'a> {
         Finder { nodes, node: None, read: None, next_base: None }
     }
 
-    /// The entry, if it is there; `id` is above all that were asked for before.
+    /// The entry, if it exists; `id` must be above all earlier ones.
     pub fn find(&mut self, id: StreamId) -> Option<Entry<'a>> {
         if self.node.is_none() || self.next_base.is_some_and(|next_base| id >= next_base) {
             let mut cursor = self.nodes.at_or_before(&id.to_key());

@@ -1,4 +1,4 @@
-//! Cursors of scans over integers: numbers that stand for a bound, below which all values have been handed out.
+//! Cursors of scans over integers: a cursor encodes a bound, below which all values have been visited.
 //!
 //! | cursor | bound |
 //! |---|---|
@@ -6,12 +6,12 @@
 //! | 2^52 + p | the multiple of 8,192 at position 8,192 p, counted from the least integer |
 //! | 2^62 + p | the multiple of 4 at position 4 p, likewise |
 //!
-//! Any bound above the last value handed out and not above the next one does, so the first of the three that has
-//! one is taken. All cursors are below 2^63, and below 2^53, where clients that hold numbers as doubles read them
-//! exactly, unless a scan stops between two values far from zero and less than 8,192 apart: those are more
-//! than 2^53 places. None is below [`FIRST`], which tells them from those of packed pages.
+//! Any bound above the last value visited and not above the next one is valid, so the first of the three forms that
+//! can express one is used. All cursors are below 2^63, and below 2^53, where clients that store numbers as doubles
+//! read them exactly, unless a scan stops between two values far from zero and less than 8,192 apart: those are
+//! more than 2^53 positions. None is below [`FIRST`], which distinguishes them from those of packed pages.
 
-/// No cursor of integers is below this, but 0, which starts and ends every scan.
+/// The lowest cursor of integers, except 0, which starts and ends every scan.
 pub const FIRST: u64 = NEAR;
 
 const NEAR: u64 = 1 << 51;
@@ -21,10 +21,10 @@ const ROUND_BITS: u32 = 13;
 const DENSE: u64 = 1 << 62;
 const DENSE_BITS: u32 = 2;
 
-/// A cursor where all integers are still to come.
+/// The cursor before all integers.
 pub const START: u64 = ROUND;
 
-/// The place of a value among all integers.
+/// The position of a value among all integers.
 fn position(value: i64) -> u64 {
     value as u64 ^ 1 << 63
 }
@@ -42,8 +42,8 @@ pub(super) fn between(last: i64, next: i64) -> Option<u64> {
     bound(ROUND_BITS).map(|number| ROUND + number).or_else(|| bound(DENSE_BITS).map(|number| DENSE + number))
 }
 
-/// The least value that is still to come. Any number is a cursor; those that no scan gave start at the beginning,
-/// or somewhere.
+/// The least value that is still to be visited. Any number is a cursor; those that no scan returned start at the
+/// beginning or at some other value.
 pub(super) fn bound(cursor: u64) -> i64 {
     match cursor {
         NEAR..ROUND => (cursor - NEAR) as i64 - NEAR_MAX,

@@ -1,4 +1,4 @@
-//! Up to 512 integers close to each other, in whichever of three forms is smallest.
+//! A page: up to 512 integers close to each other, in the smallest of three forms.
 //!
 //! ```text
 //!  page (32 bytes): base i64 | count u16 | form | ──> contents
@@ -12,13 +12,14 @@
 //! 2. Offsets ascend strictly and fit `width`; the contents have `size_class(count * width)` bytes.
 //! 3. A bitmap has `count` bits set and its contents a length that is a size class.
 //! 4. Consecutive values are a run. Otherwise the form is at most about twice the size of the best: it changes
-//!    only when it would halve, so that a value that comes and goes does not convert the page each time.
+//!    only if that halves the size, so that alternately adding and removing a value does not convert the page
+//!    each time.
 
 use crate::prefetch::prefetch;
 use crate::size_class::{size_class, usable_size};
 
-/// Values in a page: inserting moves at most 2 KiB or so, and the 32 bytes of the page itself are 0.07 of a
-/// byte for each value.
+/// Most values of a page: inserting moves at most about 2 KiB, and the 32 bytes of the page itself are 0.07 of
+/// a byte for each value.
 pub(super) const PAGE_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,7 @@ enum Encoding {
 
 #[derive(Clone)]
 pub(super) struct Page {
+    /// The number that offsets are added to.
     pub base: i64,
     contents: Box<[u8]>,
     count: u16,
@@ -75,7 +77,7 @@ macro_rules! with_width {
     };
 }
 
-/// Bytes that hold `offset`, 1 to 8.
+/// Bytes needed for `offset`, 1 to 8.
 fn width_of(offset: u64) -> usize {
     (u64::BITS - offset.leading_zeros()).div_ceil(8).max(1) as usize
 }
@@ -91,7 +93,8 @@ fn resized(contents: &[u8], used: usize, bytes: usize) -> Box<[u8]> {
 }
 
 impl Page {
-    /// A page of `values`, which ascend strictly; room below the first is left for `headroom` more.
+    /// Creates a page of `values`, which ascend strictly, leaving room for `headroom` lower values below the
+    /// first.
     pub fn encode(values: &[i64], headroom: u64) -> Page {
         assert!((1..=PAGE_MAX).contains(&values.len()), "a page has 1 to {PAGE_MAX} values");
         crate::work::moved(size_of_val(values));
@@ -122,15 +125,17 @@ impl Page {
         page
     }
 
+    /// The number of values.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
+    /// Allocated bytes of the contents.
     pub fn memory_bytes(&self) -> usize {
         usable_size(self.contents.len())
     }
 
-    /// Bytes of the contents that values take.
+    /// Bytes of the contents used by values.
     pub fn used_bytes(&self) -> usize {
         match self.encoding {
             Encoding::Run => 0,
@@ -139,6 +144,7 @@ impl Page {
         }
     }
 
+    /// Returns whether the page is a bitmap.
     pub fn is_bitmap(&self) -> bool {
         self.encoding == Encoding::Bitmap
     }
@@ -153,7 +159,7 @@ impl Page {
         (self.base as u64).wrapping_add(offset) as i64
     }
 
-    /// Asks for the line that a lookup of `value` reads first.
+    /// Prefetches the line that a lookup of `value` reads first.
     pub fn prefetch(&self, value: i64) {
         let at = match self.encoding {
             Encoding::Run => return,
@@ -165,6 +171,7 @@ impl Page {
         }
     }
 
+    /// Returns whether `value` is in the page.
     #[inline]
     pub fn contains(&self, value: i64) -> bool {
         if value < self.base {
@@ -207,6 +214,7 @@ impl Page {
             }
         }
     }
+    /// The greatest value.
 
     pub fn last(&self) -> i64 {
         match self.encoding {
@@ -218,7 +226,7 @@ impl Page {
         }
     }
 
-    /// Where a walk that skips values below `value` begins: see [`Page::step`].
+    /// The start of an iteration that skips values below `value`: see [`Page::step`].
     pub fn place(&self, value: i64) -> usize {
         let offset = if value > self.base { self.offset(value) } else { 0 };
         match self.encoding {
@@ -248,6 +256,7 @@ impl Page {
         }
     }
 
+    /// Iterates over the values.
     pub fn values(&self) -> impl Iterator<Item = i64> + '_ {
         let mut place = 0;
         std::iter::from_fn(move || {
@@ -282,11 +291,12 @@ impl Page {
         true
     }
 
+    /// Returns whether the values are consecutive.
     pub fn is_run(&self) -> bool {
         self.last().wrapping_sub(self.at(0)) as u64 == self.count as u64 - 1
     }
 
-    /// Encodes anew with one more value.
+    /// Re-encodes the page with one more value.
     fn encode_with(&mut self, value: i64) {
         let mut values = Vec::with_capacity(self.count() + 1);
         values.extend(self.values().take_while(|&other| other < value));
@@ -354,7 +364,7 @@ impl Page {
         *self = Page::encode(&values, 0);
     }
 
-    /// Encodes anew what the contents hold, whose number is `count`.
+    /// Re-encodes the contents, which have `count` values.
     fn encode_counted(&mut self, count: usize) {
         let values: Vec<i64> = self.values().take(count).collect();
         *self = Page::encode(&values, 0);

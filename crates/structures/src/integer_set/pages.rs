@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. Every value of a page is at least the page's base and below the base of the next page.
 //! 2. A group has 1 to 128 pages; `first` is the base of its first page, `count` the sum of their counts.
-//! 3. `len` is the sum of the groups' counts, `group_bytes` of what they take from the allocator.
+//! 3. `len` is the sum of the groups' counts, `group_bytes` of their allocated sizes.
 
 use super::page::{PAGE_MAX, Page};
 use crate::prefetch::prefetch;
@@ -17,7 +17,7 @@ use crate::size_class::usable_size;
 use crate::work;
 
 const GROUP_MAX: usize = 128;
-/// Up to so many groups, a random rank is found by adding counts up.
+/// With at most this number of groups, a random rank is found by adding up counts.
 const WALKED_GROUPS_MAX: usize = 4;
 
 #[derive(Clone)]
@@ -33,29 +33,32 @@ impl Group {
         Group { first: pages[0].base, count, pages }
     }
 
-    /// What its pages take from the allocator. Looks at each.
+    /// Allocated size of the pages. Reads each.
     fn memory_bytes(&self) -> usize {
         self.pages.iter().map(Page::memory_bytes).sum::<usize>() + self.place_bytes()
     }
 
-    /// Of that, the pages' places.
+    /// The part of it taken by the array of pages.
     fn place_bytes(&self) -> usize {
         usable_size(self.pages.capacity() * size_of::<Page>())
     }
 }
 
-/// What a large set is made of, for OBJECT LAYOUT.
+/// The parts of a large set, for OBJECT LAYOUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntegerFigures {
+    /// Number of pages.
     pub pages: usize,
     /// Pages of consecutive values, which have no contents.
     pub runs: usize,
+    /// Number of bitmap pages.
     pub bitmaps: usize,
-    /// Bytes of the pages, headers included, and those among them that values take.
+    /// Bytes of the pages, headers included, and the part of them used by values.
     pub page_bytes: usize,
     pub used_bytes: usize,
 }
 
+/// A large set. See the [module](self) for the layout.
 #[derive(Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,
@@ -72,7 +75,7 @@ impl Clone for IntegerPages {
 }
 
 impl IntegerPages {
-    /// A set of `values`, which must ascend strictly.
+    /// Creates a set of `values`, which must ascend strictly.
     pub fn from_sorted(values: &[i64]) -> Self {
         let parts = values.chunks(PAGE_MAX * GROUP_MAX / 2);
         let groups: Vec<Group> = parts
@@ -82,15 +85,17 @@ impl IntegerPages {
         IntegerPages { groups, len: values.len() as u64, group_bytes }
     }
 
+    /// The number of values.
     pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The group and the page where `value` belongs: the last whose base is at most `value`, else the first.
+    /// The group and the page for `value`: the last whose base is at most `value`, else the first.
     #[inline]
     fn locate(&self, value: i64) -> Option<(usize, usize)> {
         if self.groups.is_empty() {
@@ -116,12 +121,13 @@ impl IntegerPages {
         step == 0
     }
 
+    /// Returns whether `value` is in the set.
     #[inline]
     pub fn contains(&self, value: i64) -> bool {
         self.locate(value).is_some_and(|(group, page)| self.groups[group].pages[page].contains(value))
     }
 
-    /// Adds `value`; false when it was there.
+    /// Adds `value`; returns false if it was in the set.
     pub fn insert(&mut self, value: i64) -> bool {
         let Some((group, page)) = self.locate(value) else {
             *self = IntegerPages::from_sorted(&[value]);
@@ -153,7 +159,7 @@ impl IntegerPages {
         let last = last && page + 1 == owner.pages.len();
         let full = &mut owner.pages[page];
         if last && value > full.last() {
-            // Ascending inserts leave full pages behind them, and descending ones too.
+            // Ascending inserts leave full pages behind them, and so do descending ones.
             owner.pages.push(Page::encode(&[value], 0));
         } else if first && value < full.base {
             owner.pages.insert(0, Page::encode(&[value], 0));
@@ -178,7 +184,7 @@ impl IntegerPages {
         self.group_bytes += self.groups[group].memory_bytes();
     }
 
-    /// Removes `value`; false when it was not there.
+    /// Removes `value`; returns false if it was not in the set.
     pub fn remove(&mut self, value: i64) -> bool {
         let Some((group, page)) = self.locate(value) else { return false };
         let owner = &mut self.groups[group];
@@ -208,7 +214,7 @@ impl IntegerPages {
         true
     }
 
-    /// Joins page `page` with a neighbour if both make a page that is at most three quarters full.
+    /// Merges page `page` with a neighbour if both make a page that is at most three quarters full.
     fn merge_pages(&mut self, group: usize, page: usize) {
         let owner = &mut self.groups[group];
         for low in [page.wrapping_sub(1), page] {
@@ -257,10 +263,10 @@ impl IntegerPages {
         None
     }
 
-    /// A value, each equally likely; none if the set is empty.
+    /// A value drawn uniformly; none if the set is empty.
     ///
-    /// A group, a page and a place in it are drawn as if all were full, and drawn again where nothing lies. What
-    /// merging leaves fills a tenth of the places at worst, so that the number of draws does not grow with the set.
+    /// A group, a page and a place in it are drawn as if all were full, and drawn again if the place is empty.
+    /// Merging keeps at least a tenth of the places filled, so that the number of draws does not grow with the set.
     pub fn random(&self, random: &mut Random) -> Option<i64> {
         if self.groups.len() <= WALKED_GROUPS_MAX {
             return if self.len == 0 { None } else { self.at(random.below(self.len)) };
@@ -276,17 +282,17 @@ impl IntegerPages {
         }
     }
 
-    /// Values in ascending order.
+    /// Iterates over the values in ascending order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { set: self, group: 0, page: 0, place: 0 }
     }
 
-    /// Bytes held from the allocator, without the value itself.
+    /// Allocated bytes, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         self.group_bytes + usable_size(self.groups.capacity() * size_of::<Group>())
     }
 
-    /// Visits every page.
+    /// Computes the figures by visiting every page.
     pub fn figures(&self) -> IntegerFigures {
         let pages = || self.groups.iter().flat_map(|group| &group.pages);
         IntegerFigures {
@@ -316,6 +322,7 @@ impl IntegerPages {
     }
 }
 
+/// An iterator over the values in ascending order.
 #[derive(Clone)]
 pub struct Iter<'a> {
     set: &'a IntegerPages,

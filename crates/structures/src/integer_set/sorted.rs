@@ -39,14 +39,14 @@ impl Header for SortedHeader {
     }
 }
 
-/// Why bytes are not a sorted integer set.
+/// The reason why bytes are not a sorted integer set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
-    /// Shorter than a header, or not as long as the header says.
+    /// Shorter than a header, or not of the length that the header states.
     Length(usize),
     /// A width other than 2, 4 and 8.
     Width(u32),
-    /// No values at all.
+    /// There are no values.
     Empty,
     /// The value at this index is not greater than the one before.
     Order { index: usize },
@@ -65,6 +65,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
+/// A small set. See the [module](self) for the format.
 #[derive(Clone)]
 pub struct SortedIntegers {
     bytes: ThinBytes<SortedHeader>,
@@ -81,11 +82,12 @@ fn width_of(value: i64) -> usize {
 }
 
 impl SortedIntegers {
+    /// Creates an empty set.
     pub fn new() -> Self {
         SortedIntegers { bytes: ThinBytes::new(&[&header(2, 0)]) }
     }
 
-    /// A set of `values`, which must ascend strictly.
+    /// Creates a set of `values`, which must ascend strictly.
     pub fn from_sorted(values: &[i64]) -> Self {
         let width = values.iter().map(|&value| width_of(value)).max().unwrap_or(2);
         SortedIntegers::with_width(values.iter().copied(), values.len(), width)
@@ -99,7 +101,7 @@ impl SortedIntegers {
         SortedIntegers { bytes: ThinBytes::new(&[&header(width, count), &contents]) }
     }
 
-    /// Takes bytes from outside after checking the order of all values. Never panics.
+    /// Copies untrusted bytes after validating the order of all values. Never panics.
     pub fn validate(bytes: &[u8]) -> Result<Self, Invalid> {
         let first = bytes.first_chunk::<8>().ok_or(Invalid::Length(bytes.len()))?;
         let (width, count) = header_words(first);
@@ -123,31 +125,33 @@ impl SortedIntegers {
         Ok(set)
     }
 
-    /// The whole as RDB and DUMP store it.
+    /// The whole set as stored by RDB and DUMP.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Asks for the first line of the buffer.
+    /// Prefetches the first line of the buffer.
     pub fn prefetch(&self) {
         self.bytes.prefetch();
     }
 
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.header().1
     }
 
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn header(&self) -> (usize, usize) {
-        let first = self.as_bytes().first_chunk().expect("the header is always there");
+        let first = self.as_bytes().first_chunk().expect("the buffer has a header");
         let (width, count) = header_words(first);
         (width as usize, count as usize)
     }
@@ -159,11 +163,11 @@ impl SortedIntegers {
         (rank < count).then(|| read(self.as_bytes(), width, rank))
     }
 
-    /// How many values are smaller than `value`.
+    /// The number of values below `value`.
     pub fn rank(&self, value: i64) -> usize {
         let (width, count) = self.header();
         let bytes = self.as_bytes();
-        // Appending in order is common: look at the last value first.
+        // Appending in order is common: check the last value first.
         if count > 0 && read(bytes, width, count - 1) < value {
             return count;
         }
@@ -179,11 +183,12 @@ impl SortedIntegers {
         low
     }
 
+    /// Returns whether `value` is in the set.
     pub fn contains(&self, value: i64) -> bool {
         self.at(self.rank(value)) == Some(value)
     }
 
-    /// Adds `value`; false when it was there.
+    /// Adds `value`; returns false if it was in the set.
     pub fn insert(&mut self, value: i64) -> bool {
         let rank = self.rank(value);
         if self.at(rank) == Some(value) {
@@ -200,7 +205,7 @@ impl SortedIntegers {
         true
     }
 
-    /// Removes `value`; false when it was not there.
+    /// Removes `value`; returns false if it was not in the set.
     pub fn remove(&mut self, value: i64) -> bool {
         let rank = self.rank(value);
         if self.at(rank) != Some(value) {
@@ -211,7 +216,7 @@ impl SortedIntegers {
         true
     }
 
-    /// Values in ascending order.
+    /// Iterates over the values in ascending order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = i64> + DoubleEndedIterator + '_ {
         let (width, count) = self.header();
         let bytes = self.as_bytes();

@@ -1,13 +1,12 @@
-//! Groups of consumers: how far each group has read, and what was delivered to whom but not acknowledged.
+//! Groups of consumers: how far each group has read, and which delivered entries of each consumer are not acknowledged.
 //!
 //! Invariants:
-//! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
-//!    round.
-//! 2. `by_name` lists the occupied places of `consumers` in the order of their names. The last place is occupied, and
-//!    `free_places` has all others that are not.
+//! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and vice versa.
+//! 2. `by_name` lists the occupied slots of `consumers` in the order of their names. The last slot is occupied, and
+//!    `free_places` contains all others that are not.
 //! 3. Those of `oldest.rs`.
-//! 4. `consumer_bytes` is what the consumers, with their names, take from the allocator; whoever changes a group of a stream
-//!    has it as a [`GroupMut`], which sees to the stream's sum of all groups.
+//! 4. `consumer_bytes` is the allocated size of the consumers, with their names; a stream's group is changed through a
+//!    [`GroupMut`], which updates the stream's sum of all groups.
 
 use super::oldest::{Delivered, Oldest};
 use super::sorted_blocks::{Place, SortedBlocks};
@@ -17,25 +16,28 @@ use crate::size_class::usable_size;
 use crate::work;
 use std::ops::{Deref, DerefMut};
 
-/// A consumer within its group. Stays valid until the consumer is removed.
+/// A consumer within its group. Valid until the consumer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConsumerId(u32);
 
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
+    /// The consumer to which it was delivered.
     pub consumer: ConsumerId,
-    /// When it was last delivered.
+    /// Time of the last delivery.
     pub delivered_ms: i64,
+    /// Number of deliveries.
     pub deliveries: u64,
 }
 
+/// A consumer of a group.
 #[derive(Clone)]
 pub struct Consumer {
     name: Box<[u8]>,
-    /// The last attempt to read or claim.
+    /// Time of the last attempt to read or claim.
     pub seen_ms: i64,
-    /// The last success in that; nothing when there was none.
+    /// Time of the last successful one; none if there was none.
     pub active_ms: Option<i64>,
     pending: RadixTree<()>,
 }
@@ -45,10 +47,12 @@ impl Consumer {
         usable_size(size_of::<Consumer>()) + usable_size(self.name.len()) + self.pending.memory_bytes()
     }
 
+    /// The consumer's name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
+    /// The number of pending entries.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -64,25 +68,26 @@ impl Consumer {
     }
 }
 
+/// A group of consumers.
 pub struct Group {
     /// The last id that was delivered.
     pub last_id: StreamId,
-    /// How many entries were read, counted from the stream's first ever; nothing when that is not known.
+    /// The number of entries read, counted from the stream's first ever; none if unknown.
     pub entries_read: Option<u64>,
     pending: RadixTree<Pending>,
     by_name: SortedBlocks<ConsumerId>,
     consumers: Vec<Option<Box<Consumer>>>,
-    /// Of `consumers`, without order. Some may be taken again, or gone: whoever wants one looks.
+    /// Free slots of `consumers`, unordered. May contain slots that are occupied again or removed: to be checked on use.
     #[expect(clippy::box_collection, reason = "most groups have none, and each would take two words more")]
     free_places: Option<Box<Vec<u32>>>,
     consumer_bytes: usize,
     oldest: Oldest,
 }
 
-/// A group by its name.
+/// A group and its name.
 pub(super) type NamedGroup = (Box<[u8]>, Box<Group>);
 
-/// What a group, with its name, takes from the allocator.
+/// Allocated size of a group, with its name.
 pub(super) fn memory_bytes_of((name, group): &NamedGroup) -> usize {
     usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
 }
@@ -95,7 +100,7 @@ impl Clone for Group {
             entries_read: self.entries_read,
             pending: self.pending.clone(),
             by_name: self.by_name.clone(),
-            // A copy has no room to grow.
+            // A copy has no spare capacity.
             consumer_bytes: consumers.iter().flatten().map(|consumer| consumer.memory_bytes()).sum(),
             consumers,
             free_places: self.free_places.clone(),
@@ -104,10 +109,10 @@ impl Clone for Group {
     }
 }
 
-/// A group of a stream that may be changed.
+/// Write access to a group of a stream.
 pub struct GroupMut<'a> {
     group: &'a mut Group,
-    /// The stream's sum, without this group as long as this is.
+    /// The stream's sum, without this group while this value exists.
     part_bytes: &'a mut usize,
 }
 
@@ -140,12 +145,12 @@ impl DerefMut for GroupMut<'_> {
     }
 }
 
-/// What a consumer may claim of a group.
+/// The entries that a consumer may claim from a group.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Claimable {
     /// The longest idle first.
     pub ids: Vec<StreamId>,
-    /// When the oldest delivery of the others was, or could have been; `None` where nothing else is pending.
+    /// A lower bound of the others' delivery times; `None` if nothing else is pending.
     pub next_ms: Option<i64>,
 }
 
@@ -164,20 +169,22 @@ impl Group {
         }
     }
 
+    /// The number of consumers.
     pub fn consumer_count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Where the consumer of this name stands in `by_name`, or where it would.
+    /// The position in `by_name` of the consumer with this name, or where it would be.
     fn search(&self, name: &[u8]) -> Result<Place, Place> {
         self.by_name.search(|&id| self.consumer(id).name().cmp(name))
     }
 
+    /// The consumer with this name.
     pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
         self.search(name).ok().map(|place| *self.by_name.get(place))
     }
 
-    /// A place that is free: the end, unless there is another.
+    /// A free slot: the end, unless there is another.
     fn free_place(&mut self) -> usize {
         while let Some(place) = self.free_places.as_mut().and_then(|places| places.pop()) {
             work::visited(1);
@@ -189,7 +196,7 @@ impl Group {
         self.consumers.len()
     }
 
-    /// A new consumer; nothing when there is one of this name.
+    /// Creates a consumer; returns none if there is one with this name.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
         let at = self.search(name).err()?;
         let place = self.free_place();
@@ -205,7 +212,7 @@ impl Group {
         Some(id)
     }
 
-    /// Removes a consumer with everything pending for it; tells how much that was.
+    /// Removes a consumer and its pending entries; returns their number.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let at = self.search(name).ok()?;
         let id = self.by_name.remove(at);
@@ -218,7 +225,7 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// Places at the end go, with the room for them; others are for consumers to come.
+    /// Releases a slot: slots at the end are removed, with their memory; others are kept for later consumers.
     fn give_back_place(&mut self, id: ConsumerId) {
         while let Some(None) = self.consumers.last() {
             work::visited(1);
@@ -234,23 +241,27 @@ impl Group {
         }
     }
 
+    /// The consumer with this id, which must exist.
     pub fn consumer(&self, id: ConsumerId) -> &Consumer {
-        self.consumers[id.0 as usize].as_ref().expect("ids are of consumers that are there")
+        self.consumers[id.0 as usize].as_ref().expect("the id is of a present consumer")
     }
 
+    /// The consumer with this id, for changing it.
     pub fn consumer_mut(&mut self, id: ConsumerId) -> &mut Consumer {
-        self.consumers[id.0 as usize].as_mut().expect("ids are of consumers that are there")
+        self.consumers[id.0 as usize].as_mut().expect("the id is of a present consumer")
     }
 
-    /// Consumers in the order of their names.
+    /// Iterates over the consumers in the order of their names.
     pub fn consumers(&self) -> impl Iterator<Item = (ConsumerId, &Consumer)> {
         self.by_name.iter().map(|&id| (id, self.consumer(id)))
     }
 
+    /// The number of pending entries.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
+    /// The pending entry with this id.
     pub fn pending(&self, id: StreamId) -> Option<Pending> {
         self.pending.get(&id.to_key()).copied()
     }
@@ -271,7 +282,7 @@ impl Group {
         })
     }
 
-    /// Makes an entry pending as told, whether or not it was before, for whomever.
+    /// Makes an entry pending, or replaces its pending state, which may have been another consumer's.
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
         let key = id.to_key();
         self.oldest.note((pending.delivered_ms, id));
@@ -293,7 +304,7 @@ impl Group {
         self.consumer_bytes = self.consumer_bytes - before + after;
     }
 
-    /// An entry is no longer pending; false when it was not.
+    /// Removes an entry from the pending ones; returns false if it was not pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let key = id.to_key();
         let Some(pending) = self.pending.remove(&key) else { return false };
@@ -301,7 +312,7 @@ impl Group {
         true
     }
 
-    /// Notes that the group was given the entry `id`, if that is news.
+    /// Records the delivery of the entry `id` to the group, if it is above the last one.
     fn advance(&mut self, id: StreamId, state: &State) {
         if id <= self.last_id {
             return;
@@ -316,7 +327,7 @@ impl Group {
         self.last_id = id;
     }
 
-    /// Entries that the group has yet to read, where that can be told.
+    /// The number of entries that the group has not read yet, if it is known.
     pub fn lag(&self, state: &State) -> Option<i64> {
         if state.entries_added == 0 {
             return Some(0);
@@ -328,7 +339,7 @@ impl Group {
         Some(state.entries_added.wrapping_sub(read) as i64)
     }
 
-    /// Bytes held from the allocator, without the value itself.
+    /// Allocated bytes, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let places = usable_size(self.consumers.capacity() * size_of::<Option<Box<Consumer>>>());
         let free_places = self.free_places.as_ref().map_or(0, |places| {
@@ -363,13 +374,13 @@ impl Group {
         assert_eq!(consumers.map(|consumer| consumer.memory_bytes()).sum::<usize>(), self.consumer_bytes);
     }
 
-    /// As [`Group::check`], what depends on which entries exist.
+    /// As [`Group::check`], for the invariants that depend on which entries exist.
     pub(super) fn check_oldest(&self, exists: impl Fn(StreamId) -> bool) {
         let existing = self.pending_from(StreamId::MIN).filter(|&(id, _)| exists(id));
         self.oldest.check(existing.map(|(id, pending)| (pending.delivered_ms, id)));
     }
 
-    /// An id that was deleted may be added once more.
+    /// Invalidates the window: a deleted id may be added again.
     pub(super) fn forget_oldest(&mut self) {
         self.oldest.forget();
     }
@@ -380,7 +391,7 @@ impl Stream {
         self.groups.search(|(other, _)| (**other).cmp(name))
     }
 
-    /// A new group; false when there is one of this name.
+    /// Creates a group; returns false if there is one with this name.
     pub fn create_group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> bool {
         let Err(at) = self.search_group(name) else { return false };
         let group = (name.into(), Box::new(Group::new(last_id, entries_read)));
@@ -389,7 +400,7 @@ impl Stream {
         true
     }
 
-    /// Takes a group out, to be dropped; nothing when there is none.
+    /// Removes and returns a group; none if it does not exist.
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
         let at = self.search_group(name).ok()?;
         let removed = self.groups.remove(at);
@@ -397,26 +408,29 @@ impl Stream {
         Some(removed.1)
     }
 
+    /// The group with this name.
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
         self.search_group(name).ok().map(|at| &*self.groups.get(at).1)
     }
 
+    /// The group with this name, for changing it.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
         let at = self.search_group(name).ok()?;
         Some(GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes))
     }
 
+    /// The number of groups.
     pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// Groups in the order of their names.
+    /// Iterates over the groups in the order of their names.
     pub fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
         self.groups.iter().map(|(name, group)| (&**name, &**group))
     }
 
-    /// Delivers to `consumer` the entries that the group has not seen, at most `count_max`, handing each to
-    /// `read`. They become pending unless `no_acknowledge`. Returns how many; nothing without such a group.
+    /// Delivers to `consumer` the entries that the group has not read, at most `count_max`, passing each to `read`. They
+    /// become pending unless `no_acknowledge`. Returns their number; none if the group does not exist.
     pub fn read_new(
         &mut self,
         group: &[u8],
@@ -447,8 +461,8 @@ impl Stream {
         Some(delivered)
     }
 
-    /// What is pending in the group, exists and was delivered at `until_ms` or before, at most `count_max` of it; nothing
-    /// without such a group.
+    /// The group's pending entries that exist and were delivered at `until_ms` or before, at most `count_max`; none if the
+    /// group does not exist.
     pub fn claimable(&mut self, group: &[u8], until_ms: i64, count_max: usize) -> Option<Claimable> {
         let at = self.search_group(group).ok()?;
         let mut group = GroupMut::new(&mut self.groups.get_mut(at).1, &mut self.part_bytes);
@@ -467,8 +481,8 @@ impl Stream {
         Some(Claimable { ids, next_ms })
     }
 
-    /// Delivers again what is pending for `consumer` above `after`, at most `count_max`, handing each to
-    /// `read`: without an entry when that is deleted. Returns how many; nothing without such a group.
+    /// Delivers again the pending entries of `consumer` above `after`, at most `count_max`, passing each to `read`, without
+    /// the entry if it is deleted. Returns their number; none if the group does not exist.
     pub fn read_pending(
         &mut self,
         group: &[u8],

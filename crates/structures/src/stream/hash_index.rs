@@ -1,19 +1,19 @@
-//! A table from hashes to the numbers of what has them, which stands elsewhere.
+//! A hash table with linear probing that maps hashes to the numbers of elements stored elsewhere.
 //!
 //! ```text
 //!  slots: | number + 1, or 0 | hash | ...      as many as a power of two, searched from the hash on
 //! ```
 //!
 //! Invariants:
-//! 1. Every number is in one slot, and all slots from where its hash belongs to there are taken.
-//! 2. At most three quarters of the slots are taken.
+//! 1. Every number is in one slot, and all slots from its hash's own slot to that one are occupied.
+//! 2. At most three quarters of the slots are occupied.
 
 use crate::size_class::usable_size;
 
-/// Numbers are below this.
+/// Upper limit of numbers, exclusive.
 pub(super) const NUMBERS: u32 = u32::MAX;
 const SLOTS_MIN: usize = 4;
-/// Once fewer than one slot in so many is taken, there are too many.
+/// The table shrinks when fewer than one slot in this number is occupied.
 const SPARSE: usize = 8;
 
 #[derive(Clone, Copy, Default)]
@@ -29,16 +29,18 @@ pub(super) struct HashIndex {
 }
 
 impl HashIndex {
+    /// The number of entries.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The number with this hash that `is_it`.
+    /// The number with this hash for which `is_it` holds.
     pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.place_of(hash, is_it).map(|at| self.slots[at].number_and_1 - 1)
     }
 
+    /// Adds a number with this hash.
     pub fn insert(&mut self, hash: u32, number: u32) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             self.resize((self.slots.len() * 2).max(SLOTS_MIN));
@@ -47,7 +49,7 @@ impl HashIndex {
         self.len += 1;
     }
 
-    /// Removes a number that is there.
+    /// Removes a number that is in the table.
     pub fn remove(&mut self, hash: u32, number: u32) {
         let found = self.place_of(hash, |other| other == number);
         let mut hole = found.expect("what is removed was inserted");
@@ -59,7 +61,7 @@ impl HashIndex {
             if slot.number_and_1 == 0 {
                 break;
             }
-            // It may move to the hole unless it belongs somewhere behind that.
+            // It may move to the hole unless its own slot is behind that.
             let distance = at.wrapping_sub(slot.hash as usize) & mask;
             if distance >= at.wrapping_sub(hole) & mask {
                 self.slots[hole] = slot;
@@ -73,12 +75,13 @@ impl HashIndex {
         }
     }
 
-    /// What had one number has another.
+    /// Replaces a number that is in the table.
     pub fn renumber(&mut self, hash: u32, from: u32, to: u32) {
         let at = self.place_of(hash, |other| other == from).expect("what is renumbered was inserted");
         self.slots[at].number_and_1 = to + 1;
     }
 
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         usable_size(self.slots.len() * size_of::<Slot>())
     }

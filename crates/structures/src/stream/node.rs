@@ -1,4 +1,4 @@
-//! How entries lie in a node's listpack, element by element; the layout of RDB and DUMP.
+//! The layout of entries in a node's listpack, element by element; the same in RDB and DUMP.
 //!
 //! ```text
 //!  live | deleted | n | field 1 | ... | field n | 0 |            the fields of the entry that began the node
@@ -6,8 +6,8 @@
 //!  flags | ms | seq | m | field 1 | value 1 | ... | size |       an entry with others
 //! ```
 //!
-//! `ms` and `seq` are differences from the node's key, modulo 2^64. `size` is the number of elements of the
-//! entry before it, so that entries can be read backwards. Flag 1 marks a deleted entry.
+//! `ms` and `seq` are differences from the node's key, modulo 2^64. `size` is the number of elements of the entry
+//! before it, so that entries can be read backwards. Flag 1 marks a deleted entry.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::listpack::{Element, Iter, Listpack, Position, Rest, TOTAL_BYTES_MAX};
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// A listpack that is not laid out as a node of a stream.
+/// The listpack does not have the layout of a stream's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidNode;
 
@@ -29,9 +29,10 @@ impl fmt::Display for InvalidNode {
 
 impl std::error::Error for InvalidNode {}
 
-/// One entry, borrowed from its node.
+/// An entry, borrowed from its node.
 #[derive(Clone)]
 pub struct Entry<'a> {
+    /// The entry's id.
     pub id: StreamId,
     fields: Fields<'a>,
 }
@@ -47,7 +48,7 @@ impl<'a> Entry<'a> {
 #[derive(Clone)]
 pub struct Fields<'a> {
     left: usize,
-    /// The fields of the node, when the entry has the same.
+    /// The node's fields, if the entry has the same.
     names: Option<Iter<'a>>,
     items: Iter<'a>,
 }
@@ -71,31 +72,34 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// An entry with what deleting it takes.
+/// An entry with the data needed to delete it.
 pub(super) struct RawEntry<'a> {
+    /// The entry.
     pub entry: Entry<'a>,
     flags: i64,
     flags_at: Position,
 }
 
 impl RawEntry<'_> {
+    /// Returns whether the entry is deleted.
     pub fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
 
+    /// The mark for deleting the entry.
     pub fn mark(&self) -> Mark {
         Mark { flags: self.flags, flags_at: self.flags_at }
     }
 }
 
-/// Which entry to delete.
+/// Identifies an entry to delete.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     flags: i64,
     flags_at: Position,
 }
 
-/// A node taken apart; the listpack must be laid out as one.
+/// A parsed node; the listpack must have the layout of one.
 pub(super) struct NodeView<'a> {
     base: StreamId,
     live: i64,
@@ -111,8 +115,9 @@ fn integer(elements: &mut Iter<'_>) -> Option<i64> {
 }
 
 impl<'a> NodeView<'a> {
+    /// Parses a node.
     pub fn new(base: StreamId, listpack: &'a Listpack) -> NodeView<'a> {
-        NodeView::parse(base, listpack).expect("nodes are checked before they are added")
+        NodeView::parse(base, listpack).expect("nodes are validated before they are added")
     }
 
     fn parse(base: StreamId, listpack: &'a Listpack) -> Option<NodeView<'a>> {
@@ -124,11 +129,12 @@ impl<'a> NodeView<'a> {
         Some(NodeView { base, live, deleted, names, name_count, entries: elements })
     }
 
+    /// The number of live entries.
     pub fn live(&self) -> u64 {
         self.live as u64
     }
 
-    /// All entries, the deleted ones too.
+    /// Iterates over all entries, including deleted ones.
     pub fn entries(&self) -> NodeEntries<'a> {
         NodeEntries {
             base: self.base,
@@ -139,7 +145,7 @@ impl<'a> NodeView<'a> {
     }
 }
 
-/// Entries of a node, from both ends.
+/// An iterator over the entries of a node, from both ends.
 pub(super) struct NodeEntries<'a> {
     base: StreamId,
     names: Iter<'a>,
@@ -148,7 +154,7 @@ pub(super) struct NodeEntries<'a> {
 }
 
 impl<'a> NodeEntries<'a> {
-    /// Reads one entry and the size after it off the front of `elements`.
+    /// Reads one entry and the size after it from the front of `elements`.
     fn read(&self, elements: &mut Iter<'a>) -> Option<RawEntry<'a>> {
         let flags_at = elements.next_position()?;
         let flags = integer(elements)?;
@@ -166,7 +172,7 @@ impl<'a> NodeEntries<'a> {
 }
 
 impl NodeEntries<'_> {
-    /// Passes over the entries whose ids lie below this one, reading no more of them than that takes.
+    /// Skips the entries with ids below `id`, reading no more of them than necessary.
     pub fn skip_below(&mut self, id: StreamId) {
         let mut rest = self.rest.rest();
         let mut passed = rest;
@@ -176,7 +182,7 @@ impl NodeEntries<'_> {
         self.rest.go_to(&passed);
     }
 
-    /// As [`Iterator::next`], only the id and whether it is deleted.
+    /// As [`Iterator::next`], for the id only, and whether the entry is deleted.
     fn next_id(&mut self) -> Option<(StreamId, bool)> {
         let mut rest = self.rest.rest();
         let read = self.read_id(&mut rest);
@@ -184,7 +190,7 @@ impl NodeEntries<'_> {
         read
     }
 
-    /// Reads the id of one entry, and whether it is deleted, and passes over it and the size after it.
+    /// Reads the id of one entry, and whether it is deleted, and skips the entry and the size after it.
     #[inline(always)]
     fn read_id(&self, rest: &mut Rest<'_>) -> Option<(StreamId, bool)> {
         crate::work::visited(1);
@@ -223,14 +229,14 @@ impl<'a> DoubleEndedIterator for NodeEntries<'a> {
     }
 }
 
-/// Whether a node of its own can hold an entry of so much text; see also [`has_room`].
+/// Returns whether a node of its own can hold an entry with this amount of text; see also [`has_room`].
 pub(super) fn can_hold(text_bytes: usize, items: usize) -> bool {
     // Twice the fields at worst: once for the node and once for the entry; 16 elements around them.
     let overhead = items.saturating_mul(2).saturating_add(16).saturating_mul(14);
     text_bytes.saturating_mul(2).saturating_add(overhead) <= TOTAL_BYTES_MAX
 }
 
-/// Whether an entry goes into a node that is there already.
+/// Returns whether an entry fits an existing node.
 pub(super) fn has_room(listpack: &Listpack, text_bytes: usize, items: usize, limits: NodeLimits) -> bool {
     let bytes_max = if limits.bytes == 0 { TOTAL_BYTES_MAX } else { limits.bytes.min(TOTAL_BYTES_MAX) };
     if listpack.total_bytes() + text_bytes >= bytes_max || !listpack.fits(text_bytes, items + 16) {
@@ -242,7 +248,7 @@ pub(super) fn has_room(listpack: &Listpack, text_bytes: usize, items: usize, lim
     limits.entries == 0 || (entries as u64) < limits.entries
 }
 
-/// A node whose first entry has the id of its key.
+/// Creates a node whose first entry has the id of its key.
 pub(super) fn create<T: AsRef<[u8]>>(items: &[T]) -> Listpack {
     let mut listpack = Listpack::new();
     let names = items.iter().step_by(2).map(|name| Element::Bytes(name.as_ref()));
@@ -277,8 +283,8 @@ fn append_entry<T: AsRef<[u8]>>(listpack: &mut Listpack, same: bool, ms: i64, se
 
 /// Marks entries of a node, in ascending order, as deleted; at least one other stays live.
 pub(super) fn delete(listpack: &mut Listpack, marks: &[Mark]) {
-    // The last first: setting the lowest bit never takes a wider integer, but a node from a file may hold flags that
-    // are written wider than they need, and what follows them moves.
+    // From the last: setting the lowest bit never needs a wider integer, but a node from a file may hold flags in a
+    // wider encoding than necessary, and the elements behind them move.
     for mark in marks.iter().rev() {
         listpack.replace_integer(mark.flags_at, mark.flags | DELETED);
     }
@@ -293,7 +299,7 @@ pub(super) fn delete(listpack: &mut Listpack, marks: &[Mark]) {
     }
 }
 
-/// Drops the entries above `id`, all of which are deleted; another stays live.
+/// Removes the entries above `id`, all of which are deleted; another stays live.
 pub(super) fn forget_deleted_above(listpack: &mut Listpack, base: StreamId, id: StreamId) {
     let view = NodeView::new(base, listpack);
     let mut above = view.entries();
@@ -307,8 +313,8 @@ pub(super) fn forget_deleted_above(listpack: &mut Listpack, base: StreamId, id: 
     }
 }
 
-/// Checks that a listpack from outside is a node with at least one live entry; gives the number of live
-/// entries and the last id.
+/// Validates that an untrusted listpack is a node with at least one live entry; returns the number of live entries
+/// and the last id.
 pub(super) fn validate(base: StreamId, listpack: &Listpack) -> Result<(u64, StreamId), InvalidNode> {
     let view = NodeView::parse(base, listpack).ok_or(InvalidNode)?;
     let mut entries = view.entries();

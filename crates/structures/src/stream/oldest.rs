@@ -1,36 +1,36 @@
-//! Which pending entries of a group were delivered first, for those who claim what has been pending for long.
+//! The pending entries of a group that were delivered first, for claims of entries that have been pending for long.
 //!
 //! ```text
 //!  window: (time of delivery, id), ascending      bound: all that is pending and not in the window is at or behind it
 //! ```
-//! A group that nobody has claimed from has no window: all it keeps up is the bound's time, which a delivery compares with its
-//! own. Who claims takes from the front of the window; when that is exhausted, a walk over all pending entries fills it
-//! with the first of those behind the bound, so many that a walk comes to a few entries for each that is taken.
+//! A group from which nothing was ever claimed has no window: it only maintains the bound's time, which each delivery
+//! compares with its own. A claim takes from the front of the window; when that is exhausted, a scan of all pending entries
+//! fills it with the first of those behind the bound, enough that a scan amounts to a few entries for each one taken.
 //!
 //! Invariants:
-//! 1. `window` ascends, is before `bound`, and has no two equal.
-//! 2. What is pending and exists, and stands before `bound`, is in `window`. What is in `window` may be pending no more, or
-//!    since another time, or may not exist: who takes it asks.
+//! 1. `window` ascends strictly, and is before `bound`.
+//! 2. An entry that is pending, exists, and sorts before `bound`, is in `window`. An entry in `window` may no longer be
+//!    pending, have another delivery time, or not exist: to be checked when it is taken.
 //!
 //! Rejected: a list or tree of all pending entries by time, as Redis keeps it for every group. It takes half as much memory
-//! again for each of them, and every delivery and acknowledgement writes to it, whether or not anybody claims.
+//! again for each of them, and every delivery and acknowledgement writes to it, even if nothing is ever claimed.
 
 use super::StreamId;
 use crate::size_class::usable_size;
 use std::collections::VecDeque;
 
-/// The window has room for so many, and for one in [`PENDING_PER_PLACE`] pending ones.
+/// The window holds this number of entries, and one for each [`PENDING_PER_PLACE`] pending ones.
 const PLACES_MIN: usize = 1024;
 const PENDING_PER_PLACE: usize = 16;
 
-/// A time of delivery and an id: who was pending first is less.
+/// A time of delivery and an id: ascends in the order of deliveries.
 pub(super) type Delivered = (i64, StreamId);
 const NONE: Delivered = (i64::MAX, StreamId::MAX);
 
-/// Two words in each group, of which few are claimed from.
+/// Two words in each group, as few groups are claimed from.
 #[derive(Clone)]
 pub(super) struct Oldest {
-    /// That of `window`; without one, nothing that is pending and exists was delivered before it.
+    /// The bound's time; without a window, a lower bound of the delivery times of pending entries that exist.
     bound_ms: i64,
     window: Option<Box<Window>>,
 }
@@ -42,12 +42,12 @@ struct Window {
 }
 
 impl Oldest {
-    /// Nothing is pending.
+    /// The state without pending entries.
     pub fn new() -> Oldest {
         Oldest { bound_ms: NONE.0, window: None }
     }
 
-    /// An entry has been delivered.
+    /// Records a delivery.
     #[inline]
     pub fn note(&mut self, delivered: Delivered) {
         if delivered.0 <= self.bound_ms {
@@ -65,12 +65,12 @@ impl Oldest {
         };
     }
 
-    /// What is before it may come to exist that did not.
+    /// Drops the window: an id before the bound that did not exist may exist again.
     pub fn forget(&mut self) {
         (self.window, self.bound_ms) = (None, i64::MIN);
     }
 
-    /// As [`Window::take`], once something can be due.
+    /// As [`Window::take`], if an entry may be due.
     pub fn take(
         &mut self,
         until_ms: i64,
@@ -89,6 +89,7 @@ impl Oldest {
         taken
     }
 
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         let of = |window: &Window| {
             usable_size(size_of::<Window>()) + usable_size(window.window.capacity() * size_of::<Delivered>())
@@ -96,7 +97,7 @@ impl Oldest {
         self.window.as_deref().map_or(0, of)
     }
 
-    /// Panics unless every documented invariant holds, where these are pending and exist.
+    /// Panics unless every documented invariant holds for these entries, which are pending and exist.
     pub fn check(&self, mut pending: impl Iterator<Item = Delivered>) {
         let Some(Window { window, bound }) = self.window.as_deref() else {
             assert!(pending.all(|delivered| delivered.0 >= self.bound_ms));
@@ -132,8 +133,9 @@ impl Window {
         (first != NONE).then_some(first.0)
     }
 
-    /// The first at most `count_max` for which `is_pending`, all delivered at `until_ms` or before; and a time before which
-    /// none of the others was delivered. They stay in the window. `walk` visits all that is pending, which is `pending_len`.
+    /// The first entries, at most `count_max`, for which `is_pending` holds, all delivered at `until_ms` or before; and a
+    /// time before which none of the others was delivered. They stay in the window. `walk` visits all pending entries,
+    /// which are `pending_len`.
     fn take(
         &mut self,
         until_ms: i64,
@@ -166,11 +168,11 @@ impl Window {
         (taken.into_iter().map(|(_, id)| id).collect(), next_ms)
     }
 
-    /// Fills the window, which is empty, with the first of what is behind the bound.
+    /// Fills the empty window with the first entries behind the bound.
     fn fill(&mut self, pending_len: usize, walk: &impl Fn(&mut dyn FnMut(Delivered))) {
         let places = PLACES_MIN + pending_len / PENDING_PER_PLACE;
         let (from, mut end, mut behind) = (self.bound, NONE, Vec::new());
-        // Keeps the first of those that have come, and sorts out the others when there are twice as many.
+        // Keeps the first entries so far, and drops the others when there are twice as many.
         let sort_out = |behind: &mut Vec<Delivered>| {
             let (_, first_left_out, _) = behind.select_nth_unstable(places);
             let end = *first_left_out;

@@ -1,24 +1,24 @@
-//! Messages that producers have asked to be added only once (Redis's idempotent XADD): which each of them has sent lately,
-//! and the entries that they have become.
+//! Messages that producers asked to be added only once (Redis's idempotent XADD): the recent messages of each producer, and
+//! the ids of the entries added for them.
 //!
 //! ```text
 //!  Producers ──> Producer: records, the first made first:  message | id of its entry
 //!                          index over them                 hash_index.rs
 //!            ──> index over the producers' names
 //! ```
-//! A record is forgotten once its producer has more than `messages_max`, and when its entry's id is `kept_s` old. Nobody
-//! looks for old ones at each message: [`Producers::forget_expired`] does, some producers at a time, and whoever looks
-//! for a message passes over those.
+//! A record is dropped once its producer has more than `messages_max`, and when its entry's id is `kept_s` old. A message
+//! does not trigger a search for all old records: [`Producers::forget_expired`] drops them, some producers at a time, and a
+//! lookup skips them.
 //!
 //! Invariants:
-//! 1. No producer is without records, and none has more than `messages_max`.
-//! 2. A producer's records are numbered one behind the other, from `first_number` on; its index has each under the hash of
-//!    its message, and the index over producers has each under that of its name. No two have the same.
+//! 1. Every producer has a record, and none has more than `messages_max`.
+//! 2. A producer's records are numbered consecutively, from `first_number` on; its index has each under the hash of its
+//!    message, and the index over producers has each under that of its name. No two messages, and no two names, are equal.
 //! 3. `message_bytes` is the sum over a producer's records, `producer_bytes` and `records` over the producers.
 //! 4. While there are producers, `due_ms` is not [`NEVER_MS`].
 //!
-//! Rejected: one queue of all records by age, which would find the old ones without a look at each producer: 16 bytes a
-//! record more, and what a producer has too many of would have to be taken out of its middle.
+//! Rejected: one queue of all records by age, which would find the old ones without visiting each producer: 16 bytes a
+//! record more, and records beyond a producer's limit would have to be removed from its middle.
 
 use super::hash_index::{HashIndex, NUMBERS};
 use super::{Stream, StreamId};
@@ -28,16 +28,19 @@ use crate::work;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// How long messages are remembered, and how many of each producer.
+/// How long messages are kept, and how many of each producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
-    /// Seconds.
+    /// Seconds that a message is kept.
     pub kept_s: u32,
+    /// Messages kept of each producer.
     pub messages_max: u32,
 }
 
 impl MessageLimits {
+    /// Permitted values of `kept_s`.
     pub const KEPT_S: RangeInclusive<u32> = 1..=86_400;
+    /// Permitted values of `messages_max`.
     pub const MESSAGES_MAX: RangeInclusive<u32> = 1..=10_000;
 
     fn kept_ms(self) -> u64 {
@@ -51,13 +54,13 @@ impl Default for MessageLimits {
     }
 }
 
-/// Producers that a stream remembers at once.
+/// Most producers of a stream.
 pub const PRODUCERS_MAX: usize = 65_536;
-/// Producers that a message makes the stream look at for old records.
+/// Number of producers that are searched for old records with each message.
 const PRODUCERS_PER_MESSAGE: usize = 16;
-/// Between two searches of all producers for old records.
+/// Milliseconds between two searches of all producers for old records.
 const SEARCHES_APART_MS: u64 = 1000;
-/// Of places for records, one in so many being taken is too few.
+/// The queue of records shrinks when fewer than one slot in this number is used.
 const SPARSE: usize = 8;
 const NEVER_MS: u64 = u64::MAX;
 
@@ -72,7 +75,7 @@ struct Producer {
     name: Box<[u8]>,
     records: VecDeque<Record>,
     index: HashIndex,
-    /// Of the first record.
+    /// The number of the first record.
     first_number: u32,
     message_bytes: usize,
 }
@@ -83,7 +86,7 @@ impl Producer {
         Producer { name: name.into(), records, index, first_number: 0, message_bytes: 0 }
     }
 
-    /// Where the record of this number is.
+    /// The index of the record with this number.
     fn place(&self, number: u32) -> usize {
         (number.wrapping_sub(self.first_number).wrapping_add(if number < self.first_number {
             NUMBERS
@@ -92,7 +95,7 @@ impl Producer {
         })) as usize
     }
 
-    /// The number of the record at this place.
+    /// The number of the record at this index.
     fn number(&self, place: usize) -> u32 {
         ((u64::from(self.first_number) + place as u64) % u64::from(NUMBERS)) as u32
     }
@@ -118,9 +121,10 @@ impl Producer {
         }
     }
 
-    /// A message that is recorded again was too old for whoever recorded it, though it may not be by the clock here: a
-    /// copy's may be behind. It is forgotten with those before it, which were too old as well: what has to go next is to be
-    /// the same there and here. False, and nothing is done, if one before it is newer.
+    /// Drops the records up to `place`. A message recorded again was too old for the server that recorded it, though
+    /// perhaps not by the clock here: a replica's may be behind. It is dropped together with those before it, which were
+    /// too old as well: the next record to drop must be the same on both. Returns false, with nothing done, if one before
+    /// it is newer.
     fn forget_up_to(&mut self, place: usize, seed: HashSeed) -> bool {
         let old_ms = self.records[place].id.ms;
         let are_old = self.records.range(..place).all(|record| record.id.ms <= old_ms);
@@ -140,29 +144,30 @@ fn hash_of(seed: HashSeed, text: &[u8]) -> u32 {
     seed.hash(text) as u32
 }
 
+/// The producers of a stream and their messages.
 pub struct Producers {
     limits: MessageLimits,
     seed: HashSeed,
     producers: Vec<Producer>,
     by_name: HashIndex,
-    /// Messages ever added.
+    /// Number of messages ever added.
     added: u64,
-    /// Messages ever that were there already.
+    /// Number of messages ever that were duplicates.
     duplicates: u64,
-    /// The next producer that a search for old records looks at.
+    /// The next producer that the search for old records visits.
     cursor: usize,
-    /// Of the producers that it has looked at, when the first record is too old.
+    /// When the first record of the producers visited so far is too old.
     next_due_ms: u64,
     due_ms: u64,
     producer_bytes: usize,
-    /// Of all producers.
+    /// Number of records of all producers.
     records: usize,
 }
 
 impl Clone for Producers {
     fn clone(&self) -> Producers {
         let (producers, by_name) = (self.producers.clone(), self.by_name.clone());
-        // A copy has no room to grow.
+        // A copy has no spare capacity.
         let producer_bytes = producers.iter().map(Producer::memory_bytes).sum();
         Producers { producers, by_name, producer_bytes, ..*self }
     }
@@ -185,19 +190,22 @@ impl Producers {
         }
     }
 
+    /// The limits.
     pub fn limits(&self) -> MessageLimits {
         self.limits
     }
 
-    /// Messages ever added, and ever found to be there already.
+    /// The numbers of messages ever added, and of duplicates.
     pub fn counts(&self) -> (u64, u64) {
         (self.added, self.duplicates)
     }
 
+    /// Sets the counters, for a file that is loaded.
     pub fn set_counts(&mut self, added: u64, duplicates: u64) {
         (self.added, self.duplicates) = (added, duplicates);
     }
 
+    /// Counts a duplicate.
     pub fn count_duplicate(&mut self) {
         self.duplicates = self.duplicates.saturating_add(1);
     }
@@ -211,19 +219,19 @@ impl Producers {
         self.by_name.find(hash_of(self.seed, name), is_it).map(|number| number as usize)
     }
 
-    /// The entry that the producer's message has become, if that is remembered.
+    /// The entry added for the producer's message, if it is recorded.
     pub fn find(&self, producer: &[u8], message: &[u8], now_ms: u64) -> Option<StreamId> {
         let producer = &self.producers[self.find_producer(producer)?];
         let place = producer.find(hash_of(self.seed, message), message)?;
         Some(producer.records[place].id).filter(|&id| !self.is_expired(id, now_ms))
     }
 
-    /// Whether a message of this producer can be remembered.
+    /// Returns whether a message of this producer can be recorded.
     pub fn has_room_for(&self, producer: &[u8]) -> bool {
         self.producers.len() < PRODUCERS_MAX || self.find_producer(producer).is_some()
     }
 
-    /// Notes what entry the producer's message has become; false if there are too many producers.
+    /// Records the entry added for the producer's message; returns false if there are too many producers.
     pub fn record(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: u64) -> bool {
         self.forget_expired(now_ms, PRODUCERS_PER_MESSAGE);
         let at = match self.find_producer(producer) {
@@ -260,12 +268,12 @@ impl Producers {
         true
     }
 
-    /// When a record may be too old; `None` while there are none.
+    /// When a record may be too old; `None` if there are none.
     pub fn due_ms(&self) -> Option<u64> {
         (self.due_ms != NEVER_MS).then_some(self.due_ms)
     }
 
-    /// Looks at so many producers for records that are too old, from where it stopped, if it is time to.
+    /// Searches `producers_max` producers for records that are too old, from where it stopped, if a search is due.
     pub fn forget_expired(&mut self, now_ms: u64, producers_max: usize) {
         for _ in 0..producers_max {
             if self.due_ms > now_ms {
@@ -306,8 +314,8 @@ impl Producers {
         }
     }
 
-    /// Producers and messages that are remembered. Those that are too old, and have yet to be forgotten, are not: while
-    /// there may be some, each message is looked at.
+    /// The numbers of producers and messages, without those that are too old and not dropped yet: if there may be some,
+    /// each message is examined.
     pub fn tracked(&self, now_ms: u64) -> (usize, usize) {
         if self.due_ms > now_ms {
             return (self.producers.len(), self.records);
@@ -319,16 +327,17 @@ impl Producers {
         lens.filter(|&len| len > 0).fold((0, 0), |(producers, messages), len| (producers + 1, messages + len))
     }
 
-    /// Messages in memory.
+    /// Number of messages in memory.
     pub fn len(&self) -> usize {
         self.records
     }
 
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty()
     }
 
-    /// Producers in the order of their names, each with its messages and their entries, the oldest first.
+    /// Iterates over the producers in the order of their names, each with its messages and their entries, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], impl Iterator<Item = (&[u8], StreamId)>)> {
         let mut sorted: Vec<&Producer> = self.producers.iter().collect();
         sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -371,18 +380,20 @@ impl Producers {
 }
 
 impl Stream {
-    /// A stream that remembers producers' messages by these limits; by the usual ones, it holds nothing until it has to.
+    /// Creates a stream with these limits of producers' messages; with the default ones, it allocates nothing until
+    /// necessary.
     pub fn with_message_limits(limits: MessageLimits, seed: HashSeed) -> Stream {
         let mut stream = Stream::new();
         stream.set_message_limits(limits, seed);
         stream
     }
 
+    /// The limits of producers' messages.
     pub fn message_limits(&self) -> MessageLimits {
         self.producers().map_or(MessageLimits::default(), Producers::limits)
     }
 
-    /// Whether they are others than before; then all messages are forgotten.
+    /// Sets the limits; returns whether they changed, in which case all messages are dropped.
     pub fn set_message_limits(&mut self, limits: MessageLimits, seed: HashSeed) -> bool {
         if limits == self.message_limits() {
             return false;
@@ -394,19 +405,20 @@ impl Stream {
         true
     }
 
-    /// As [`Stream::set_message_limits`], for limits that were asked for: from now on they are the stream's own, also if
-    /// they are the usual ones. Whether that is new.
+    /// As [`Stream::set_message_limits`], for limits set explicitly: they become the stream's own, even if they equal the
+    /// defaults. Returns whether the stream had none of its own.
     pub fn keep_message_limits(&mut self, limits: MessageLimits, seed: HashSeed) -> bool {
         let had_none = self.producers.is_none();
         self.producers_mut(seed);
         self.set_message_limits(limits, seed) || had_none
     }
 
-    /// `None` while the stream has had no such message, and no limits of its own.
+    /// The producers; `None` while the stream has had no such message, and has no limits of its own.
     pub fn producers(&self) -> Option<&Producers> {
         self.producers.as_deref()
     }
 
+    /// The producers, created if necessary.
     pub fn producers_mut(&mut self, seed: HashSeed) -> &mut Producers {
         self.producers.get_or_insert_with(|| Box::new(Producers::new(MessageLimits::default(), seed)))
     }

@@ -1,51 +1,52 @@
-//! Entries that groups still have to do with: not read yet by one, or pending in one. What removes entries says what
-//! becomes of that.
+//! Entries that are referenced by groups: not read yet by one, or pending in one; and the removal of entries with regard
+//! to these references.
 //!
 //! Rejected: an index of all pending ids of a stream beside those of its groups. Each delivery would write to both, and a
-//! stream has few groups to ask.
+//! stream has few groups to check.
 
 use super::node::{Mark, NodeView};
 use super::{GroupMut, Stream, StreamId, TrimTo};
 
-/// What becomes of what groups have of an entry that is to be removed.
+/// The treatment of groups' references to an entry that is to be removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
-    /// It stays pending.
+    /// The entry stays pending.
     #[default]
     Keep,
-    /// It is pending no more.
+    /// The entry is removed from the pending ones.
     Remove,
-    /// The entry stays where a group has yet to read it, or has it pending.
+    /// The entry is kept if a group has not read it yet, or has it pending.
     Respect,
 }
 
-/// What is pending no more, by group.
+/// Ids that are no longer pending, by group.
 pub type Unreferenced = Vec<(Box<[u8]>, Vec<StreamId>)>;
 
-/// What a trim has removed.
+/// The entries removed by a trim.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Entries before the first one that stays.
+    /// Number of entries before the first one that stays.
     pub leading: u64,
-    /// Those behind, which count as deleted one by one.
+    /// Entries behind it, which count as deleted one by one.
     pub behind: Vec<StreamId>,
+    /// Ids that are no longer pending, by group.
     pub unreferenced: Unreferenced,
 }
 
 impl Trimmed {
-    /// Entries removed in all.
+    /// Number of removed entries.
     pub fn count(&self) -> u64 {
         self.leading + self.behind.len() as u64
     }
 }
 
 impl Stream {
-    /// Whether a group has yet to read what has this id, or has it pending.
+    /// Returns whether a group has not read the entry yet, or has it pending.
     pub fn is_referenced(&self, id: StreamId) -> bool {
         self.groups().any(|(_, group)| group.last_id < id || group.pending(id).is_some())
     }
 
-    /// The id is pending nowhere any more; where it was is added to `unreferenced`.
+    /// Removes the id from all groups' pending entries; adds the groups that had it to `unreferenced`.
     pub fn remove_references(&mut self, id: StreamId, unreferenced: &mut Unreferenced) {
         for (name, group) in self.groups.iter_mut() {
             if !GroupMut::new(group, &mut self.part_bytes).acknowledge(id) {
@@ -58,8 +59,8 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::trim`], entry by entry. A `limit` above 0 stops before a node that would make the number of entries
-    /// looked at exceed it.
+    /// As [`Stream::trim`], entry by entry. A `limit` above 0 stops before a node that would make the number of examined
+    /// entries exceed it.
     pub fn trim_with(&mut self, to: TrimTo, limit: u64, references: References) -> Trimmed {
         let (mut trimmed, mut looked_at) = (Trimmed::default(), 0);
         let (mut from, mut is_leading) = (Some(StreamId::MIN), true);
@@ -116,7 +117,7 @@ impl Stream {
         trimmed
     }
 
-    /// Whether a trim is at its end at the entry `id`, so many entries having been removed that are still counted.
+    /// Returns whether a trim ends at the entry `id`, after `removed` entries were removed that are still counted.
     fn is_trimmed(&self, to: TrimTo, removed: u64, id: StreamId) -> bool {
         match to {
             TrimTo::Length(length) => self.state.len - removed <= length,

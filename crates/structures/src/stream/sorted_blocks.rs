@@ -1,29 +1,29 @@
-//! A sequence in order that few have more than a few elements of, and some a million.
+//! A sorted sequence that mostly has few elements, and sometimes a million.
 //!
 //! ```text
 //!  one    [ element | element | ... ]                       exactly sized
 //!  many   blocks: [ block | block | ... ]
 //!                   +-> [ element | element | ... ]          exactly sized, 1 to BLOCK_MAX elements
 //! ```
-//! An element that is added or removed moves at most a block, and once in half a block's length the places of the blocks.
+//! Adding or removing an element moves at most a block, and once in half a block's length the array of blocks.
 //!
 //! Invariants:
 //! 1. No block is longer than [`BLOCK_MAX`], and none of many is empty.
-//! 2. `many` has two blocks or more; `len` is the sum of their lengths, `block_bytes` of what they take from the allocator.
+//! 2. `many` has two blocks or more; `len` is the sum of their lengths, `block_bytes` of their allocated sizes.
 //!
-//! Rejected: one sorted vector (3.6 MB are moved for one of 150,000 groups), std's B-tree (280 bytes for a single group,
+//! Rejected: one sorted vector (adding one of 150,000 groups moves 3.6 MB), std's B-tree (280 bytes for a single group,
 //! which is what most streams have, against 24).
 
 use crate::size_class::usable_size;
 use crate::work;
 use std::cmp::Ordering;
 
-/// Half of it is what a split leaves in each block.
+/// Most elements of a block; a split leaves half of it in each.
 const BLOCK_MAX: usize = if cfg!(miri) { 8 } else { 256 };
-/// Two neighbours of together so many elements become one.
+/// Two neighbours with at most this number of elements together are merged.
 const JOINED_MAX: usize = BLOCK_MAX / 2;
 
-/// Where an element is, or would be.
+/// The position of an element, or where it would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     block: usize,
@@ -36,7 +36,7 @@ pub(super) enum SortedBlocks<T> {
     Many(Box<Blocks<T>>),
 }
 
-// A stream has one of these, a group another.
+// Each stream has one of these, and each group another.
 const _: () = assert!(size_of::<SortedBlocks<u32>>() == 2 * size_of::<usize>());
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ fn remove_from<T>(block: &mut Box<[T]>, at: usize) -> T {
     removed
 }
 
-/// The two halves of a block that is full.
+/// Splits a full block in half.
 fn split<T>(block: Box<[T]>) -> [Box<[T]>; 2] {
     let mut first = block.into_vec();
     work::moved(first.len() * size_of::<T>());
@@ -102,7 +102,7 @@ impl<T> SortedBlocks<T> {
         }
     }
 
-    /// Where the element is that is equal by `compare`, or where it would be.
+    /// The position of the element that is equal by `compare`, or where it would be.
     pub(super) fn search(&self, compare: impl Fn(&T) -> Ordering) -> Result<Place, Place> {
         let compare = |element: &T| {
             work::visited(1);
@@ -133,7 +133,7 @@ impl<T> SortedBlocks<T> {
         self.blocks_mut().iter_mut().flatten()
     }
 
-    /// Adds an element where a search has said that it would be.
+    /// Adds an element at the position that a search returned.
     pub(super) fn insert(&mut self, place: Place, element: T) {
         match self {
             SortedBlocks::One(block) if block.len() < BLOCK_MAX => insert_into(block, place.at, element),
@@ -162,7 +162,7 @@ impl<T> SortedBlocks<T> {
         }
     }
 
-    /// Bytes held from the allocator, without those that elements own and the value itself.
+    /// Allocated bytes, without those that elements own and the value itself.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             SortedBlocks::One(block) => block_bytes(block),
@@ -185,7 +185,7 @@ impl<T> SortedBlocks<T> {
 }
 
 impl<T> Blocks<T> {
-    /// Has a block changed by `change`.
+    /// Changes a block and updates the sums.
     fn changed<R>(&mut self, block: usize, change: impl FnOnce(&mut Box<[T]>) -> R) -> R {
         let block = &mut self.blocks[block];
         self.block_bytes -= block_bytes(block);
@@ -195,7 +195,7 @@ impl<T> Blocks<T> {
     }
 
     fn insert(&mut self, Place { mut block, mut at }: Place, element: T) {
-        // The place of what was one block may lie in the second half of it.
+        // After a split the position may be in the second half of the block.
         if at > self.blocks[block].len() {
             (block, at) = (block + 1, at - self.blocks[block].len());
         }
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::model::{scaled, with_seeds};
 
-    /// What grows to thousands, shrinks to nothing and grows again has what a vector has.
+    /// A sequence that grows to thousands, shrinks to nothing and grows again has the same elements as a vector.
     #[test]
     fn a_vector_has_the_same() {
         with_seeds(0..4, |random| {
@@ -274,7 +274,7 @@ mod tests {
                     model.insert(at, value);
                 } else if !grows && !model.is_empty() {
                     let at = random.below(model.len() as u64) as usize;
-                    let place = blocks.search(|other| other.cmp(&model[at])).expect("it is there");
+                    let place = blocks.search(|other| other.cmp(&model[at])).expect("the element is present");
                     assert_eq!((*blocks.get(place), blocks.remove(place)), (model[at], model[at]));
                     model.remove(at);
                 }
@@ -285,7 +285,7 @@ mod tests {
                 }
             }
             while let Some(value) = model.pop() {
-                let place = blocks.search(|other| other.cmp(&value)).expect("it is there");
+                let place = blocks.search(|other| other.cmp(&value)).expect("the element is present");
                 assert_eq!(blocks.remove(place), value);
             }
             assert_eq!((blocks.len(), blocks.memory_bytes()), (0, 0));

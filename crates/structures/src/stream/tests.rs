@@ -58,7 +58,7 @@ fn trim(stream: &mut Stream, model: &mut BTreeMap<StreamId, Items>, random: &mut
     }
 }
 
-/// Which ids two groups have pending, and up to where they have read.
+/// The pending ids of two groups, and how far they have read.
 type Groups = [(StreamId, std::collections::BTreeSet<StreamId>); 2];
 
 fn group_name(at: usize) -> &'static [u8] {
@@ -81,7 +81,7 @@ fn read_some(stream: &mut Stream, groups: &mut Groups, random: &mut Random) {
     }
 }
 
-/// What a trim by references is to remove, and what it is to leave.
+/// A model of a trim by references: what it must remove, and what it must leave.
 fn trim_with(
     stream: &mut Stream,
     model: &mut BTreeMap<StreamId, Items>,
@@ -466,7 +466,7 @@ fn groups_stay_consistent_under_random_use() {
     });
 }
 
-/// The same elements with integers written wider than they need, or as text: readable, but not how we write them.
+/// The same elements with integers in wider encodings than necessary, or as text: readable, but not canonical.
 fn loosely_written(listpack: &Listpack, random: &mut Random) -> Listpack {
     let (mut body, mut count) = (Vec::new(), 0u16);
     for element in listpack {
@@ -553,7 +553,7 @@ fn entries_added_below_deleted_ones_come_in_their_place() {
         let id = |ms| StreamId { ms, seq: 0 };
         (1..=4).for_each(|nth| stream.append(id(10 * nth), &["f", "v"], LIMITS).unwrap());
         (kept + 1..=4).for_each(|nth| assert!(stream.delete(id(10 * nth))));
-        // Between the last two that are left, one is deleted that stays.
+        // Between the last two entries that are left, one is deleted that stays.
         if kept > 2 {
             assert!(stream.delete(id(10 * (kept - 1))));
         }
@@ -597,7 +597,7 @@ fn what_may_be_claimed_is_the_longest_idle_that_exists() {
     for ms in 3..=4 {
         stream.group_mut(b"g").unwrap().assign(id(ms), Pending { consumer, delivered_ms: 60, deliveries: 2 });
     }
-    assert_eq!(claimable(&mut stream, 25, 2), (vec![], Some(30)), "what is gone is not asked for again");
+    assert_eq!(claimable(&mut stream, 25, 2), (vec![], Some(30)), "deleted entries are not examined again");
     stream.group_mut(b"g").unwrap().assign(id(6), Pending { consumer, delivered_ms: 5, deliveries: 1 });
     assert_eq!(claimable(&mut stream, 25, 2), (vec![6], Some(30)));
     for ms in 1..=6 {
@@ -628,7 +628,7 @@ fn random_claims_take_the_longest_idle() {
         for _ in 0..1000 {
             now_ms += random.below(3) as i64 / 2;
             let ms = 1 + random.below(count);
-            // Some are said to have been delivered long ago.
+            // Some were delivered long ago.
             let ago_ms = if random.below(20) == 0 { random.below(2000) as i64 } else { 0 };
             match random.below(10) {
                 0..6 => {
