@@ -12,28 +12,28 @@ use structures::key_table::{KeyTable, NewValue, Probe, ProbeState, Value};
 use structures::random::Random;
 use structures::size_class::size_class;
 
-/// Counts live bytes as jemalloc with quantum 8 would: each request rounded up to its size class.
+/// Counts live bytes in jemalloc's size classes with quantum 8: each request is rounded up to its class.
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -64,7 +64,7 @@ unsafe extern "C" {
     fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
 }
 
-/// CPU time of this thread, so that a shared machine disturbs less.
+/// CPU time of this thread, which is less disturbed on a shared machine.
 fn cpu_ns() -> u64 {
     const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
@@ -96,7 +96,7 @@ struct Row {
     remove: f64,
 }
 
-/// Random numbers of keys that are there, or (`offset`) are not, drawn before the clock runs.
+/// Random numbers of present or (`offset`) absent keys, drawn before the clock runs.
 fn draws(keys: usize, offset: usize) -> Vec<[u8; 16]> {
     let mut random = Random::new(42);
     (0..OPERATIONS).map(|_| key(random.below(keys as u64) + offset as u64)).collect()
@@ -216,7 +216,7 @@ impl Hasher for SipState {
     }
 }
 
-/// The same hash as the table's, so that only the tables differ.
+/// Uses the table's hash, so that only the tables differ.
 type Std = HashMap<Box<[u8]>, Box<[u8]>, Sip>;
 
 fn put_std(map: &mut Std, i: u64) {

@@ -1,8 +1,8 @@
 //! The ordered sets: time per operation, hot and cold, and memory per member.
 //!
-//! Hot is one set, visited again and again. Cold is many sets of the same size, visited in turn, in all at
-//! least twice the last-level cache for the most compact structure. Members are 16 bytes without a pattern,
-//! scores random integers, insertion in random order.
+//! Hot is one set, visited repeatedly. Cold is many sets of the same size, visited in turn, in all at least twice the
+//! last-level cache for the most compact structure. Members are 16 bytes without a pattern, scores random integers,
+//! insertion in random order.
 
 mod measuring;
 
@@ -14,18 +14,18 @@ use structures::ordered_set::skip_list::{SeparateHeader, SkipList};
 use structures::ordered_set::{OrderedSet, ScoreBound};
 use structures::random::Random;
 
-/// Cold sets hold in all at least the members that fill twice the last-level cache at this density.
+/// Cold sets have in all at least the number of members that fill twice the last-level cache at this density.
 const DENSEST_BYTES_PER_MEMBER: u64 = 28;
 const SCORE_END: u64 = 1 << 30;
-/// Members are visited in steps of this prime, which is coprime to every size, so that none comes twice.
+/// Members are visited in steps of this prime, which is coprime to every size, so that none is repeated.
 const STRIDE: u64 = 7_919;
 
-/// One operation, decided before the clock starts.
+/// One operation, chosen before the clock starts.
 struct Operation {
     set: u32,
     rank: u32,
     member: [u8; 16],
-    /// The score the member had at first.
+    /// The member's initial score.
     score: f64,
     other_score: f64,
 }
@@ -43,7 +43,7 @@ fn score_of(id: u64) -> f64 {
 }
 
 impl<S: OrderedSet> Bed<S> {
-    /// `count` sets of `size` members each; also returns the bytes a member takes.
+    /// Builds `count` sets of `size` members each; also returns the bytes per member.
     fn build(new: fn(u64) -> S, count: usize, size: usize) -> (Self, f64) {
         let before = measuring::allocated_bytes();
         let mut sets: Vec<Box<S>> = (0..count).map(|seed| Box::new(new(seed as u64))).collect();
@@ -57,8 +57,7 @@ impl<S: OrderedSet> Bed<S> {
         (bed, bytes as f64 / (count * size) as f64)
     }
 
-    /// The next `count` visits, one set after the other, at members of which no set sees one twice within
-    /// `size` visits.
+    /// The next `count` visits, one set after the other; no set has a member visited twice within `size` visits.
     fn plan(&mut self, count: usize) -> Vec<Operation> {
         let sets = self.sets.len() as u64;
         let mut next = || {
@@ -77,7 +76,7 @@ impl<S: OrderedSet> Bed<S> {
         (0..count).map(|_| next()).collect()
     }
 
-    /// As `plan`, with members that no set has.
+    /// As `plan`, with members that are in no set.
     fn plan_new(&mut self, count: usize) -> Vec<Operation> {
         let mut plan = self.plan(count);
         let sets = self.sets.len();
@@ -110,17 +109,17 @@ impl<S: OrderedSet> Bed<S> {
         per_set * self.sets.len()
     }
 
-    /// Nanoseconds per operation for one that changes nothing, or nothing that matters.
+    /// Nanoseconds per operation that does not change the set, or not in a way that matters.
     fn reading<T>(&mut self, operations: usize, body: impl FnMut(&mut S, &Operation) -> T) -> f64 {
         let mut plan = self.plan(operations);
-        // The same visits in one order, hundreds of times, would tell the processor's predictor how each comparison ends.
+        // The same visits in one order, hundreds of times, would train the branch predictor on each comparison.
         shuffle_visits(&mut plan, self.sets.len(), &mut self.random);
         let mut slices = Slices::default();
         self.run(&mut slices, &plan, body);
         slices.lowest_decile()
     }
 
-    /// Nanoseconds per removal, and per insertion of what was removed, at random positions.
+    /// Nanoseconds per removal, and per reinsertion of the removed members, at random positions.
     fn removing_and_inserting(&mut self, operations: usize) -> (f64, f64) {
         let (mut removing, mut inserting) = (Slices::default(), Slices::default());
         let batch = self.batch(operations);
@@ -164,7 +163,7 @@ impl<S: OrderedSet> Bed<S> {
         slices.lowest_decile()
     }
 
-    /// Nanoseconds per removal of `length` ranks; what was removed goes back afterwards.
+    /// Nanoseconds per removal of `length` ranks; the removed members are inserted again afterwards.
     fn removing_ranges(&mut self, operations: usize, length: usize) -> f64 {
         let mut slices = Slices::default();
         let batch = if self.is_cold() { self.sets.len().min(operations) } else { 1 };
@@ -179,7 +178,7 @@ impl<S: OrderedSet> Bed<S> {
                 })
             });
             for (set, member, score) in back {
-                self.sets[set as usize].insert(&member, score).expect("it was there before");
+                self.sets[set as usize].insert(&member, score).expect("it was in the set before");
             }
             if self.is_cold() {
                 evict_caches();
@@ -190,7 +189,7 @@ impl<S: OrderedSet> Bed<S> {
     }
 }
 
-/// Everything measured on one structure at one size and temperature.
+/// All measurements of one structure at one size and temperature.
 fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool) {
     let members = cold_bytes() / DENSEST_BYTES_PER_MEMBER;
     let count = if cold { (members as usize).div_ceil(size) } else { 1 };
@@ -199,8 +198,8 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     if cold {
         measuring::note_memory(name, "", size, bytes_per_member);
     }
-    // Cold: some visits to each set, so that insertions meet pages with and without room; by a set's next visit
-    // the others have evicted it.
+    // Cold: several visits to each set, so that insertions find pages with and without room; by a set's next visit the
+    // others have evicted it.
     let many = scaled(if cold { 40_000 } else { 100_000 }).max(if cold { 4 * count } else { 0 });
     let row = |operation: &str, ns: f64| measuring::note_time(name, operation, size, temperature, ns);
 
@@ -230,7 +229,7 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     row("remove a range of 100", bed.removing_ranges(many / 60, 100));
 }
 
-/// Walks `length` members upwards, touching member and score.
+/// Iterates over `length` members upwards, reading member and score.
 fn iterate<S: OrderedSet>(set: &S, operation: &Operation, length: usize) -> f64 {
     let start = (operation.rank as usize).min(set.len() - length);
     let mut sum = 0.0;

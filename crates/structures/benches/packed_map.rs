@@ -1,7 +1,7 @@
 //! Packed pages against std's hash map with two allocations a field, on the same hash and the same allocator.
 //!
-//! `cargo bench -p warmline-structures --bench packed_map [-- FIELDS ...]` prints bytes and nanoseconds for an
-//! element. Hot: a map of 1,000 fields. Cold: a map larger than the caches (give 10000000 and more where the
+//! `cargo bench -p warmline-structures --bench packed_map [-- FIELDS ...]` prints bytes and nanoseconds per
+//! element. Hot: a map of 1,000 fields. Cold: a map larger than the caches (pass 10000000 and more where the
 //! last-level cache is large), visited in random order. Every figure is the median of some runs.
 
 use rustix::time::{ClockId, clock_gettime};
@@ -44,7 +44,7 @@ impl Hasher for SameHasher {
 
 type BoxedMap = HashMap<Box<[u8]>, Box<[u8]>, SameHash>;
 
-/// Bytes that this thread holds of the allocator, by usable size.
+/// Bytes that this thread has allocated, by usable size.
 fn allocated() -> usize {
     let read = |total: u64, freed: u64| (total - freed) as usize;
     let total = thread::allocatedp::read().expect("jemalloc counts").get();
@@ -66,7 +66,7 @@ fn shuffle(keys: &mut [Key]) {
     }
 }
 
-/// What the two maps have in common.
+/// The interface shared by the two maps.
 trait Map {
     const NAME: &str;
     fn new() -> Self;
@@ -119,18 +119,18 @@ impl Map for BoxedMap {
     }
 }
 
-/// Touches both, as a reply would.
+/// Reads both, as a reply would.
 fn sum_first(field: &[u8], value: &[u8]) -> usize {
     usize::from(field[0]) + usize::from(value[0]) + field.len() + value.len()
 }
 
-/// Nanoseconds this thread has spent on a processor, so that other programs' turns do not count.
+/// Nanoseconds of processor time of this thread, so that other programs do not count.
 fn processor_ns() -> u64 {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64
 }
 
-/// Nanoseconds for each of `count` calls.
+/// Nanoseconds per call, of `count` calls.
 fn timed(count: usize, work: impl FnOnce()) -> f64 {
     let start = processor_ns();
     work();
@@ -143,7 +143,7 @@ fn median(runs: usize, mut run: impl FnMut() -> f64) -> f64 {
     figures[runs / 2]
 }
 
-/// Looks all up, none before the one before it answered: as commands do, with work between them.
+/// Looks up all keys, each after the previous result: as commands do, with work between them.
 fn chained<M: Map>(map: &M, wanted: &[Key]) {
     let (mut answer, none) = (0, black_box(0));
     for at in 0..wanted.len() {
@@ -153,7 +153,7 @@ fn chained<M: Map>(map: &M, wanted: &[Key]) {
     black_box(answer);
 }
 
-/// Sizes below this are repeated until about this many operations were timed.
+/// Smaller sizes are repeated until about this number of operations was timed.
 const OPERATIONS_MIN: usize = 1_000_000;
 
 fn speed<M: Map>(fields: usize) {
@@ -211,7 +211,7 @@ fn speed<M: Map>(fields: usize) {
     );
 }
 
-/// Lookups of 16 keys at a time, their steps interleaved: what a batch of commands does.
+/// Lookups of 16 keys at a time, their steps interleaved, as for a batch of commands.
 fn batched_lookups(fields: usize) {
     const BATCH: usize = 16;
     let mut order = keys(fields, 0);
@@ -241,7 +241,7 @@ fn map_bytes(fields: usize) -> (f64, PackedMap) {
         map.put(field.as_bytes(), field.as_bytes());
     }
     let held = allocated() - before;
-    assert_eq!(held, map.memory_bytes(), "memory_bytes is what the allocator says");
+    assert_eq!(held, map.memory_bytes(), "memory_bytes equals the allocator's count");
     (held as f64 / fields as f64, map)
 }
 
@@ -252,7 +252,7 @@ fn set_bytes(members: usize) -> f64 {
         set.insert(format!("{number:0KEY_BYTES$}").as_bytes());
     }
     let held = allocated() - before;
-    assert_eq!(held, set.memory_bytes(), "memory_bytes is what the allocator says");
+    assert_eq!(held, set.memory_bytes(), "memory_bytes equals the allocator's count");
     held as f64 / members as f64
 }
 

@@ -1,8 +1,8 @@
 //! Packed maps and sets against chained tables with one allocation an element: time per operation, hot and
 //! cold, and memory per element. Fields, values and members are 10 bytes.
 //!
-//! Hot is one table, visited again and again. Cold is many tables of the same size, visited in turn, in all at
-//! least twice the last-level cache for the most compact structure.
+//! Hot is one table, visited repeatedly. Cold is many tables of the same size, visited in turn, in all at least twice the
+//! last-level cache for the most compact structure.
 
 mod measuring;
 
@@ -14,7 +14,7 @@ use structures::random::Random;
 
 type Field = [u8; 10];
 
-/// What is measured of a map or a set; a map's value is its field again.
+/// The measured operations of a map or a set; a map's value equals its field.
 trait Table {
     const NAME: &'static str;
     /// Cold tables fill twice the last-level cache even at this density.
@@ -22,7 +22,7 @@ trait Table {
 
     fn new(seed: HashSeed) -> Self;
     fn insert(&mut self, field: &Field);
-    /// The last byte stored under the field, so that the value is fetched; 0 when there is none.
+    /// The last byte stored under the field, so that the value is fetched; 0 if the field is absent.
     fn get(&self, field: &Field) -> u8;
     fn remove(&mut self, field: &Field) -> bool;
     /// The sum of all last bytes.
@@ -74,7 +74,7 @@ impl Table for PackedSet {
 /// An element in an allocation of its own, as in the tables that packed pages replace.
 struct Entry<const BYTES: usize> {
     next: Option<Box<Entry<BYTES>>>,
-    /// Elements may have any length; here all have one.
+    /// Elements may have any length; here all have the same.
     field_len: u8,
     len: u8,
     bytes: [u8; BYTES],
@@ -174,7 +174,7 @@ impl<const BYTES: usize> Table for Chained<BYTES> {
     }
 }
 
-/// Removals or insertions timed together at least: of one to three, ticks of the clock were measured.
+/// Least number of removals or insertions timed together: with one to three, clock ticks were measured.
 const TIMED_TOGETHER: usize = 32;
 
 /// Ten hexadecimal digits, different for every number below 2^40, without a pattern.
@@ -203,8 +203,8 @@ impl<T: Table> Bed<T> {
         (Bed { tables, size, random: Random::new(1), turn: 0 }, bytes)
     }
 
-    /// The next visits: a table and one of its fields, or with `absent` a field no table has. Within `size`
-    /// visits no table sees a field twice.
+    /// The next visits: a table and one of its fields, or with `absent` a field in no table. Within `size` visits no
+    /// field of a table is visited twice.
     fn plan(&mut self, visits: usize, absent: bool) -> Vec<(usize, Field)> {
         let tables = self.tables.len() as u64;
         let mut next = || {
@@ -227,7 +227,7 @@ impl<T: Table> Bed<T> {
         });
     }
 
-    /// As [`Bed::run`] of a plan that may be short.
+    /// As [`Bed::run`], for a plan that may be short.
     fn run_batch<R>(
         &mut self,
         slices: &mut Slices,
@@ -248,14 +248,14 @@ impl<T: Table> Bed<T> {
 
     fn reading(&mut self, visits: usize, absent: bool) -> f64 {
         let mut plan = self.plan(visits, absent);
-        // The same visits in one order, hundreds of times, would tell the processor's predictor how each comparison ends.
+        // The same visits in one order, hundreds of times, would train the branch predictor on each comparison.
         shuffle_visits(&mut plan, self.tables.len(), &mut self.random);
         let mut slices = Slices::default();
         self.run(&mut slices, &plan, |table, field| table.get(field));
         slices.lowest_decile()
     }
 
-    /// Nanoseconds per removal and per insertion, in batches that leave sizes as they were.
+    /// Nanoseconds per removal and per insertion, in batches that restore the sizes.
     fn removing_and_inserting(&mut self, visits: usize) -> (f64, f64) {
         let tables = self.tables.len();
         let per_table = (self.size / 8).min(visits / tables).max(if tables == 1 { 32 } else { 1 });
@@ -279,7 +279,7 @@ impl<T: Table> Bed<T> {
         (removing.lowest_decile(), inserting.lowest_decile())
     }
 
-    /// Nanoseconds per element of whole walks.
+    /// Nanoseconds per element of full iterations.
     fn walking(&mut self, elements: usize) -> f64 {
         let walks = (elements / self.size).max(4);
         let plan = self.plan(walks, false);

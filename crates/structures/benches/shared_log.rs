@@ -1,5 +1,5 @@
-//! The log that replicas are sent from, against a copy for each reader and against one ring of bytes: time per command
-//! appended and read, and the longest single append while a reader does not read.
+//! The log from which replicas are sent, against a copy for each reader and against one ring of bytes: time per
+//! command appended and read, and the longest single append while a reader does not read.
 
 mod measuring;
 
@@ -13,15 +13,15 @@ const READERS: usize = 2;
 const BEHIND_BYTES: u64 = 10 << 20;
 const STALLED_BYTES: u64 = 64 << 20;
 const COMMAND: [u8; 64] = [b'c'; 64];
-/// Commands between two turns of the readers.
+/// Commands between two reads by the readers.
 const COMMANDS_PER_TURN: usize = 160;
 
-/// What holds the bytes, and the readers with it.
+/// A log and its readers.
 trait Log {
     const NAME: &'static str;
     fn new() -> Self;
     fn append(&mut self, bytes: &[u8]);
-    /// Every reader takes what is further from the end than it may be; the sum of the bytes at the ends of runs.
+    /// Every reader reads up to `behind_bytes` before the end; returns the sum of the bytes at the ends of runs.
     fn read(&mut self, behind_bytes: u64) -> u64;
 }
 

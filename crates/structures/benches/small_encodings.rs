@@ -1,7 +1,7 @@
-//! Bytes an element and nanoseconds an operation of the small and special encodings.
+//! Bytes per element and nanoseconds per operation of the small and special encodings.
 //!
-//! `cargo bench -p warmline-structures --bench small_encodings [name]`. Memory is what the allocator hands
-//! out, in its size classes.
+//! `cargo bench -p warmline-structures --bench small_encodings [name]`. Memory is counted in the allocator's
+//! size classes.
 
 mod measuring;
 
@@ -17,7 +17,7 @@ use structures::radix_tree::RadixTree;
 use structures::random::Random;
 use structures::stream::{self, NodeLimits, Stream, StreamId, TrimTo};
 
-/// What is being measured, for the results.
+/// Name of the current measurement, for the results.
 static SECTION: Mutex<String> = Mutex::new(String::new());
 
 fn section() -> String {
@@ -28,13 +28,13 @@ fn begin_section(name: impl ToString) {
     *SECTION.lock().expect("no section panics") = name.to_string();
 }
 
-/// Nanoseconds this thread has run, so that a busy machine does not count.
+/// Nanoseconds of processor time of this thread, so that other load does not count.
 fn running_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Runs `work`, which does `operations`, and notes the time of one.
+/// Runs `work`, which does `operations`, and records the time of one.
 fn time<R>(name: &str, operations: u64, work: impl FnOnce() -> R) -> R {
     let start = running_ns();
     let result = black_box(work());
@@ -43,7 +43,7 @@ fn time<R>(name: &str, operations: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Notes what `make` leaves allocated for each of `elements`.
+/// Records the bytes that `make` leaves allocated per element.
 fn memory<R>(name: &str, elements: u64, make: impl FnOnce() -> R) -> R {
     let before = measuring::allocated_bytes();
     let made = make();
@@ -244,7 +244,7 @@ fn stream() {
             stream.read_new(b"group", consumer, COUNT, false, 1, |_, _, _| ())
         });
     });
-    let mut group = stream.group_mut(b"group").expect("the group is there");
+    let mut group = stream.group_mut(b"group").expect("the group exists");
     time("acknowledge in order", COUNT, || {
         (0..COUNT).filter(|&i| group.acknowledge(StreamId::new(1_700_000_000_000 + i, 0))).count()
     });

@@ -1,4 +1,4 @@
-//! Strings of bytes as strings of bits: the first bit is the highest of the first byte.
+//! Byte strings as bit strings: the first bit is the highest of the first byte.
 //!
 //! ```text
 //!   bit     0 1 2 3 4 5 6 7   8 9 ...
@@ -7,14 +7,14 @@
 //! A field is an integer of up to 64 bits at any bit offset, its highest bit first. It spans at most nine bytes,
 //! so reading or writing one is a shift of one 128-bit word.
 
-/// Bytes that a field of 64 bits can touch.
+/// Most bytes that a field of 64 bits spans.
 const FIELD_BYTES_MAX: usize = 9;
 
-/// Bits set in all of `bytes`.
+/// The number of bits set in `bytes`.
 pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= 64 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor has both features, as was just asked.
+        // SAFETY: the processor has both features, as was just checked.
         return unsafe { count_ones_avx2(bytes) };
     }
     count_ones_plain(bytes)
@@ -34,7 +34,7 @@ fn count_ones_avx2(bytes: &[u8]) -> u64 {
     count_ones_plain(bytes)
 }
 
-/// Bits set from bit `first` to bit `last`, both included; both must lie within `bytes`.
+/// The number of bits set from bit `first` to bit `last`, both included; both must lie within `bytes`.
 pub fn count_ones_between(bytes: &[u8], first: u64, last: u64) -> u64 {
     assert!(first <= last && last / 8 < bytes.len() as u64, "a range of bits lies within its bytes");
     let (first_byte, last_byte) = ((first / 8) as usize, (last / 8) as usize);
@@ -100,7 +100,7 @@ fn mask_until(bit: u64) -> u8 {
     0xff << (7 - bit % 8)
 }
 
-/// The field of `width` bits (1 to 64) at `offset`; what lies beyond the end reads as zeros.
+/// The field of `width` bits (1 to 64) at `offset`; bits beyond the end read as zeros.
 pub fn read_field(bytes: &[u8], offset: u64, width: u32) -> u64 {
     let word = load(bytes, offset / 8);
     let below = FIELD_BYTES_MAX as u32 * 8 - (offset % 8) as u32 - width;
@@ -147,7 +147,7 @@ mod tests {
 
     fn random_bytes(random: &mut Random) -> Vec<u8> {
         let len = 1 + random.below(300) as usize;
-        // Long stretches of one byte, so that searches have something to skip.
+        // Long stretches of one byte, so that searches can skip.
         let filler = [0, 0xff, 0x55][random.below(3) as usize];
         let mut bytes = vec![filler; len];
         for _ in 0..random.below(4) {

@@ -1,6 +1,5 @@
-//! Comparing bytes with one instruction for many: the tag columns of pages and leaves, the feature rows of inner nodes,
-//! the tags in a bucket's slots. The one home of what differs between instruction sets, but for the registers of sketches,
-//! which are not bytes.
+//! SIMD comparison of bytes: the tag columns of pages and leaves, the feature rows of inner nodes, the tags in a bucket's
+//! slots. All code that depends on the instruction set is here, except for the registers of sketches, which are not bytes.
 //!
 //! ```text
 //!  plain   any processor; what the tests hold the others equal to
@@ -9,12 +8,12 @@
 //!  neon    part of AArch64
 //! ```
 //! Each set is a module of the same functions, `unsafe` for one reason: the processor must have the instructions. 64 bytes
-//! are taken at once without a branch on what is found: a page seldom has more, and a loop whose length depends on the
-//! data costs a mispredicted branch, more than the lanes that are masked away.
+//! are compared at once without a branch on the result: a page seldom has more, and a loop whose length depends on the data
+//! costs a mispredicted branch, more than the lanes that are masked away.
 //!
-//! Which set is settled when the build is, but for what looks at many bytes in a call. Measured: choosing at run time what
-//! compares one row costs a call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a
-//! call: with SSE2 in place of the AVX2 that was detected, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
+//! The set is chosen at build time, except for functions that compare many bytes in a call. Measured: choosing at run time
+//! for a single row costs a call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a
+//! call: with SSE2 instead of the detected AVX2, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -33,7 +32,7 @@ use plain as chosen;
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
 use sse2 as chosen;
 
-/// Bytes that are compared together.
+/// Number of bytes compared together.
 pub(crate) const LANES: usize = 64;
 
 /// One feature of every child of a node, or 64 tags or lengths.
@@ -46,14 +45,14 @@ pub(crate) struct Line(pub [u8; LANES]);
 /// Bit `i` is set where `row[i] == byte`.
 #[inline(always)]
 pub(crate) fn equal(row: &Row, byte: u8) -> u64 {
-    // SAFETY: `chosen` is what the build targets.
+    // SAFETY: `chosen` is the build's target.
     unsafe { chosen::equal(row, byte) }
 }
 
 /// Bit `i` is set where the upper 16 bits of slot `i` are `tag`.
 #[inline(always)]
 pub(crate) fn equal_tags(slots: &Line, tag: u16) -> u32 {
-    // Miri takes no pointers for numbers in vectors.
+    // Miri does not support pointers as numbers in vectors.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: SSE2 is part of x86-64.
     return unsafe { sse2::equal_tags(slots, tag) };
@@ -61,7 +60,7 @@ pub(crate) fn equal_tags(slots: &Line, tag: u16) -> u32 {
     return plain::equal_tags(slots, tag);
 }
 
-/// How many of these numbers, which ascend, are below `least`.
+/// The number of these numbers, which ascend, below `least`.
 #[inline(always)]
 pub(crate) fn count_below(numbers: &[u32; 16], least: u32) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -77,7 +76,7 @@ pub(crate) fn sum(bytes: &[u8], start: usize, end: usize) -> usize {
     let (mut total, mut at) = (0, start);
     while let Some(row) = bytes[at..].first_chunk() {
         let left = end - at;
-        // SAFETY: `chosen` is what the build targets.
+        // SAFETY: `chosen` is the build's target.
         total += unsafe { chosen::sum_first(row, left.min(LANES)) };
         if left <= LANES {
             return total;
@@ -87,18 +86,20 @@ pub(crate) fn sum(bytes: &[u8], start: usize, end: usize) -> usize {
     total + bytes[at..end].iter().map(|&byte| usize::from(byte)).sum::<usize>()
 }
 
-/// How many of `bytes[start..end]` equal `byte`. Only pages with large records ask.
+/// The number of `bytes[start..end]` that equal `byte`. Used only for pages with large records.
 pub(crate) fn count_equal(bytes: &[u8], start: usize, end: usize, byte: u8) -> usize {
     bytes[start..end].iter().filter(|&&b| b == byte).count()
 }
 
-/// Numbers of `width` bytes each, little-endian, one behind the other; they ascend.
+/// A column of contiguous little-endian numbers of `width` bytes each, which ascend.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[derive(Clone, Copy)]
 pub(crate) struct Column<'a> {
-    /// From the first number on.
+    /// The bytes from the first number on.
     pub bytes: &'a [u8],
+    /// Bytes per number.
     pub width: usize,
+    /// Number of numbers.
     pub count: usize,
 }
 
@@ -115,17 +116,17 @@ pub(crate) enum Simd {
     Neon,
 }
 
-/// Where a key's feature bytes lie among the features of a node's children.
+/// The position of a key's feature bytes among the features of a node's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Narrowed {
-    /// So many children have lower features; none has equal ones.
+    /// This number of children has lower features; none has equal ones.
     Between(usize),
     /// The children `from..to` have exactly these features.
     Tied { from: usize, to: usize },
 }
 
 impl Simd {
-    /// The widest this machine has.
+    /// The widest instruction set of this machine.
     pub(crate) fn detect() -> Simd {
         #[cfg(target_arch = "x86_64")]
         return if is_x86_feature_detected!("avx2") { Simd::Avx2 } else { Simd::Sse2 };
@@ -135,7 +136,7 @@ impl Simd {
         Simd::Plain
     }
 
-    /// How many numbers of a column are below each of `least`. None where this machine has nothing better than a loop, the
+    /// The number of numbers of a column below each of `least`. None if this machine has nothing better than a loop, the
     /// column is short, or fewer than 16 bytes follow it.
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     #[inline]
@@ -177,7 +178,7 @@ impl Simd {
     }
 }
 
-/// [`Simd::narrow`] by the `equal` and `less` of the module it stands in.
+/// Defines [`Simd::narrow`] with the `equal` and `less` of the module it is expanded in.
 macro_rules! narrowing {
     ($(#[$attribute:meta])*) => {
         $(#[$attribute])*
@@ -190,7 +191,7 @@ macro_rules! narrowing {
             let behind = |run: u64| run.wrapping_add(run & run.wrapping_neg());
             let mut tied = live;
             for (row, &byte) in rows.iter().zip(&feature) {
-                // SAFETY: the caller has seen to the instruction set.
+                // SAFETY: the caller has checked the instruction set.
                 let equal = unsafe { equal(row, byte) } & tied;
                 if equal == 0 {
                     // SAFETY: as above.
@@ -216,7 +217,7 @@ static NUMBERS: Row = {
     numbers
 };
 
-/// `start` if a lane from there on is wanted, else 0: lanes that are masked away must not fetch their line.
+/// Returns `start` if a lane from there on is wanted, else 0: lanes that are masked away must not fetch their line.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[inline(always)]
 fn wanted(start: usize, lanes_wanted: usize) -> usize {

@@ -1,5 +1,5 @@
-//! Integers as the decimal text a client sends: exactly one text for each number, so that text which looks
-//! like a number can be stored as one and given back unchanged.
+//! Integers as the decimal text that a client sends: exactly one text for each number, so that text which
+//! looks like a number can be stored as one and returned unchanged.
 
 use std::cmp::Ordering;
 
@@ -54,13 +54,13 @@ pub fn format(value: i64, buffer: &mut [u8; TEXT_BYTES_MAX]) -> &[u8] {
     &buffer[at..]
 }
 
-/// Bytes of the text of `value`.
+/// Length of the text of `value` in bytes.
 pub fn text_len(value: i64) -> usize {
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
     digits + (value < 0) as usize
 }
 
-/// How the texts of two numbers compare, byte by byte, without making them.
+/// Compares the texts of two numbers, byte by byte, without creating them.
 pub fn compare_texts(a: i64, b: i64) -> Ordering {
     // A minus sign sorts before every digit.
     (b < 0).cmp(&(a < 0)).then_with(|| {

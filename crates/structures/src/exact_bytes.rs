@@ -1,4 +1,4 @@
-//! Bytes on the heap behind one word: their length stands in the address's unused bits.
+//! Bytes on the heap behind one word: their length is stored in the address's unused bits.
 //!
 //! ```text
 //!  63         48 47              0
@@ -8,8 +8,8 @@
 //! Invariants:
 //! 1. The address and the length are those of a `Box<[u8]>`, which this value alone owns.
 //!
-//! Rejected: `ThinBytes`, whose length stands before the bytes: a text of 512 bytes would take the allocator's next
-//! class, which is a quarter more, and could not become a `Vec` in place when it is to grow.
+//! Rejected: `ThinBytes`, whose length precedes the bytes: a text of 512 bytes would take the allocator's next
+//! class, which is a quarter more, and could not become a `Vec` in place for growing.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -21,18 +21,19 @@ pub struct ExactBytes {
     word: *mut u8,
 }
 
-// SAFETY: invariant 1: it is as much an owner as Box<[u8]>.
+// SAFETY: invariant 1: it owns the bytes as a Box<[u8]> does.
 unsafe impl Send for ExactBytes {}
-// SAFETY: as above: a shared one hands out only &[u8].
+// SAFETY: as above: a shared reference gives out only &[u8].
 unsafe impl Sync for ExactBytes {}
 
 const LEN_SHIFT: u32 = 48;
 const ADDRESS_MASK: usize = (1 << LEN_SHIFT) - 1;
 
 impl ExactBytes {
+    /// The greatest length.
     pub const LEN_MAX: usize = u16::MAX as usize;
 
-    /// Panics if there are more than [`ExactBytes::LEN_MAX`].
+    /// Takes the bytes. Panics if there are more than [`ExactBytes::LEN_MAX`].
     pub fn new(bytes: Box<[u8]>) -> ExactBytes {
         assert!(bytes.len() <= Self::LEN_MAX, "the length has 16 bits");
         let len = bytes.len();
@@ -41,15 +42,15 @@ impl ExactBytes {
         ExactBytes { word: address.map_addr(|bits| bits | len << LEN_SHIFT) }
     }
 
-    /// The same bytes, in the same place.
+    /// Returns the same bytes, at the same address.
     pub fn into_boxed(self) -> Box<[u8]> {
         let bytes = self.slice();
         std::mem::forget(self);
-        // SAFETY: invariant 1, and `self`, which owned them, is forgotten.
+        // SAFETY: invariant 1, and `self`, which owned them, is not used or dropped again.
         unsafe { Box::from_raw(bytes.as_ptr()) }
     }
 
-    /// Takes other bytes in place of its own: in the same allocation, if the allocator has one size for both.
+    /// Replaces the bytes: in the same allocation, if the allocator has one size for both.
     pub fn overwrite(&mut self, bytes: &[u8]) {
         if bytes.len() == self.len() {
             // SAFETY: invariant 1, and the borrow of `self` is the only one.

@@ -1,20 +1,20 @@
-//! Few fields with values, some of which expire: a listpack in which each value is followed by its field's expiry.
+//! A small map some of whose fields expire: a listpack in which each value is followed by its field's expiry.
 //!
 //! ```text
 //!  ExpiringList (one pointer) ──> | listpack header | earliest | field | value | expiry | field | value | expiry | ... | 0xFF |
 //! ```
 //!
-//! An expiry is milliseconds since the epoch as an integer, ten bytes with its backlen; that of a field which does not expire,
-//! and the earliest of all where none does, is the empty string, two bytes.
+//! An expiry is milliseconds since the epoch as an integer, ten bytes with its backlen; for a field without an expiry, and
+//! as the earliest when none expires, it is the empty string, two bytes.
 //!
 //! Invariants:
 //! 1. One element, then triples; the third of each, and the first element, is an integer or empty.
 //! 2. The first element is the least of the expiries.
-//! 3. No field is there twice.
+//! 3. No field occurs twice.
 //!
-//! Rejected: the pages of `packed_map.rs` for these too (a hash of 3 fields, one of which expires, with its key: 459 B; 210 here).
-//! The price, instructions of a command on such a hash by callgrind, with pages and here: HGET 1,966 and 2,214, HTTL 2,335 and
-//! 2,429, HSET 3,072 and 2,952, HSET of a new field 2,734 and 4,012.
+//! Rejected: the pages of `packed_map.rs` for these too (a hash of 3 fields, one of which expires, with its key: 459 B; 210
+//! here). The cost, instructions of a command on such a hash by callgrind, with pages and here: HGET 1,966 and 2,214, HTTL
+//! 2,335 and 2,429, HSET 3,072 and 2,952, HSET of a new field 2,734 and 4,012.
 
 #[cfg(test)]
 mod tests;
@@ -24,15 +24,16 @@ use crate::packed_map::{Expiry, Insertion};
 use std::fmt;
 
 const NO_EXPIRY: &[u8] = b"";
-/// Elements of a field.
+/// Elements per field.
 const STEP: usize = 3;
 
+/// A small map with expiries. See the [module](self) for the layout.
 #[derive(Clone)]
 pub struct ExpiringList {
     list: Listpack,
 }
 
-/// A field with its value and when it expires.
+/// A field with its value and its expiry.
 pub type Field<'a> = (Element<'a>, Element<'a>, Option<i64>);
 
 fn expiry_of(element: Element<'_>) -> Option<i64> {
@@ -53,7 +54,7 @@ fn is_earlier(expiry_ms: Option<i64>, than: Option<i64>) -> bool {
 }
 
 impl ExpiringList {
-    /// Of a listpack of fields and values, none of which expires.
+    /// Converts a listpack of fields and values, none of which expires.
     pub fn new(pairs: &Listpack) -> Self {
         let none = Element::Bytes(NO_EXPIRY);
         let mut pairs = pairs.iter();
@@ -64,33 +65,34 @@ impl ExpiringList {
         ExpiringList { list: elements.into_iter().collect() }
     }
 
-    /// Fields.
+    /// The number of fields.
     #[inline]
     pub fn len(&self) -> usize {
         self.list.len() / STEP
     }
 
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes in use.
+    /// Bytes used.
     pub fn used_bytes(&self) -> usize {
         self.list.total_bytes()
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         self.list.memory_bytes()
     }
 
-    /// Asks for the first line of the buffer.
+    /// Prefetches the first line of the buffer.
     #[inline]
     pub fn prefetch(&self) {
         self.list.prefetch();
     }
 
-    /// When the first field expires.
+    /// The earliest expiry of a field.
     #[inline]
     pub fn earliest_ms(&self) -> Option<i64> {
         self.list.first().and_then(|at| expiry_of(self.list.get(at)))
@@ -103,14 +105,14 @@ impl ExpiringList {
         self.list.find(elements.next_position()?, field, STEP - 1)
     }
 
-    /// Where the value of the field at `field` is, and its expiry.
+    /// The positions of the value of the field at `field`, and of its expiry.
     #[inline]
     fn beside(&self, field: Position) -> (Position, Position) {
         let value = self.list.next(field).expect("a field is followed by its value");
         (value, self.list.next(value).expect("a value is followed by its field's expiry"))
     }
 
-    /// The field's value, and when it expires.
+    /// The field's value and expiry.
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<(Element<'_>, Option<i64>)> {
         let mut elements = self.list.iter_from(Some(self.find(field)?));
@@ -118,7 +120,7 @@ impl ExpiringList {
         Some((elements.next()?, expiry_of(elements.next()?)))
     }
 
-    /// When the field expires; nothing if it does not or is not there.
+    /// The field's expiry; none if it has none or is not in the list.
     pub fn expiry(&self, field: &[u8]) -> Option<i64> {
         self.get(field).and_then(|(_, expiry_ms)| expiry_ms)
     }
@@ -140,7 +142,7 @@ impl ExpiringList {
             Expiry::AtMs(at_ms) => Some(at_ms.max(0)),
         };
         if before != after {
-            // Behind the value, which stays where it is.
+            // Behind the value, which keeps its position.
             self.write_expiry(expiry_at, after);
         }
         self.list.replace(at, value);
@@ -148,7 +150,7 @@ impl ExpiringList {
         Insertion::Replaced
     }
 
-    /// Sets or clears when a field expires, if it is there.
+    /// Sets or clears the expiry of a field, if it is in the list.
     pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>) {
         let Some(found) = self.find(field) else { return };
         let (_, at) = self.beside(found);
@@ -168,7 +170,7 @@ impl ExpiringList {
         }
     }
 
-    /// A field expires at `after` that did so at `before`: keeps invariant 2.
+    /// Restores invariant 2 after a field's expiry changed from `before` to `after`.
     #[inline]
     fn moved(&mut self, before: Option<i64>, after: Option<i64>) {
         if before == after {
@@ -183,11 +185,11 @@ impl ExpiringList {
     }
 
     fn write_earliest(&mut self, earliest_ms: Option<i64>) {
-        let first = self.list.first().expect("the earliest expiry is always there");
+        let first = self.list.first().expect("invariant 1: the first element is the earliest expiry");
         self.write_expiry(first, earliest_ms);
     }
 
-    /// Whether the field was there.
+    /// Removes the field; returns whether it was in the list.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let Some(found) = self.find(field) else { return false };
         let (_, expiry) = self.beside(found);
@@ -197,7 +199,7 @@ impl ExpiringList {
         true
     }
 
-    /// Removes up to `limit` fields that expire before `now_ms`, handing each to `removed`; returns how many.
+    /// Removes up to `limit` fields that expire before `now_ms`, passing each to `removed`; returns their number.
     pub fn remove_expired(&mut self, now_ms: i64, limit: usize, removed: &mut dyn FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < limit && self.earliest_ms().is_some_and(|at_ms| at_ms < now_ms) {
@@ -211,7 +213,7 @@ impl ExpiringList {
         count
     }
 
-    /// All fields in the order in which they were added.
+    /// Iterates over all fields in the order in which they were added.
     #[inline]
     pub fn iter(&self) -> Fields<'_> {
         let mut elements = self.list.iter();
@@ -219,7 +221,7 @@ impl ExpiringList {
         Fields { elements }
     }
 
-    /// The field at a place in that order.
+    /// The field at an index in that order.
     pub fn at(&self, index: usize) -> Option<Field<'_>> {
         let mut elements = self.list.iter_from(Some(self.list.at((1 + STEP * index) as i64)?));
         Some((elements.next()?, elements.next()?, expiry_of(elements.next()?)))
@@ -239,7 +241,7 @@ impl ExpiringList {
     }
 }
 
-/// Fields in order.
+/// An iterator over fields in order.
 #[derive(Clone)]
 pub struct Fields<'a> {
     elements: Iter<'a>,

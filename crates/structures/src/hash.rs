@@ -1,5 +1,5 @@
-//! The keyed hash of keys and elements: SipHash-1-2 with a 128-bit seed drawn once per process, so that a
-//! client cannot choose keys that collide. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF".
+//! The keyed hash of keys and elements: SipHash-1-2 with a 128-bit seed drawn once per process, so that a client cannot
+//! choose keys that collide. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF".
 
 /// The 128-bit key of the hash. Copied into each structure that hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,7 @@ pub struct HashSeed {
 }
 
 impl HashSeed {
+    /// Creates a seed from its two words.
     pub const fn new(k0: u64, k1: u64) -> Self {
         HashSeed { k0, k1 }
     }
@@ -26,8 +27,8 @@ impl HashSeed {
         finish(state, bytes, rest.len())
     }
 
-    /// As [`HashSeed::hash`], of one word and what is left in line, without a loop or a call: the lengths that most fields
-    /// and members have.
+    /// As [`HashSeed::hash`], inlined for one word and a remainder, without a loop or a call: the most common lengths of
+    /// fields and members.
     #[inline(always)]
     pub(crate) fn hash_in_line(&self, bytes: &[u8]) -> u64 {
         if let 8..16 = bytes.len()
@@ -67,7 +68,7 @@ fn finish(mut state: [u64; 4], bytes: &[u8], count: usize) -> u64 {
 #[inline(always)]
 fn last_bytes(bytes: &[u8], count: usize) -> u64 {
     if let Some(word) = bytes.last_chunk() {
-        // The word before them comes along and is shifted out, in two steps because a shift by 64 is undefined.
+        // The preceding word is loaded too and shifted out, in two steps because a shift by 64 is undefined.
         return u64::from_le_bytes(*word) >> 1 >> (63 - 8 * count as u32);
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// As published: words, then the remaining bytes below the length.
+    /// The published form: words, then the remaining bytes below the length.
     fn plain(seed: HashSeed, bytes: &[u8]) -> u64 {
         let mut padded = bytes.to_vec();
         padded.resize(bytes.len() / 8 * 8 + 7, 0);

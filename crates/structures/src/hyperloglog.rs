@@ -1,12 +1,12 @@
-//! HyperLogLog: how many different elements there were, to within 0.81 %, in at most 12 KB. The sketch is a plain
-//! string in the format that clients may read, store and bring back, so nothing in one is trusted.
+//! HyperLogLog: the number of different elements, to within 0.81 %, in at most 12 KB. The sketch is a plain string
+//! in a format that clients may read, store and write back, so its contents are not trusted.
 //!
 //! ```text
 //!   0      4    5      8              16
 //!   | HYLL | e  | 0 0 0 | cardinality | registers ...
 //! ```
 //! `e` is 0 for dense registers and 1 for sparse ones. The cardinality is the last one computed, little endian; its
-//! highest bit says that it is stale. There are 16384 registers; an element's hash picks one with its lowest 14
+//! highest bit is set if it is stale. There are 16384 registers; an element's hash selects one with its lowest 14
 //! bits, and the register keeps the longest run of zeros (and the one that ends it) seen in the bits above.
 //!
 //! Dense: register `i` is the six bits from bit `6 i` on, counted from the lowest bit of the first byte.
@@ -16,9 +16,9 @@
 //!   01llllll llllllll   l + 1 registers of 0
 //!   1vvvvvll            l + 1 registers of v + 1
 //! ```
-//! Invariants of a sound sketch: (1) a dense one has exactly 12304 bytes; (2) the lengths of a sparse one's runs sum
-//! up to 16384. [`encoding_of`] checks what a look at the header and the length can tell; whatever walks sparse runs
-//! checks (2) and answers [`Corrupt`] when it does not hold.
+//! Invariants of a valid sketch: (1) a dense one has exactly 12304 bytes; (2) the lengths of a sparse one's runs sum
+//! up to 16384. [`encoding_of`] checks the header and the length; functions that iterate over sparse runs check (2)
+//! and return [`Corrupt`] if it does not hold.
 //!
 //! The estimator is Ertl's (arXiv:1702.01284), which needs only the registers' histogram. Dense registers are
 //! widened to bytes before they are counted or merged: `dense.rs`.
@@ -27,9 +27,11 @@ mod dense;
 
 use dense::Packed;
 
-/// Registers of every sketch.
+/// Number of registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
+/// Length of the header.
 pub const HEADER_BYTES: usize = 16;
+/// Length of a dense sketch.
 pub const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
 const INDEX_BITS: u32 = 14;
 /// Bits of the hash that are searched for zeros.
@@ -40,17 +42,18 @@ const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 const ENCODING_AT: usize = 4;
 const CARDINALITY_AT: usize = 8;
-/// In the last byte of the cardinality.
+/// Bit in the last byte of the cardinality.
 const STALE_BIT: u8 = 0x80;
 
 const ZERO_LEN_MAX: usize = 64;
 const VALUE_MAX: u8 = 32;
 const VALUE_LEN_MAX: usize = 4;
-/// What takes a run's place when a register in it is raised: two long runs of zeros and a value at most.
+/// Most bytes that replace a run when a register in it is raised: two long runs of zeros and a value.
 const SPLIT_BYTES_MAX: usize = 5;
-/// Opcodes looked at for a merge after a change, from the one before it on.
+/// Opcodes examined for a merge after a change, starting with the one before it.
 const MERGE_SCAN: usize = 5;
 
+/// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Dense,
@@ -61,10 +64,10 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// One byte for each register, for sketches in the making.
+/// One byte for each register, for sketches under construction.
 pub type Registers = [u8; REGISTERS];
 
-/// How the sketch is encoded, or `None` if the string is no sketch.
+/// The encoding of the sketch, or `None` if the string is not a sketch.
 pub fn encoding_of(sketch: &[u8]) -> Option<Encoding> {
     let header: &[u8; HEADER_BYTES] = sketch.first_chunk()?;
     match header[ENCODING_AT] {
@@ -79,7 +82,7 @@ fn encoding(sketch: &[u8]) -> Encoding {
     encoding_of(sketch).expect("callers have checked that it is a sketch")
 }
 
-/// A sketch of nothing.
+/// Creates a sketch without elements.
 pub fn empty() -> Vec<u8> {
     let mut sketch = vec![0; HEADER_BYTES];
     sketch[..4].copy_from_slice(MAGIC);
@@ -90,27 +93,30 @@ pub fn empty() -> Vec<u8> {
     sketch
 }
 
-/// The cardinality computed last, unless the sketch has changed since.
+/// The last computed cardinality, unless the sketch has changed since.
 pub fn cached_cardinality(sketch: &[u8]) -> Option<u64> {
     let cached = sketch[CARDINALITY_AT..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
     (cached >> 63 == 0).then_some(cached)
 }
 
+/// Stores the cardinality in the header.
 pub fn cache_cardinality(sketch: &mut [u8], cardinality: u64) {
     sketch[CARDINALITY_AT..][..8].copy_from_slice(&cardinality.to_le_bytes());
 }
 
+/// Marks the stored cardinality as stale.
 pub fn mark_stale(sketch: &mut [u8]) {
     sketch[CARDINALITY_AT + 7] |= STALE_BIT;
 }
 
-/// Adds an element; whether a register changed. A sparse sketch that would outgrow `sparse_bytes_max` becomes dense.
+/// Adds an element; returns whether a register changed. A sparse sketch that would outgrow `sparse_bytes_max`
+/// becomes dense.
 pub fn add(sketch: &mut Vec<u8>, element: &[u8], sparse_bytes_max: usize) -> Result<bool, Corrupt> {
     let (index, rank) = place(element);
     raise(sketch, index, rank, sparse_bytes_max)
 }
 
-/// Raises a register to `rank` if it is below; whether it was. Marks a sparse sketch that changed as stale.
+/// Raises a register to `rank` if it is below; returns whether it was. Marks a sparse sketch that changed as stale.
 fn raise(sketch: &mut Vec<u8>, index: usize, rank: u8, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
     match encoding(sketch) {
         Encoding::Dense => Ok(raise_dense(sketch, index, rank)),
@@ -118,7 +124,7 @@ fn raise(sketch: &mut Vec<u8>, index: usize, rank: u8, sparse_bytes_max: usize) 
     }
 }
 
-/// The register that an element belongs to, and how long a run of zeros its hash shows.
+/// The register that an element's hash selects, and the rank of the hash.
 fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element, HASH_SEED);
     let index = hash as usize % REGISTERS;
@@ -146,13 +152,15 @@ pub fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> R
 }
 
-/// One run of equal registers.
+/// A run of equal registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where its opcode begins in the sketch.
+    /// Offset of its opcode in the sketch.
     at: usize,
     opcode_bytes: usize,
+    /// The registers' value.
     pub value: u8,
+    /// The number of registers.
     pub len: usize,
 }
 
@@ -167,7 +175,7 @@ impl Run {
                 Some(&second) => {
                     Run { at, opcode_bytes: 2, value: 0, len: (low << 8 | usize::from(second)) + 1 }
                 }
-                // Cut off in the middle: longer than any sketch, so that no sum comes out right.
+                // Truncated: a run longer than any sketch, so that no sum is correct.
                 None => Run { at, opcode_bytes: 1, value: 0, len: REGISTERS + 1 },
             },
             _ => {
@@ -180,12 +188,13 @@ impl Run {
         self.at + self.opcode_bytes
     }
 
+    /// Returns whether this is a long run of zeros.
     pub fn is_long_zero(&self) -> bool {
         self.opcode_bytes == 2
     }
 }
 
-/// The runs of a sparse sketch, as they are.
+/// Iterates over the runs of a sparse sketch, unvalidated.
 pub fn runs(sketch: &[u8]) -> impl Iterator<Item = Run> {
     let first = Run::at(sketch, HEADER_BYTES);
     std::iter::successors(first, |run| Run::at(sketch, run.end()))
@@ -249,9 +258,9 @@ fn raise_in_run(
     Ok(true)
 }
 
-/// Raises a sketch to `registers`, one by one in their order as [`raise`] does, but in one walk.
+/// Raises a sketch to `registers`, one by one in their order as [`raise`] does, but in one pass.
 pub fn raise_to(sketch: &mut Vec<u8>, registers: &Registers, sparse_bytes_max: usize) -> Result<(), Corrupt> {
-    // Where the runs before `at` begin, and their first registers.
+    // Offsets of the runs before `at`, and their first registers.
     let mut before: Vec<(usize, usize)> = Vec::new();
     let (mut at, mut first) = (HEADER_BYTES, 0);
     for (index, &rank) in registers.iter().enumerate().filter(|&(_, &rank)| rank > 0) {
@@ -269,7 +278,7 @@ pub fn raise_to(sketch: &mut Vec<u8>, registers: &Registers, sparse_bytes_max: u
         };
         let previous_at = before.last().map_or(HEADER_BYTES, |&(at, _)| at);
         if raise_in_run(sketch, run, first, previous_at, (index, rank), sparse_bytes_max)? {
-            // The run may have become part of the one before it.
+            // The run may have been merged into the one before it.
             (at, first) = before.pop().unwrap_or((HEADER_BYTES, 0));
         }
     }
@@ -296,7 +305,7 @@ impl Opcodes {
         }
     }
 
-    /// Nothing for a run without registers.
+    /// Adds runs of zeros; nothing for length 0.
     fn push_zeros(&mut self, len: usize) {
         match len {
             0 => {}
@@ -313,7 +322,7 @@ impl Opcodes {
     }
 }
 
-/// The opcodes that replace a run of which one register gets another value.
+/// The opcodes that replace a run in which one register gets another value.
 fn split(run: Run, position: usize, rank: u8) -> Opcodes {
     let after = run.len - position - 1;
     let mut opcodes = Opcodes::default();
@@ -329,7 +338,7 @@ fn split(run: Run, position: usize, rank: u8) -> Opcodes {
     opcodes
 }
 
-/// Puts `new` in the place of `old` bytes at `at`.
+/// Replaces `old` bytes at `at` by `new`.
 fn replace(sketch: &mut Vec<u8>, at: usize, old: usize, new: &[u8]) {
     let (len, behind) = (sketch.len(), at + old);
     if new.len() > old {
@@ -340,7 +349,7 @@ fn replace(sketch: &mut Vec<u8>, at: usize, old: usize, new: &[u8]) {
     sketch[at..at + new.len()].copy_from_slice(new);
 }
 
-/// Makes one run of neighbours with the same value, near where something changed.
+/// Merges neighbouring runs with the same value, near a change.
 fn merge_values(sketch: &mut Vec<u8>, from: usize) {
     let mut at = from;
     for _ in 0..MERGE_SCAN {
@@ -365,7 +374,7 @@ fn raise_promoted(sketch: &mut Vec<u8>, index: usize, rank: u8) -> Result<bool, 
     Ok(raised)
 }
 
-/// Turns a sparse sketch into a dense one; whether it was sparse.
+/// Converts a sparse sketch into a dense one; returns whether it was sparse.
 pub fn make_dense(sketch: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if encoding(sketch) == Encoding::Dense {
         return Ok(false);
@@ -380,7 +389,7 @@ pub fn make_dense(sketch: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// The register's lowest byte and its shift within the two bytes from there on.
+/// The offset of the register's lowest byte and its shift within the two bytes from there on.
 fn dense_position(index: usize) -> (usize, u32) {
     (HEADER_BYTES + index * 6 / 8, (index * 6 % 8) as u32)
 }
@@ -425,10 +434,10 @@ pub fn merge_into(registers: &mut Registers, sketch: &[u8]) -> Result<(), Corrup
     Ok(())
 }
 
-/// How many registers have each value.
+/// The number of registers with each value.
 type Histogram = [u32; 64];
 
-/// The estimate of how many different elements were added, without regard to what is cached.
+/// The estimated number of different elements, ignoring the cached one.
 pub fn cardinality(sketch: &[u8]) -> Result<u64, Corrupt> {
     let mut histogram: Histogram = [0; 64];
     if encoding(sketch) == Encoding::Sparse {
@@ -440,7 +449,7 @@ pub fn cardinality(sketch: &[u8]) -> Result<u64, Corrupt> {
     Ok(cardinality_of(&registers))
 }
 
-/// The estimate for registers in the making.
+/// The estimate for registers under construction.
 pub fn cardinality_of(registers: &Registers) -> u64 {
     estimate(&dense::count(registers))
 }
@@ -455,7 +464,7 @@ fn estimate(histogram: &Histogram) -> u64 {
     }
     z += m * sigma(f64::from(histogram[0]) / m);
     let estimate = (HALF_PER_LN_2 * m * m / z).round();
-    // Only registers that no hash can produce let the sum vanish.
+    // The sum is 0 only for registers that no hash can produce.
     if estimate.is_finite() { estimate as u64 } else { 1 << 63 }
 }
 

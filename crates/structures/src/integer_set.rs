@@ -15,7 +15,6 @@
 //! sparse set needs a container for every few values; pages are divided by count, so none is nearly empty, and they keep
 //! its idea: each takes whichever form is smallest.
 
-/// Cursors of scans over integers.
 pub mod cursor;
 mod page;
 mod pages;

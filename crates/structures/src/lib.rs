@@ -1,7 +1,7 @@
 //! In-memory data structures whose cost is counted in cache-line fetches.
 //!
-//! No I/O, no clock, no configuration, no globals (but counts of work in debug builds): time, seeds and randomness are arguments. This crate is
-//! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
+//! No I/O, no clock, no configuration, no globals (except counts of work in debug builds): time, seeds and randomness are
+//! arguments. Clever `unsafe` is confined to this crate; each block cites the invariant that makes it sound.
 
 pub mod bits;
 mod byte_compare;

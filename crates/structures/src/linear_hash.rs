@@ -1,4 +1,4 @@
-//! Linear hashing: which part of a table a hash belongs to, for tables that grow and shrink by one part at any size.
+//! Linear hashing: maps hashes to the parts of a table that grows and shrinks by one part at any size.
 //!
 //! With `n` parts and `2^depth <= n < 2^(depth+1)`, a hash belongs to the part numbered by its lowest `depth + 1` bits if
 //! there is one, else by its lowest `depth`. Growing by one splits part `n - 2^depth`, shrinking merges the last part
@@ -9,12 +9,12 @@
 //!          000  001   10   11  100  101        2 and 3 still await their turn (depth 2)
 //! ```
 //!
-//! *Positions*: a hash with its bits reversed. There each part covers one interval, a split halves it, and a merge joins
-//! two halves, so a position passed by a scan stays passed at any size.
+//! A *position* is a hash with its bits reversed. In this order each part covers one interval, a split halves it, and a
+//! merge joins two halves, so a position passed by a scan stays passed at any size.
 //!
-//! The table of keys grows by another rule ([`crate::key_table`]): a quarter of a part at a time, in the order of hashes.
+//! The table of keys grows differently ([`crate::key_table`]): a quarter of a part at a time, in the order of hashes.
 
-/// With no part at all, only [`LinearHash::parts`] may be asked; what is asked about parts panics.
+/// Without parts, only [`LinearHash::parts`] may be called; other methods panic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinearHash {
     parts: usize,
@@ -33,38 +33,39 @@ impl LinearHash {
         self.parts
     }
 
-    /// The part that `hash` belongs to; there must be one.
+    /// The part of `hash`; there must be at least one part.
     #[inline(always)]
     pub(crate) fn index(&self, hash: u64) -> usize {
         let wide = hash as usize & self.mask;
         if wide < self.parts { wide } else { wide & (self.mask >> 1) }
     }
 
-    /// The depth of the parts that the present round has not split; there must be one.
+    /// The depth of the parts that the present round has not split; there must be at least one part.
     #[inline]
     fn depth(&self) -> u32 {
         self.parts.ilog2()
     }
 
-    /// How many parts the present round has split: those are parts `0..split_count` and `2^depth..parts`.
+    /// The number of parts that the present round has split: parts `0..split_count`, whose other halves are
+    /// `2^depth..parts`.
     #[inline]
     pub(crate) fn split_count(&self) -> usize {
         self.parts - (1 << self.depth())
     }
 
-    /// Whether the present round has split the part, or made it.
+    /// Returns whether the present round has split the part, or created it.
     #[inline]
     pub(crate) fn is_split(&self, index: usize) -> bool {
         index < self.split_count() || index >= 1 << self.depth()
     }
 
-    /// How many of a hash's lowest bits decide that it belongs to the part.
+    /// The number of a hash's lowest bits that select the part.
     #[inline]
     pub(crate) fn depth_of(&self, index: usize) -> u32 {
         self.depth() + u32::from(self.is_split(index))
     }
 
-    /// The part that the next part to be added takes its elements from, and the hash bit that tells which.
+    /// The part that the next added part is split from, and the hash bit that divides its elements.
     #[inline]
     pub(crate) fn next_split(&self) -> (usize, u64) {
         (self.split_count(), 1 << self.depth())
@@ -73,7 +74,7 @@ impl LinearHash {
     /// The part that the last part was split from.
     #[inline]
     pub(crate) fn last_split_from(&self) -> usize {
-        assert!(self.parts > 1, "a lone part was split from none");
+        assert!(self.parts > 1, "the only part was not split from another");
         let last = self.parts - 1;
         last - (1 << last.ilog2())
     }

@@ -6,30 +6,30 @@
 //!  111ooooo llllllll oooooooo        copy of l+9 = 9..=264 bytes
 //! ```
 //!
-//! [`Compressor`] makes the bytes that the reference makes from a clean table (its own table starts with
-//! whatever the stack held). Source: Marc Lehmann, LibLZF, the "very fast" variant with 2^16 slots.
-//! Where a copy ends is searched byte by byte at first: processors guess it and go on meanwhile. Comparing eight bytes at
-//! once from the beginning took twice as long, since what comes next had to wait for the length.
+//! [`Compressor`] produces the bytes that the reference produces with a cleared table (its own table starts with arbitrary
+//! stack contents). Source: Marc Lehmann, LibLZF, the "very fast" variant with 2^16 slots. The end of a copy is searched
+//! byte by byte at first: processors predict it and continue meanwhile. Comparing eight bytes at once from the beginning
+//! took twice as long, since the following work had to wait for the length.
 //!
-//! Microseconds for 10,000 short elements, 10,000 integers, and a HyperLogLog of 12 KB, beside the reference's compressor in C
-//! (422, 82, 12.9): with every access checked 540, 127, 22; unchecked 447, 97, 14.7; and with positions of two inputs so far
-//! apart that one comparison says near, not stale and not the first, 447, 90, 14.4. Rejected: near and equal as one condition,
-//! with the first position read in place of what is too far (450, 105, 15.5); literals copied a run at a time, where it ends
-//! (a tenth slower on integers, as most runs are short).
-//! A RESTORE of a megabyte of one byte takes 0.37 of the time since what is decompressed goes to where it stays, is zeroed a piece
-//! at a time ahead of the writing, and runs of a pattern are written 16 bytes at once, of one byte by a fill.
-//! Reading trusts nothing. Rejected for the lists: the same 256 KiB table, even kept warm, 2.2 ns a byte of a
-//! node of 8 KiB where 2^12 slots of two bytes on the stack take 1.7, and nobody has to keep it.
+//! Microseconds for 10,000 short elements, 10,000 integers, and a HyperLogLog of 12 KB, beside the reference's compressor
+//! in C (422, 82, 12.9): with every access checked 540, 127, 22; unchecked 447, 97, 14.7; and with positions of two inputs
+//! so far apart that one comparison means near, not stale and not the first, 447, 90, 14.4. Rejected: near and equal as one
+//! condition, with the first position read instead of one that is too far (450, 105, 15.5); literals copied a run at a
+//! time, at its end (a tenth slower on integers, as most runs are short).
+//! A RESTORE of a megabyte of one byte takes 0.37 of the time since the output is decompressed to its final address, zeroed
+//! a piece at a time ahead of the writing, and runs of a pattern are written 16 bytes at once, of one byte by a fill.
+//! Decompression does not trust its input. Rejected for the lists: the same 256 KiB table, even kept warm, 2.2 ns per byte
+//! of a node of 8 KiB where 2^12 slots of two bytes on the stack take 1.7 and need no owner.
 
 use std::fmt;
 
 const LITERALS_MAX: usize = 32;
 const DISTANCE_MAX: usize = 1 << 13;
 const COPY_MAX: usize = 264;
-/// No input byte stands for more output than this: three bytes give 264.
+/// Most output bytes per input byte: three bytes give 264.
 const EXPANSION_MAX: usize = COPY_MAX / 3;
 
-/// Bytes that no compressor wrote, or not for this length.
+/// The bytes are not a compressor's output, or not for this length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -41,10 +41,11 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// Where three bytes were seen last. What it tells is either more than [`DISTANCE_MAX`] or the distance to a position of
-/// the same input that is not its first: the first is never remembered, as in the reference.
+/// The last position of three bytes. Its result is either more than [`DISTANCE_MAX`] or the distance to a position of the
+/// same input that is not its first: the first is never stored, as in the reference.
 trait Recent {
-    /// Remembers `position`, above 0, for the three bytes in the low 24 bits of `hash`; tells how far before it they were.
+    /// Stores `position`, above 0, for the three bytes in the low 24 bits of `hash`; returns the distance to their previous
+    /// position.
     fn replace(&mut self, hash: u32, position: usize) -> usize;
 }
 
@@ -53,27 +54,28 @@ fn slot<const LOG: u32>(hash: u32) -> usize {
     ((hash >> (24 - LOG)).wrapping_sub(hash.wrapping_mul(5)) & ((1 << LOG) - 1)) as usize
 }
 
-/// A table kept from one input to the next: it is cleared by counting on, not by writing.
+/// A compressor with a table that is reused for the next input: it is cleared by advancing a base, not by writing.
 pub struct Compressor {
     slots: Box<[u32; 1 << COMPRESSOR_LOG]>,
-    /// Slots hold `base + position`. What is from an earlier input is further away than a copy reaches.
+    /// Slots hold `base + position`. Positions of an earlier input are further away than a copy reaches.
     base: u32,
-    /// What the next input adds its positions to.
+    /// The base of the next input.
     next_base: u32,
 }
 
 const COMPRESSOR_LOG: u32 = 16;
-/// Positions of two inputs are so far apart, and so is the first input from slots that hold nothing.
+/// Distance of the positions of two inputs, and of the first input from empty slots.
 const GAP: u32 = DISTANCE_MAX as u32;
 
 impl Compressor {
+    /// Creates a compressor with an empty table.
     pub fn new() -> Self {
         let slots = vec![0; 1 << COMPRESSOR_LOG].into_boxed_slice();
         Compressor { slots: slots.try_into().expect("it is as long"), base: GAP, next_base: GAP }
     }
 
-    /// Compresses into `output` and tells the length, or nothing when the result would not fit. Inputs of
-    /// 4 GiB less 16 KiB and more are left alone.
+    /// Compresses into `output` and returns the length, or none if the result would not fit. Inputs of 4 GiB less 16 KiB
+    /// and more are not compressed.
     pub fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Option<usize> {
         let step = u32::try_from(input.len()).ok()?.checked_add(GAP)?;
         self.base = self.next_base;
@@ -119,7 +121,7 @@ impl Recent for SmallTable {
     }
 }
 
-/// Compresses up to 64 KiB without a table from outside, a little less tightly than [`Compressor`].
+/// Compresses up to 64 KiB with a small table on the stack, slightly less tightly than [`Compressor`].
 pub fn compress_small(input: &[u8], output: &mut [u8]) -> Option<usize> {
     if input.len() > 1 << 16 {
         return None;
@@ -127,7 +129,7 @@ pub fn compress_small(input: &[u8], output: &mut [u8]) -> Option<usize> {
     compress(input, output, &mut SmallTable([0; 1 << SMALL_LOG]))
 }
 
-/// The input, read without a look at its length: who asks knows that it is long enough.
+/// The input, read without bounds checks: the caller guarantees the length.
 #[derive(Clone, Copy)]
 struct Input<'a>(&'a [u8]);
 
@@ -137,7 +139,7 @@ impl Input<'_> {
     #[inline(always)]
     unsafe fn byte(self, at: usize) -> u8 {
         debug_assert!(at < self.0.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { *self.0.get_unchecked(at) }
     }
 
@@ -148,7 +150,7 @@ impl Input<'_> {
     #[inline(always)]
     unsafe fn array<const N: usize>(self, at: usize) -> [u8; N] {
         debug_assert!(at + N <= self.0.len());
-        // SAFETY: the caller's promise; bytes need no alignment.
+        // SAFETY: guaranteed by the caller; bytes need no alignment.
         unsafe { self.0.as_ptr().add(at).cast::<[u8; N]>().read_unaligned() }
     }
 
@@ -158,12 +160,12 @@ impl Input<'_> {
     /// `at` is at least 2 and at most the length.
     #[inline(always)]
     unsafe fn two_before(self, at: usize) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         u32::from(u16::from_be_bytes(unsafe { self.array(at - 2) }))
     }
 }
 
-/// The output while it grows: an open literal run keeps a byte free in front of it for its length.
+/// The growing output: an open literal run keeps a byte free in front of it for its length.
 ///
 /// Invariant: `literals` is below `at`.
 struct Output<'a> {
@@ -178,17 +180,17 @@ impl Output<'_> {
     #[inline(always)]
     unsafe fn put(&mut self, at: usize, byte: u8) {
         debug_assert!(at < self.bytes.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { *self.bytes.get_unchecked_mut(at) = byte }
     }
 
-    /// Writes the length of the open run, if it has any bytes; if not, its place is the next byte's.
+    /// Writes the length of the open run, unless the run is empty; then its length byte is reused for the next byte.
     ///
     /// # Safety
     /// `at` is at most the length.
     #[inline(always)]
     unsafe fn end_run(&mut self) {
-        // SAFETY: the invariant and the caller's promise: the place is before the run, which ends before `at`.
+        // SAFETY: the invariant and the caller's guarantee: the length byte is before the run, which ends before `at`.
         unsafe { self.put(self.at - self.literals - 1, (self.literals as u8).wrapping_sub(1)) };
         self.at -= usize::from(self.literals == 0);
     }
@@ -203,7 +205,7 @@ impl Output<'_> {
     /// There is room for a byte.
     #[inline(always)]
     unsafe fn literal(&mut self, byte: u8) {
-        // SAFETY: the caller's promise; behind the byte `at` is at most the length.
+        // SAFETY: guaranteed by the caller; behind the byte `at` is at most the length.
         unsafe {
             self.put(self.at, byte);
             self.at += 1;
@@ -215,15 +217,15 @@ impl Output<'_> {
         }
     }
 
-    /// `len` bytes, at least 3, from `distance` back.
+    /// Writes a copy of `len` bytes, at least 3, from `distance` back.
     ///
     /// # Safety
-    /// There is room for four bytes behind what has been written.
+    /// There is room for four bytes behind the output so far.
     #[inline(always)]
     unsafe fn copy(&mut self, len: usize, distance: usize) {
         let (back, rest) = (distance - 1, len - 2);
         let high = (back >> 8) as u8;
-        // SAFETY: the caller's promise: at most three bytes.
+        // SAFETY: guaranteed by the caller: at most three bytes.
         unsafe {
             self.end_run();
             if rest < 7 {
@@ -262,8 +264,8 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
         at = 1;
     }
     while at < searched {
-        // SAFETY: `at + 2` is below the length, as is any position before. A distance of up to DISTANCE_MAX is to a position
-        // above 0, so there are four bytes from there to `at + 2`. Room is looked for before each byte of output.
+        // SAFETY: `at + 2` is below the length, as is any position before. A distance of up to DISTANCE_MAX is to a
+        // position above 0, so there are four bytes from there to `at + 2`. Room is checked before each byte of output.
         unsafe {
             hash = (hash << 8) | u32::from(bytes.byte(at + 2));
             let distance = recent.replace(hash, at);
@@ -286,7 +288,7 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
             if at >= searched {
                 break;
             }
-            // The last two places inside the copy are remembered too.
+            // The last two positions inside the copy are stored too.
             hash = bytes.two_before(at);
             for inside in [at - 2, at - 1] {
                 hash = (hash << 8) | u32::from(bytes.byte(inside + 2));
@@ -297,7 +299,7 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
     if out.at + 3 > out_len {
         return None;
     }
-    // SAFETY: at most two bytes are left, and with the length of another run beside them they take three.
+    // SAFETY: at most two bytes are left, and with the length of another run they take three.
     unsafe {
         for &byte in &input[at..] {
             out.literal(byte);
@@ -307,17 +309,17 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
     Some(out.at)
 }
 
-/// How far the bytes at `before` and `at` agree, knowing that three do. The two limits are the reference's:
-/// near the end it stops two bytes early, unless its unrolled loop has already passed that point.
+/// The number of equal bytes at `before` and `at`, of which three are known to be equal. The two limits are the
+/// reference's: near the end it stops two bytes early, unless its unrolled loop has already passed that point.
 ///
 /// # Safety
 /// `before` is below `at`, and there are three bytes from `at` on.
 #[inline(always)]
 unsafe fn match_len(input: Input<'_>, before: usize, at: usize) -> usize {
     let limit = (input.0.len() - at - 2).min(COPY_MAX);
-    // SAFETY: it is asked for what lies within `limit + 2`, or within the first three.
+    // SAFETY: called only for bytes within `limit + 2`, or within the first three.
     let differ = |i: usize| unsafe { input.byte(before + i) != input.byte(at + i) };
-    // SAFETY: it is asked for eight bytes that end within `limit + 2`.
+    // SAFETY: called only for eight bytes that end within `limit + 2`.
     let words = |i: usize| unsafe {
         u64::from_le_bytes(input.array(before + i)) ^ u64::from_le_bytes(input.array(at + i))
     };
@@ -340,11 +342,11 @@ unsafe fn match_len(input: Input<'_>, before: usize, at: usize) -> usize {
     (i..end).find(|&i| differ(i)).unwrap_or(end)
 }
 
-/// So many bytes are compared one by one: the processor guesses where they differ, and goes on meanwhile.
+/// Number of bytes compared one by one: the processor predicts where they differ, and continues meanwhile.
 const SHORT: usize = 19;
 
 /// Decompresses bytes that must give exactly `len` bytes, replacing the contents of `output` and keeping its allocation;
-/// what is in there after a refusal is anything. A length that the input cannot reach is refused before anything is
+/// after an error the contents are arbitrary. A length that the input cannot produce is rejected before anything is
 /// allocated.
 pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result<(), Corrupt> {
     output.clear();
@@ -362,7 +364,8 @@ pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result
     if at == len { Ok(()) } else { Err(Corrupt) }
 }
 
-/// Decompresses from `at` on until that is more than `enough` or nothing is left: what is left, and where its output begins.
+/// Decompresses from `at` on until the output exceeds `enough` or the input ends; returns the rest of the input, and where
+/// its output begins.
 #[inline]
 fn expand<'a>(
     mut rest: &'a [u8],
@@ -402,7 +405,7 @@ fn expand<'a>(
     Ok((rest, at))
 }
 
-/// Copies the first `count` bytes, at most 32 of them; behind these any may change that are to be written yet.
+/// Copies the first `count` bytes, at most 32; bytes behind them that are not written yet may change.
 #[inline]
 fn copy_literals(from: &[u8], to: &mut [u8], count: usize) {
     match (from.first_chunk(), to.first_chunk_mut()) {
@@ -414,15 +417,15 @@ fn copy_literals(from: &[u8], to: &mut [u8], count: usize) {
     }
 }
 
-/// Bytes that are copied at a time.
+/// Number of bytes copied at a time.
 const STEP: usize = 16;
 
-/// Zeros written ahead of what is decompressed: they are in the nearest cache when they are written over. All of the output at
-/// once took a sixth of the time of a megabyte's RESTORE.
+/// Zeros written ahead of the decompressed bytes: they are still in the nearest cache when they are overwritten. Zeroing
+/// the whole output at once took a sixth of the time of a megabyte's RESTORE.
 const ZEROED_AT_ONCE: usize = 16 * 1024;
 
-/// Copies `count` bytes to `at` from `back` before it; from these on, if they reach so far. As [`copy_literals`], what is
-/// behind them may change.
+/// Copies `count` bytes to `at` from `back` before it, repeating the copied bytes if `count` exceeds `back`. As in
+/// [`copy_literals`], the bytes behind them may change.
 #[inline]
 fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
     if back == 1 {
@@ -440,7 +443,7 @@ fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
             }
             return;
         }
-        // A short pattern that is repeated: as often as it fits into a step.
+        // A short repeated pattern: as many repetitions as fit into a step.
         let step = repeated(output[at - back..].first_chunk().expect("the output is longer"), back);
         let period = STEP - STEP % back;
         while done < count {
@@ -449,7 +452,7 @@ fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
         }
         return;
     }
-    // What has been copied is copied with the next: fewer and fewer steps for a short pattern that is repeated.
+    // Copied bytes are source bytes of the next step: fewer and fewer steps for a short repeated pattern.
     let (from, mut done) = (at - back, 0);
     while done < count {
         let step = (back + done).min(count - done);
@@ -458,7 +461,7 @@ fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
     }
 }
 
-/// The first `len` bytes over and over, 1 to [`STEP`]` - 1` of them.
+/// The first `len` bytes repeated, 1 to [`STEP`]` - 1` of them.
 #[inline]
 fn repeated(bytes: &[u8; STEP], len: usize) -> [u8; STEP] {
     let mut step = u128::from_le_bytes(*bytes) & ((1 << (8 * len)) - 1);
@@ -499,8 +502,8 @@ mod tests {
         bytes
     }
 
-    /// `reference.bin`: inputs, the room given, and what the reference's compressor made of them when built
-    /// with a cleared table; each as three u16 lengths (input, room, output; 0 = does not fit), then bytes.
+    /// `reference.bin`: inputs, output sizes, and the output of the reference's compressor when built with a cleared table;
+    /// each as three u16 lengths (input, room, output; 0 = does not fit), then bytes.
     #[test]
     fn output_is_that_of_the_reference() {
         let mut rest: &[u8] = include_bytes!("lzf/reference.bin");

@@ -1,4 +1,4 @@
-//! What the model tests of this crate share: how long they run and with which seeds.
+//! Shared by the model tests of this crate: their length and their seeds.
 
 use crate::random::Random;
 
@@ -12,7 +12,7 @@ pub fn scaled(steps: u64) -> u64 {
     (steps as f64 * scale) as u64
 }
 
-/// Runs `test` with several seeds; a failure tells its seed.
+/// Runs `test` with several seeds; a failure prints its seed.
 pub fn with_seeds(seeds: std::ops::Range<u64>, mut test: impl FnMut(&mut Random)) {
     for seed in seeds {
         let guard = TellSeed(seed);
@@ -29,7 +29,7 @@ impl Drop for TellSeed {
     }
 }
 
-/// Text of every kind that elements come in: small and large numbers, near-numbers, short and long strings.
+/// Text of every kind of element: small and large numbers, near-numbers, short and long strings.
 pub fn random_text(random: &mut Random) -> Vec<u8> {
     match random.below(12) {
         0 => random.below(130).to_string().into_bytes(),

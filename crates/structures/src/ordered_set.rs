@@ -3,9 +3,7 @@
 //! One interface, two implementations: [`fbtree`], the feature B+ tree, and [`skip_list`], the textbook design that it
 //! replaces and the reference of every differential test.
 
-/// The feature B+ tree.
 pub mod fbtree;
-/// The skip list.
 pub mod skip_list;
 
 /// The effect of [`OrderedSet::insert`].

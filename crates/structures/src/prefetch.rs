@@ -1,6 +1,6 @@
-//! One cache line asked for ahead of its use.
+//! Prefetching cache lines.
 
-/// Starts fetching all lines of `bytes`.
+/// Prefetches all lines of `bytes`.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
     for line in bytes.chunks(LINE_BYTES) {
@@ -8,7 +8,7 @@ pub fn prefetch_bytes(bytes: &[u8]) {
     }
 }
 
-/// Starts fetching all lines of a value itself, not what it points at.
+/// Prefetches all lines of a value itself, not what it points to.
 #[inline]
 pub fn prefetch_object<T>(object: &T) {
     for offset in (0..size_of::<T>()).step_by(LINE_BYTES) {
@@ -18,7 +18,7 @@ pub fn prefetch_object<T>(object: &T) {
 
 const LINE_BYTES: usize = 64;
 
-/// Starts fetching the line at `address` into every cache level. A hint: any address is allowed, none faults.
+/// Prefetches the line at `address` into every cache level. A hint: any address is allowed, none faults.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

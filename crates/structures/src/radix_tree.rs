@@ -1,4 +1,4 @@
-//! An ordered map with keys of 16 bytes: a path-compressed radix tree, made for stream ids.
+//! An ordered map with keys of 16 bytes: a path-compressed radix tree for stream ids.
 //!
 //! ```text
 //!  inner node (24 bytes): depth u8 | count u16 | ──> | byte | byte | ... | link u32 | link u32 | ... |
@@ -9,17 +9,16 @@
 //!
 //! Invariants:
 //! 1. An inner node has 2 to 256 children, their bytes ascend, and depths grow from parent to child.
-//! 2. All keys below a child agree with each other before the child's depth, and have the child's byte at the
-//!    parent's depth.
+//! 2. All keys below a child agree with each other before the child's depth, and have the child's byte at the parent's
+//!    depth.
 //! 3. Inner nodes and leaves fill their slabs without holes, and each is linked exactly once.
 //! 4. `children_bytes` is the sum over all inner nodes, `runs` the number of links below which keys agree in one byte or
-//!    more behind the one that the link belongs to.
+//!    more behind the link's own.
 //!
-//! Inner nodes do not store the bytes they skip: leaves have whole keys, so one comparison at the end settles
-//! what the descent assumed. A consecutive id costs 5 bytes besides its key and value. Rejected: one
-//! allocation for each node with its skipped bytes (the reference's layout), which costs at least two more
-//! fetches on the way to a leaf and 16 bytes and more for each leaf; std's B-tree, whose nodes are half empty
-//! after ascending inserts.
+//! Inner nodes do not store the bytes they skip: leaves have whole keys, so one comparison at the end verifies the
+//! assumptions of the descent. A consecutive id costs 5 bytes besides its key and value. Rejected: one allocation for each
+//! node with its skipped bytes (the reference's layout), which costs at least two more fetches on the way to a leaf and 16
+//! bytes and more for each leaf; std's B-tree, whose nodes are half empty after ascending inserts.
 
 mod slab;
 #[cfg(test)]
@@ -31,17 +30,19 @@ use crate::size_class::{size_class, usable_size};
 use crate::work;
 use slab::Slab;
 
+/// Length of a key.
 pub const KEY_BYTES: usize = 16;
+/// A key.
 pub type Key = [u8; KEY_BYTES];
 
-/// All bits inverted, which leaves 0 for no link.
+/// The bits are inverted, so that 0 means no link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Link(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<Link>>() == 4);
 
 const LEAF_BIT: u32 = 1 << 31;
-/// Inner nodes, or leaves.
+/// Most inner nodes, and most leaves.
 const NUMBERS_MAX: usize = LEAF_BIT as usize - 1;
 const LINK_BYTES: usize = 4;
 const CHILD_BYTES: usize = 1 + LINK_BYTES;
@@ -54,7 +55,7 @@ enum Target {
 impl Link {
     #[inline]
     fn of_bits(bits: u32) -> Link {
-        Link(NonZeroU32::new(!bits).expect("numbers stay below the one whose link would be none"))
+        Link(NonZeroU32::new(!bits).expect("numbers are below the one whose link would be 0"))
     }
 
     fn inner(number: usize) -> Link {
@@ -80,7 +81,7 @@ impl Link {
 
 #[derive(Clone)]
 struct Inner {
-    /// Room for `children.len() / 5` children: all bytes, then all links.
+    /// Capacity for `children.len() / 5` children: all bytes, then all links.
     children: Box<[u8]>,
     count: u16,
     depth: u8,
@@ -110,7 +111,7 @@ impl Inner {
         &self.children[..self.count()]
     }
 
-    /// How many children have a smaller byte.
+    /// The number of children with a smaller byte.
     #[inline]
     fn rank(&self, byte: u8) -> usize {
         if self.count() == 256 {
@@ -119,7 +120,7 @@ impl Inner {
         self.bytes().partition_point(|&other| other < byte)
     }
 
-    /// The child of `byte`.
+    /// The index of the child of `byte`.
     #[inline]
     fn find(&self, byte: u8) -> Option<usize> {
         let rank = self.rank(byte);
@@ -183,18 +184,19 @@ struct Leaf<V> {
     value: V,
 }
 
+/// An ordered map. See the [module](self) for the layout.
 #[derive(Clone)]
 pub struct RadixTree<V> {
     root: Option<Link>,
-    /// Links to nodes that decide on another byte than the next: see [`RadixTree::plain_node_count`].
+    /// Links to nodes that decide on a byte other than the next: see [`RadixTree::plain_node_count`].
     runs: u32,
     inner: Slab<Inner>,
-    /// What the lists of children of all inner nodes take from the allocator.
+    /// Allocated size of the lists of children of all inner nodes.
     children_bytes: usize,
     leaves: Slab<Leaf<V>>,
 }
 
-/// The inner nodes above a place and which child was taken at each.
+/// The inner nodes above a position, and the child taken at each.
 #[derive(Clone, Copy)]
 struct Path {
     steps: [(u32, u16); KEY_BYTES],
@@ -226,31 +228,34 @@ fn first_difference(a: &Key, b: &Key) -> Option<usize> {
 }
 
 impl<V> RadixTree<V> {
+    /// Creates an empty map.
     pub fn new() -> Self {
         RadixTree { root: None, runs: 0, inner: Slab::new(), children_bytes: 0, leaves: Slab::new() }
     }
 
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
 
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// Bytes held from the allocator, without what the values hold themselves.
+    /// Allocated bytes, without those that the values own.
     pub fn memory_bytes(&self) -> usize {
         self.children_bytes + self.inner.memory_bytes() + self.leaves.memory_bytes()
     }
 
-    /// How many nodes a tree has that gives each branch, each run of bytes without one, and each key a node of
-    /// its own: what XINFO calls nodes. An empty one has its root.
+    /// The number of nodes of a tree with a node of its own for each branch, each run of bytes without one, and each key:
+    /// the nodes that XINFO counts. An empty tree has its root.
     pub fn plain_node_count(&self) -> usize {
         let Some(root) = self.root else { return 1 };
         self.leaves.len() + self.inner.len() + self.runs as usize + usize::from(self.depth(root) > 0)
     }
 
-    /// The byte that a node decides on; behind the last for a leaf.
+    /// The byte that a node decides on; for a leaf, the key's length.
     fn depth(&self, link: Link) -> usize {
         match link.target() {
             Target::Leaf(_) => KEY_BYTES,
@@ -263,12 +268,12 @@ impl<V> RadixTree<V> {
         (self.depth(link) > above + 1).into()
     }
 
-    /// All keys with their values in no particular order: that of their memory, which no look-up is needed for.
+    /// Iterates over all keys with their values in memory order, which needs no lookups.
     pub fn iter_unordered(&self) -> impl Iterator<Item = (Key, &V)> {
         self.leaves.iter().map(|leaf| (leaf.key, &leaf.value))
     }
 
-    /// All values in no particular order.
+    /// Iterates over all values in memory order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.leaves.iter().map(|leaf| &leaf.value)
     }
@@ -287,19 +292,22 @@ impl<V> RadixTree<V> {
         }
     }
 
+    /// The value of `key`.
     pub fn get(&self, key: &Key) -> Option<&V> {
         self.find(key).map(|leaf| &self.leaves.get(leaf).value)
     }
 
+    /// The value of `key`, for changing it.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut V> {
         self.find(key).map(|leaf| &mut self.leaves.get_mut(leaf).value)
     }
 
+    /// Returns whether `key` is in the map.
     pub fn contains(&self, key: &Key) -> bool {
         self.find(key).is_some()
     }
 
-    /// A leaf whose key has more in common with `key` than, or as much as, any other.
+    /// A leaf whose key has the longest common prefix with `key`.
     fn nearest(&self, root: Link, key: &Key) -> usize {
         let mut link = root;
         loop {
@@ -313,7 +321,7 @@ impl<V> RadixTree<V> {
         }
     }
 
-    /// Follows `key` while nodes decide on bytes before `depth`; the link reached and the way there.
+    /// Follows `key` while nodes decide on bytes before `depth`; returns the link reached and the path to it.
     fn descend_to(&self, root: Link, key: &Key, depth: usize) -> (Link, Path) {
         let (mut link, mut path) = (root, Path::new());
         while let Target::Inner(number) = link.target() {
@@ -329,7 +337,7 @@ impl<V> RadixTree<V> {
         (link, path)
     }
 
-    /// Puts `value` at `key` and gives back what was there.
+    /// Sets the value of `key` and returns the old one.
     pub fn insert(&mut self, key: &Key, value: V) -> Option<V> {
         let new = Link::leaf(self.leaves.len());
         let Some(root) = self.root else {
@@ -364,7 +372,7 @@ impl<V> RadixTree<V> {
         None
     }
 
-    /// Makes the child at the end of a path, or the root, `link`.
+    /// Replaces the child at the end of a path, or the root, by `link`.
     fn relink(&mut self, parent: Option<(usize, usize)>, link: Link) {
         let Some((number, child)) = parent else {
             self.root = Some(link);
@@ -376,14 +384,14 @@ impl<V> RadixTree<V> {
         self.inner.get_mut(number).set_link(child, link);
     }
 
-    /// Takes `key` out and gives back its value.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &Key) -> Option<V> {
         let leaf = self.find(key)?;
         let (_, path) = self.descend_to(self.root?, key, KEY_BYTES);
         Some(self.remove_at(path, leaf))
     }
 
-    /// Takes the first key out and gives back its value. That it is not looked up is a quarter of the time of XTRIM of half a
+    /// Removes the first key and returns its value. Not looking it up saves a quarter of the time of XTRIM of half a
     /// million entries (docs/growth.md).
     pub fn pop_first(&mut self) -> Option<V> {
         let first = self.first();
@@ -391,7 +399,7 @@ impl<V> RadixTree<V> {
         Some(self.remove_at(path, leaf))
     }
 
-    /// Takes out the leaf to which this way leads.
+    /// Removes the leaf at the end of this path.
     fn remove_at(&mut self, mut path: Path, leaf: usize) -> V {
         match path.pop() {
             None => self.root = None,
@@ -418,7 +426,7 @@ impl<V> RadixTree<V> {
         removed.value
     }
 
-    /// Drops an inner node that nothing links to any more.
+    /// Removes an inner node without links to it.
     fn remove_inner(&mut self, number: usize) {
         let last = self.inner.len() - 1;
         self.children_bytes -= self.inner.swap_remove(number).children_bytes();
@@ -428,17 +436,17 @@ impl<V> RadixTree<V> {
         }
     }
 
-    /// Replaces link `from`, which is on the way to `key`, by `to`.
+    /// Replaces link `from`, which is on the path to `key`, by `to`.
     fn renumber(&mut self, key: &Key, from: Link, to: Link) {
         let Some(mut link) = self.root else { return };
         let mut parent = None;
         while link != from {
             work::visited(1);
             let Target::Inner(number) = link.target() else {
-                unreachable!("every node is on the way to its keys")
+                unreachable!("every node is on the path to its keys")
             };
             let inner = self.inner.get(number);
-            let child = inner.find(key[inner.depth()]).expect("every node is on the way to its keys");
+            let child = inner.find(key[inner.depth()]).expect("every node is on the path to its keys");
             link = inner.link(child);
             parent = Some((number, child));
         }
@@ -448,7 +456,7 @@ impl<V> RadixTree<V> {
         }
     }
 
-    /// The place of the first key.
+    /// A cursor at the first key.
     pub fn first(&self) -> Cursor<'_, V> {
         let mut cursor = Cursor { tree: self, path: Path::new(), leaf: None };
         if let Some(root) = self.root {
@@ -457,7 +465,7 @@ impl<V> RadixTree<V> {
         cursor
     }
 
-    /// The place of the last key.
+    /// A cursor at the last key.
     pub fn last(&self) -> Cursor<'_, V> {
         let mut cursor = Cursor { tree: self, path: Path::new(), leaf: None };
         if let Some(root) = self.root {
@@ -466,13 +474,14 @@ impl<V> RadixTree<V> {
         cursor
     }
 
+    /// The last key, and its value for changing it.
     pub fn last_mut(&mut self) -> Option<(Key, &mut V)> {
         let leaf = self.last().leaf?;
         let leaf = self.leaves.get_mut(leaf);
         Some((leaf.key, &mut leaf.value))
     }
 
-    /// The place of the least key that is not below `key`.
+    /// A cursor at the least key that is not below `key`.
     pub fn at_or_after(&self, key: &Key) -> Cursor<'_, V> {
         let mut cursor = Cursor { tree: self, path: Path::new(), leaf: None };
         let Some(root) = self.root else { return cursor };
@@ -501,7 +510,7 @@ impl<V> RadixTree<V> {
         cursor
     }
 
-    /// The place of the greatest key that is not above `key`.
+    /// A cursor at the greatest key that is not above `key`.
     pub fn at_or_before(&self, key: &Key) -> Cursor<'_, V> {
         let mut cursor = self.at_or_after(key);
         match cursor.get() {
@@ -512,7 +521,7 @@ impl<V> RadixTree<V> {
         cursor
     }
 
-    /// Keys and values in ascending order.
+    /// Iterates over keys and values in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &V)> {
         let mut cursor = self.first();
         std::iter::from_fn(move || {
@@ -539,7 +548,7 @@ impl<V> RadixTree<V> {
         assert!(self.iter().map(|(key, _)| key).is_sorted_by(|a, b| a < b));
     }
 
-    /// Checks a subtree and gives one of its keys.
+    /// Checks a subtree and returns one of its keys.
     fn check_below(
         &self,
         link: Link,
@@ -575,7 +584,7 @@ impl<V> Default for RadixTree<V> {
     }
 }
 
-/// A place in the order of keys: at a key, or nowhere once it was moved past either end.
+/// A position in the order of keys: at a key, or at none once it was moved beyond either end.
 pub struct Cursor<'a, V> {
     tree: &'a RadixTree<V>,
     path: Path,
@@ -589,25 +598,28 @@ impl<V> Clone for Cursor<'_, V> {
 }
 
 impl<'a, V> Cursor<'a, V> {
+    /// The key and its value; none beyond either end.
     #[inline]
     pub fn get(&self) -> Option<(Key, &'a V)> {
         let leaf = self.tree.leaves.get(self.leaf?);
         Some((leaf.key, &leaf.value))
     }
 
+    /// Moves to the next key.
     pub fn move_next(&mut self) {
         if self.leaf.is_some() {
             self.climb(true);
         }
     }
 
+    /// Moves to the previous key.
     pub fn move_back(&mut self) {
         if self.leaf.is_some() {
             self.climb(false);
         }
     }
 
-    /// Goes to the first or the last leaf below `link`.
+    /// Moves to the first or the last leaf below `link`.
     fn descend(&mut self, mut link: Link, last: bool) {
         loop {
             match link.target() {
@@ -625,7 +637,7 @@ impl<'a, V> Cursor<'a, V> {
         }
     }
 
-    /// Goes to the nearest leaf after (or before) everything below the end of the path.
+    /// Moves to the nearest leaf after (or before) everything below the end of the path.
     fn climb(&mut self, forward: bool) {
         self.leaf = None;
         while let Some((number, child)) = self.path.pop() {

@@ -1,13 +1,13 @@
 //! Pseudo-random numbers for sampling: xoshiro256++ (Blackman and Vigna, 2019). Not for secrets.
 
-/// A generator whose seed the caller chooses, so that every run can be repeated.
+/// A generator whose seed the caller chooses, so that every run is reproducible.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// Any seed is good: splitmix64 spreads it over the state.
+    /// Creates a generator. Any seed is good: splitmix64 spreads it over the state.
     pub fn new(seed: u64) -> Self {
         let mut z = seed;
         let state = std::array::from_fn(|_| {
@@ -19,6 +19,7 @@ impl Random {
         Random { state }
     }
 
+    /// The next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -33,14 +34,14 @@ impl Random {
         result
     }
 
-    /// Uniform in `0..n`, by multiplication (bias below 2^-32 for n < 2^32). `n` must not be 0.
+    /// A uniform number in `0..n`, by multiplication (bias below 2^-32 for n < 2^32). `n` must not be 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty range has no random number");
         ((self.next_u64() as u128 * n as u128) >> 64) as u64
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// A uniform number in `[0, 1)`, 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,5 +1,5 @@
-//! A sequence of bytes that grows at its end, shrinks at its front, and is read by any number of readers at once, each at
-//! a place of its own: what a primary's replicas are sent, and what it keeps for those that come back.
+//! A log of bytes that is appended at its end, trimmed at its front, and read by any number of readers at once, each at an
+//! offset of its own: the replication stream of a primary and its backlog.
 //!
 //! ```text
 //!            trimmed       | block 0 | block 1 | block 2 |        each BLOCK_BYTES long, the last one being filled
@@ -7,75 +7,77 @@
 //!                               ^reader   ^reader ^reader         a reader is an offset, and nothing here knows it
 //! ```
 //!
-//! 1. Bytes are numbered from the sequence's own beginning, whatever has been trimmed: an offset means one byte for ever.
-//! 2. `start` is the offset of the first byte of the first block. `full` are the blocks before the last, and are; the last
-//!    is empty only where nothing has been appended yet, and then takes no memory.
-//! 3. So a byte's block is found by a division; a block never moves, and one that is full never changes.
+//! 1. Bytes are numbered from the log's beginning, independent of trimming: an offset always means the same byte.
+//! 2. `start` is the offset of the first byte of the first block. `full` are the blocks before the last, all full; the last
+//!    is empty only if nothing has been appended yet, and then takes no memory.
+//! 3. Hence a byte's block is found by a division; a block never moves, and a full one never changes.
 //!
-//! There is one copy of a byte however many readers there are. A reader writes runs of bytes, at most one for each block,
-//! to its socket as they stand here.
+//! There is one copy of a byte for any number of readers. A reader writes runs of bytes, at most one for each block,
+//! directly from here to its socket.
 //!
 //! Rejected, by `benches/shared_log.rs` (commands of 64 bytes, two readers 10 MB behind): a copy for each reader, 12.1 ns a
-//! command against 3.6, and its memory again; one ring of bytes (`VecDeque<u8>`), 4.7 ns, but a reader that falls behind
-//! makes it grow by a copy of all of it, 50 ms at 64 MB, while commands wait.
+//! command against 3.6, and its memory again; one ring of bytes (`VecDeque<u8>`), 4.7 ns, but a slow reader makes it grow
+//! by a copy of all of it, 50 ms at 64 MB, while commands wait.
 
 use std::collections::VecDeque;
 
-/// A size class of the allocator's: a log that is as long as its limit says gives back one block for each that it takes.
+/// A size class of the allocator: a log at its length limit frees one block for each that it allocates.
 pub const BLOCK_BYTES: usize = 16 << 10;
 
-/// Blocks freed at a time by [`SharedLog::trim_to`], at most: a reader that was far behind and has gone leaves many.
+/// Most blocks freed by a call of [`SharedLog::trim_to`]: a reader that was far behind and disconnects leaves many.
 const TRIMMED_BLOCKS_MAX: usize = 128;
 
-/// Room in the list of blocks that is not worth giving back.
+/// Spare capacity of the list of blocks that is not worth freeing.
 const LISTED_BLOCKS_KEPT: usize = 64;
 
+/// A log of bytes. See the [module](self) for the layout.
 #[derive(Debug)]
 pub struct SharedLog {
     start: u64,
     end: u64,
     full: VecDeque<Vec<u8>>,
     last: Vec<u8>,
-    /// The block that was trimmed last, for the next one that is needed.
+    /// The block that was trimmed last, reused for the next one.
     spare: Option<Vec<u8>>,
 }
 
 impl SharedLog {
-    /// Empty; the first byte appended has the offset `start`.
+    /// Creates an empty log; the first byte appended has the offset `start`.
     pub fn new(start: u64) -> Self {
         SharedLog { start, end: start, full: VecDeque::new(), last: Vec::new(), spare: None }
     }
 
-    /// Of the first byte that is still here.
+    /// Offset of the first byte in the log.
     #[inline]
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Of the next byte that will be appended.
+    /// Offset of the next byte to be appended.
     #[inline]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes that are here.
+    /// Number of bytes in the log.
     #[inline]
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
+    /// Returns whether the log has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         let blocks = self.full.len() + usize::from(self.spare.is_some());
         blocks * BLOCK_BYTES + self.last.capacity() + self.full.capacity() * size_of::<Vec<u8>>()
     }
 
-    /// Appends the bytes; whether that took another block.
+    /// Appends the bytes; returns whether another block was allocated.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() > self.last.capacity() - self.last.len() {
@@ -106,8 +108,8 @@ impl SharedLog {
         true
     }
 
-    /// Frees blocks that end at or before `offset`, some at a time and never the last one: there is more to free while
-    /// this says so.
+    /// Frees blocks that end at or before `offset`, some at a time and never the last one; returns whether there are more
+    /// to free.
     pub fn trim_to(&mut self, offset: u64) -> bool {
         for _ in 0..TRIMMED_BLOCKS_MAX {
             if self.full.is_empty() || self.start + BLOCK_BYTES as u64 > offset {
@@ -123,7 +125,7 @@ impl SharedLog {
         true
     }
 
-    /// Gives back the list's room for blocks that are gone, where that is most of it.
+    /// Frees the list's capacity for removed blocks, if that is most of it.
     fn shrink_list(&mut self) {
         let (len, capacity) = (self.full.len(), self.full.capacity());
         if capacity > LISTED_BLOCKS_KEPT && len < capacity / 4 {
@@ -135,7 +137,7 @@ impl SharedLog {
     pub fn slices(&self, offset: u64) -> impl Iterator<Item = &[u8]> {
         assert!((self.start..=self.end).contains(&offset), "a reader is within the log");
         let (block, skipped) = split(offset - self.start);
-        // The end of a last block that is full has the offset of a next one, which is not there.
+        // The end of a full last block has the offset of a next one, which does not exist.
         let last = (block <= self.full.len()).then_some(&self.last);
         let blocks = self.full.range(block.min(self.full.len())..).chain(last);
         blocks
@@ -154,7 +156,7 @@ impl SharedLog {
     }
 }
 
-/// Which block from the first on, and how far into it.
+/// The index of a block from the first on, and the offset within it.
 fn split(distance: u64) -> (usize, usize) {
     ((distance / BLOCK_BYTES as u64) as usize, (distance % BLOCK_BYTES as u64) as usize)
 }
@@ -184,7 +186,7 @@ mod tests {
                 if random.below(5) == 0 {
                     let keep = log.start() + random.below(end - log.start() + 1);
                     while log.trim_to(keep) {}
-                    assert!(log.start() <= keep, "what is to be kept is kept");
+                    assert!(log.start() <= keep, "bytes to be kept are in the log");
                     assert!(keep - log.start() < 2 * BLOCK_BYTES as u64, "and little more");
                 }
                 log.check();

@@ -1,7 +1,7 @@
-//! What is done with names and elements of usual lengths without a call: a call of the C library's costs more than the two loads
-//! that overlap in the middle.
+//! Comparing and copying names and elements of common lengths without a call: a call of the C library costs more than two
+//! loads that overlap in the middle.
 
-/// Equality.
+/// Returns whether `a` and `b` are equal.
 #[inline(always)]
 pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     let len = a.len();
@@ -16,7 +16,7 @@ pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// A copy to as many bytes.
+/// Copies `from` to `to`, which has the same length.
 #[inline(always)]
 pub(crate) fn copy_bytes(from: &[u8], to: &mut [u8]) {
     if let 8..=16 = from.len()

@@ -1,7 +1,7 @@
-//! The sizes an allocator really hands out, so that a structure can grow to fill them and can tell its memory.
+//! The allocator's size classes, so that a structure can grow to fill them and compute its memory.
 //!
-//! jemalloc built with a quantum of 8 bytes: multiples of 8 up to 64, then four classes to each doubling
-//! (80, 96, 112, 128, 160, ...). Asking for anything between two classes wastes the difference.
+//! jemalloc built with a quantum of 8 bytes: multiples of 8 up to 64, then four classes to each doubling (80,
+//! 96, 112, 128, 160, ...). Requesting a size between two classes wastes the difference.
 
 /// The smallest class that holds `size` bytes; 0 for 0, which is not allocated at all.
 #[inline]
@@ -13,15 +13,15 @@ pub const fn size_class(size: usize) -> usize {
     (size + step - 1) & !(step - 1)
 }
 
-/// How much larger than the class below it the class of `size` is, where that is above 64 bytes.
+/// The difference between the class of `size` and the class below it, above 64 bytes.
 #[inline]
 pub const fn size_step(size: usize) -> usize {
-    // The highest bit of size - 1 names the doubling, a quarter of it is the step.
+    // The highest bit of size - 1 is the doubling, a quarter of it is the step.
     (1 << (usize::BITS - 1 - (size - 1).leading_zeros())) >> 2
 }
 
-/// The bytes an allocation of `size` really takes. Above the small classes jemalloc 5.3.1 rounds to its pages
-/// of 4 KB only, which is less than the class: growing by classes still keeps reallocations few there.
+/// The true size of an allocation of `size` bytes. Above the small classes jemalloc 5.3.1 rounds only to its
+/// pages of 4 KB, which is less than the class: growing by classes still keeps reallocations few there.
 #[inline]
 pub const fn usable_size(size: usize) -> usize {
     const SMALL_CLASS_MAX: usize = 14_336;

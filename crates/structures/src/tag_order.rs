@@ -1,9 +1,9 @@
-//! Elements in the order of their tags, a byte of each one's hash: an order that growing and shrinking keep, in
-//! which a scan can stop within a page.
+//! Elements in the order of their tags, one byte of each hash: growing and shrinking keep this order, so that a
+//! scan can stop within a page.
 
 pub(crate) const TAGS: usize = 256;
 
-/// The tag before which `wanted` of `tags` lie, those below `first` left out; [`TAGS`] if none is left from there.
+/// The tag before which `wanted` of `tags` lie, ignoring those below `first`; [`TAGS`] if there are no more.
 pub(crate) fn tags_end(tags: &[u8], first: usize, wanted: usize) -> usize {
     let mut counts = [0u16; TAGS];
     tags.iter().for_each(|&tag| counts[usize::from(tag)] += 1);

@@ -1,4 +1,4 @@
-//! A byte buffer behind one pointer: its length stands in the first bytes of its own contents.
+//! A byte buffer behind one pointer: its length is stored in the first bytes of its contents.
 //!
 //! ```text
 //!  ThinBytes (8 bytes) ──> ┌────────────┬──────────────────────────┬ ─ ─ ─ ─ ┐
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The allocation has exactly `size_class(used)` bytes, where `used` is what the header says or `H::ALLOCATED_MIN` if that is
-//!    more.
+//! 1. The allocation has exactly `size_class(used)` bytes, where `used` is the length in the header or `H::ALLOCATED_MIN`
+//!    if that is more.
 //! 2. The first `used` bytes are initialised, and `used >= 8`, or `used >= H::LEN` with 8 bytes initialised.
 //! 3. Only this file writes the header, and never one that breaks invariant 1.
 //!
-//! Rejected: `Box<[u8]>`, which is safe but costs 8 bytes more in every entry that holds a small collection
-//! (a keyspace of ten-field hashes has one per key), and a spare-capacity field, which the size class implies.
+//! Rejected: `Box<[u8]>`, which is safe but costs 8 bytes more in every entry that holds a small collection (a keyspace of
+//! ten-field hashes has one per key), and a capacity field, which the size class implies.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::marker::PhantomData;
@@ -25,13 +25,13 @@ use std::ptr::{self, NonNull};
 use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
-/// How a format tells its whole length, header included, in its first bytes.
+/// A format that stores its total length, header included, in its first bytes.
 pub(crate) trait Header {
-    /// Bytes of the header itself, at most 8.
+    /// Length of the header itself, at most 8 bytes.
     const LEN: usize;
-    /// No allocation is smaller; at least 8.
+    /// The smallest allocation; at least 8 bytes.
     const ALLOCATED_MIN: usize = 8;
-    /// The length of the whole, from the first 8 bytes; at least `LEN`.
+    /// The total length, from the first 8 bytes; at least `LEN`.
     fn used_bytes(first: &[u8; 8]) -> usize;
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct ThinBytes<H: Header> {
     header: PhantomData<H>,
 }
 
-// SAFETY: the buffer is owned alone by this value (invariant 1) and holds plain bytes.
+// SAFETY: the buffer is owned by this value alone (invariant 1) and holds plain bytes.
 unsafe impl<H: Header> Send for ThinBytes<H> {}
 // SAFETY: shared references only read bytes.
 unsafe impl<H: Header> Sync for ThinBytes<H> {}
 
-/// Up to here the allocator, asked for another size, always moves what an allocation holds.
+/// Up to this size the allocator always moves an allocation when it is resized to another class.
 const MOVED_MAX: usize = 4096;
 
 #[inline]
@@ -72,28 +72,31 @@ impl<H: Header> ThinBytes<H> {
             copy_parts(pointer.as_ptr(), parts);
         }
         let made = ThinBytes { pointer, header: PhantomData };
-        assert!(made.len() == used, "the header tells the length");
+        assert!(made.len() == used, "the header has the length");
         made
     }
 
-    /// Takes over a buffer all of which is in use, as its header tells, and which is of a size class.
+    /// Takes over a buffer that is used entirely, according to its header, and whose length is a size class.
     #[inline]
     pub fn from_box(bytes: Box<[u8]>) -> Self {
         let used = bytes.first_chunk().map(H::used_bytes);
-        assert!(used == Some(bytes.len()), "the header tells the length");
-        assert!(layout::<H>(bytes.len()).size() == bytes.len(), "a size class is what it will be freed as");
+        assert!(used == Some(bytes.len()), "the header has the length");
+        assert!(
+            layout::<H>(bytes.len()).size() == bytes.len(),
+            "the length is a size class, with which it is freed"
+        );
         ThinBytes { pointer: NonNull::from(Box::leak(bytes)).cast(), header: PhantomData }
     }
 
-    /// The buffer, all of which is in use.
+    /// Returns the buffer, which must be used entirely.
     #[inline]
     pub fn into_box(self) -> Box<[u8]> {
         let kept = ManuallyDrop::new(self);
         let used = kept.len();
-        assert!(layout::<H>(used).size() == used, "a box has no bytes behind what is in use");
+        assert!(layout::<H>(used).size() == used, "a box has no unused bytes");
         let bytes = ptr::slice_from_raw_parts_mut(kept.start().as_ptr(), used);
-        // SAFETY: invariants 1 and 2: the allocation has as many bytes as are in use, and a box of them the same layout; nothing
-        // else will free it.
+        // SAFETY: invariants 1 and 2: the allocation has as many bytes as are used, and a box of them the same layout;
+        // nothing else will free it.
         unsafe { Box::from_raw(bytes) }
     }
 
@@ -102,31 +105,32 @@ impl<H: Header> ThinBytes<H> {
         self.pointer
     }
 
-    /// Bytes in use, header included.
+    /// Bytes used, header included.
     #[inline]
     pub fn len(&self) -> usize {
-        // SAFETY: invariant 2: 8 bytes are always there and initialised; bytes need no alignment.
+        // SAFETY: invariant 2: 8 bytes always exist and are initialised; bytes need no alignment.
         H::used_bytes(unsafe { self.start().cast::<[u8; 8]>().as_ref() })
     }
 
-    /// Asks for the first line, without touching it.
+    /// Prefetches the first line.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self.start().as_ptr());
     }
 
-    /// Bytes held from the allocator.
+    /// Allocated bytes.
     pub fn capacity(&self) -> usize {
         layout::<H>(self.len()).size()
     }
 
+    /// The bytes used, header included.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: invariants 1 and 2.
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    /// Everything after the header, for changes that keep the length.
+    /// All bytes after the header, for changes that keep the length.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let len = self.len();
@@ -134,7 +138,7 @@ impl<H: Header> ThinBytes<H> {
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr().add(H::LEN), len - H::LEN) }
     }
 
-    /// Replaces all by `head`, which must be the first bytes of a well-formed header, and what follows it.
+    /// Replaces the contents by `head`, which must be the first bytes of a well-formed header, and `rest`.
     #[inline]
     pub fn replace(&mut self, head: &[u8; 2], rest: &[u8]) {
         let used = head.len() + rest.len();
@@ -142,17 +146,17 @@ impl<H: Header> ThinBytes<H> {
             *self = ThinBytes::new(&[head, rest]);
             return;
         }
-        // SAFETY: the smallest allocation has room for all, so that the present one has; `rest` cannot alias a buffer borrowed
-        // mutably.
+        // SAFETY: the smallest allocation has room for everything, so the present one has too; `rest` cannot alias a buffer
+        // borrowed mutably.
         unsafe {
             let to = self.start();
             to.cast::<[u8; 2]>().write_unaligned(*head);
             to.add(head.len()).copy_from_nonoverlapping(NonNull::from(rest).cast(), rest.len());
         }
-        assert!(self.len() == used, "the header tells the length");
+        assert!(self.len() == used, "the header has the length");
     }
 
-    /// Replaces `removed` bytes at `at` by `parts` and writes `header`, which must tell the new length.
+    /// Replaces `removed` bytes at `at` by `parts` and writes `header`, which must state the new length.
     pub fn splice(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8]) {
         let old = self.len();
         let added: usize = parts.iter().map(|part| part.len()).sum();
@@ -161,10 +165,10 @@ impl<H: Header> ThinBytes<H> {
         let mut first = [0; 8];
         first[..H::LEN].copy_from_slice(header);
         if H::LEN < 8 {
-            // What follows a short header belongs to the payload and takes no part in the length.
+            // Bytes behind a short header belong to the payload and do not affect the length.
             first[H::LEN..].fill(0);
         }
-        assert!(H::used_bytes(&first) == new, "the header tells the length");
+        assert!(H::used_bytes(&first) == new, "the header has the length");
         let is_least = old.max(new) <= H::ALLOCATED_MIN;
         if !is_least && new <= MOVED_MAX && layout::<H>(old) != layout::<H>(new) {
             return self.splice_moving(at, removed, parts, header, new);
@@ -172,8 +176,8 @@ impl<H: Header> ThinBytes<H> {
         if !is_least && new > old {
             self.reallocate(old, new);
         }
-        // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the
-        // assertion above keeps both ranges inside; `parts` cannot alias a buffer borrowed mutably.
+        // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the assertion above
+        // keeps both ranges inside; `parts` cannot alias a buffer borrowed mutably.
         unsafe {
             let base = self.start().as_ptr();
             ptr::copy(base.add(at + removed), base.add(at + added), old - at - removed);
@@ -185,7 +189,7 @@ impl<H: Header> ThinBytes<H> {
         }
     }
 
-    /// [`ThinBytes::splice`] into an allocation of another size: what stays is copied once, to where it belongs.
+    /// [`ThinBytes::splice`] into an allocation of another size: remaining bytes are copied once, to their new offset.
     fn splice_moving(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8], new: usize) {
         let (old, layout_new) = (self.len(), layout::<H>(new));
         // SAFETY: the layout has at least 8 bytes.
@@ -207,14 +211,14 @@ impl<H: Header> ThinBytes<H> {
         self.pointer = pointer;
     }
 
-    /// Makes room for `added` bytes at `at`, zeroed for the caller to fill, and writes `header`, which must
-    /// tell the new length.
+    /// Makes room for `added` bytes at `at`, zeroed for the caller to fill, and writes `header`, which must state the new
+    /// length.
     pub fn insert_zeroed(&mut self, at: usize, added: usize, header: &[u8]) -> &mut [u8] {
         let old = self.len();
         assert!(at >= H::LEN && at <= old && header.len() == H::LEN, "the payload holds the place");
         let mut first = [0; 8];
         first[..H::LEN].copy_from_slice(header);
-        assert!(H::used_bytes(&first) == old + added, "the header tells the length");
+        assert!(H::used_bytes(&first) == old + added, "the header has the length");
         self.reallocate(old, old + added);
         // SAFETY: old + added bytes are allocated, and both ranges end within them; the gap is initialised
         // before a slice of it is made.
@@ -244,7 +248,7 @@ impl<H: Header> ThinBytes<H> {
 #[inline]
 unsafe fn copy_parts(mut to: *mut u8, parts: &[&[u8]]) {
     for part in parts {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             to = to.add(part.len());

@@ -1,4 +1,4 @@
-//! A box whose pointer may stand at any address, so that an enum of such boxes takes nine bytes, not sixteen.
+//! A box whose pointer needs no alignment, so that an enum of such boxes takes nine bytes, not sixteen.
 //!
 //! ```text
 //!  enum of Box<A>, Box<B>:                      | tag | 7 unused | pointer |
@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The pointer comes from `Box::into_raw`, and this value alone owns what it points at.
+//! 1. The pointer comes from `Box::into_raw`, and this value alone owns its target.
 //!
-//! Rejected: tags in the pointer's unused bits, which save one byte more, but then nobody may be handed a
-//! `&mut` to what the word holds, because assigning through it would erase the tag.
+//! Rejected: tags in the pointer's unused bits, which save one byte more, but then no `&mut` to the word's
+//! contents may be given out, because assigning through it would erase the tag.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -20,12 +20,13 @@ pub struct UnalignedBox<T> {
     pointer: NonNull<T>,
 }
 
-// SAFETY: invariant 1: it is as much an owner as Box<T>.
+// SAFETY: invariant 1: it owns the value as a Box<T> does.
 unsafe impl<T: Send> Send for UnalignedBox<T> {}
-// SAFETY: as above: a shared one hands out only &T.
+// SAFETY: as above: a shared reference gives out only &T.
 unsafe impl<T: Sync> Sync for UnalignedBox<T> {}
 
 impl<T> UnalignedBox<T> {
+    /// Moves the value to the heap.
     pub fn new(value: T) -> Self {
         UnalignedBox { pointer: NonNull::from(Box::leak(Box::new(value))) }
     }

@@ -1,16 +1,16 @@
-//! Work that structures do, counted where debug assertions are on: tests hold each operation to its bound by it (see
-//! `tests/bounded_work.rs`). Elsewhere nothing is counted and nothing is left of the calls.
+//! Counts of the work that structures do, in builds with debug assertions: tests check each operation's bounds with
+//! them (see `tests/bounded_work.rs`). In other builds the calls compile to nothing.
 //!
-//! The one exception to the rule that this crate keeps nothing globally: a count of the present thread.
+//! The one exception to the rule that this crate has no globals: a count for each thread.
 
-/// What has been done since the last [`take`] by this thread.
+/// The work since the last [`take`] by this thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes that went through the hash of keys and elements.
+    /// Bytes of keys and elements that were hashed.
     pub hashed: u64,
-    /// Bytes of elements, columns and tables moved to another place; what an allocator moves is left out.
+    /// Bytes of elements, columns and tables that were moved; without moves by the allocator.
     pub moved: u64,
-    /// Buckets, pages, nodes and index entries looked at.
+    /// Buckets, pages, nodes and index entries visited.
     pub visited: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn visited(places: usize) {
     let _ = places;
 }
 
-/// What has been done since the last call; nothing without debug assertions.
+/// The work since the last call; zeros without debug assertions.
 pub fn take() -> Work {
     #[cfg(debug_assertions)]
     return DONE.with(std::cell::Cell::take);

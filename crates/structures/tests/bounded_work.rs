@@ -1,6 +1,6 @@
-//! What single operations do, counted: bytes allocated, hashed and moved, places visited. Each is held to a bound that the
-//! number of elements does not enter, or enters as its logarithm or as said, while collections grow one by one to a
-//! million elements, are changed at random and in ways made to be bad, and shrink again.
+//! The work of single operations, counted: bytes allocated, hashed and moved, places visited. Each is checked against a
+//! bound that does not depend on the number of elements, or depends on its logarithm or as stated, while collections grow
+//! one by one to a million elements, are changed at random and by adversarial patterns, and shrink again.
 //!
 //! Only builds with debug assertions count work. `WARMLINE_TEST_SCALE` multiplies the sizes.
 #![cfg(all(debug_assertions, not(miri)))]
@@ -24,13 +24,13 @@ use structures::stream::{Direction, NodeLimits, Stream, StreamId, TrimTo};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MILLION: u64 = 1_000_000;
-/// A table of segments that doubles, at a million elements.
+/// Bytes of a table of segments that doubles, at a million elements.
 const SEGMENT_TABLES: u64 = 64 << 10;
 
 // ---- keys ----
 
-/// A put or removal rearranges one group of at most 8 buckets, whose keys it hashes once in 16 doublings. Growing begins
-/// a phase by making room for pointers to chunks: 16 bytes for 1,500 keys.
+/// A put or removal rearranges one group of at most 8 buckets, whose keys it hashes once in 16 doublings. Growing begins a
+/// phase by making room for pointers to chunks: 16 bytes for 1,500 keys.
 const KEY_CHANGED: Bound = Bound { allocated: 48 << 10, hashed: 4 << 10, moved: 2 << 10, visited: 24 };
 const KEY_FOUND: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 4 };
 
@@ -52,7 +52,7 @@ fn keys() {
     for number in (0..count).step_by(10) {
         let key = element(number);
         found.hold(KEY_FOUND, || assert!(table.contains(table.hash(&key), &key)));
-        // One try in four hits; a hundred misses in a row do not happen.
+        // One draw in four hits; a hundred misses in a row do not happen.
         drawn.hold(Bound { visited: 100, ..Bound::default() }, || {
             assert!(table.random(&mut random).is_some())
         });
@@ -76,8 +76,8 @@ fn keys() {
     }
 }
 
-/// A bucket has a thousand keys of a million that come in the order of their hashes: their slots are moved to make room for
-/// one, and divided when buckets are added.
+/// A bucket has a thousand of a million keys that are inserted in the order of their hashes: their slots are moved to make
+/// room for one, and divided when buckets are added.
 const KEY_OF_CROWD_CHANGED: Bound =
     Bound { allocated: 160 << 10, hashed: 24 << 10, moved: 32 << 10, visited: 24 };
 
@@ -91,7 +91,7 @@ fn scanned_keys(table: &KeyTable<u64>) -> Vec<Vec<u8>> {
     }
 }
 
-/// What COPY and MOVE to another database give it, key by key of a SCAN.
+/// The order in which COPY and MOVE insert keys into another database, key by key of a SCAN.
 #[test]
 fn keys_in_the_order_of_a_scan() {
     let count = scaled(MILLION);
@@ -131,7 +131,7 @@ fn keys_in_the_order_of_a_scan() {
     }
 }
 
-/// Keys that share a bucket at any size that a table of so many keys has, removed in another order.
+/// Keys that share a bucket at any size of a table with this number of keys, removed in another order.
 #[test]
 fn keys_chosen_to_share_a_bucket() {
     let mut table: KeyTable<u64> = KeyTable::new(SEED);
@@ -170,8 +170,8 @@ fn keys_chosen_to_share_a_bucket() {
 
 // ---- hashes and sets ----
 
-/// A write moves a page of some kilobytes a few times, splits or joins one other, whose short keys it hashes, and may
-/// grow a segment of the directory: 4,096 pages of 16 bytes at most.
+/// A write moves a page of some kilobytes a few times, splits or merges one other, whose short keys it hashes, and may grow
+/// a segment of the directory: 4,096 pages of 16 bytes at most.
 const PAGE_CHANGED: Bound =
     Bound { allocated: SEGMENT_TABLES + (32 << 10), hashed: 4 << 10, moved: 32 << 10, visited: 32 };
 const PAGE_READ: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 1 };
@@ -185,7 +185,7 @@ fn hashes() {
         let field = element(number);
         meter.hold(PAGE_CHANGED, || map.insert(&field, &field, Expiry::Keep));
         if number.is_multiple_of(1_000) {
-            // The first and last field to expire, again and again.
+            // The first and last field to expire, repeatedly.
             meter.hold(PAGE_CHANGED, || map.set_expiry(&field, Some(1_000)));
             meter.hold(PAGE_CHANGED, || map.set_expiry(&field, None));
         }
@@ -223,7 +223,7 @@ fn hashes() {
     assert!(map.is_empty());
 }
 
-/// Values that become shorter leave no pages behind that hold little, nor do expiries that are cleared.
+/// Values that become shorter leave no sparse pages behind, nor do cleared expiries.
 #[test]
 fn memory_of_hashes_follows_their_values() {
     let count = scaled(MILLION);
@@ -285,7 +285,7 @@ fn sets() {
     while meter.hold(bound, &mut pop) {}
 }
 
-/// A page of 512 values is encoded anew, or two of them; a group of 128 pages of 32 bytes is cut in two.
+/// A page of 512 values is re-encoded, or two of them; a group of 128 pages of 32 bytes is split in two.
 const INTEGER_CHANGED: Bound = Bound { allocated: 64 << 10, hashed: 0, moved: 24 << 10, visited: 0 };
 
 #[test]
@@ -316,7 +316,7 @@ fn sets_of_integers() {
     assert!(set.is_empty());
 }
 
-/// Long keys are hashed when they are given and never again.
+/// Long keys are hashed when they are passed and never again.
 #[test]
 fn long_keys_of_hashes_and_sets() {
     const LEN: usize = 100_000;
@@ -337,11 +337,11 @@ fn long_keys_of_hashes_and_sets() {
     }
 }
 
-/// As above, and pages are split until a crowded one's turn comes, or as many as one call may.
+/// As above, and pages are split until a crowded one's turn comes, up to the limit of one call.
 const CROWD_CHANGED: Bound =
     Bound { allocated: 160 << 10, hashed: 32 << 10, moved: 96 << 10, visited: 2 << 10 };
 
-/// The members in the order of a scan, in which neighbours share their lowest hash bits.
+/// The members in scan order, in which neighbours share their lowest hash bits.
 fn scanned(set: &PackedSet) -> Vec<Vec<u8>> {
     let (mut members, mut cursor) = (Vec::new(), 0);
     loop {
@@ -352,7 +352,7 @@ fn scanned(set: &PackedSet) -> Vec<Vec<u8>> {
     }
 }
 
-/// Enters the members in this order into a set and a map, and removes them in the same order.
+/// Inserts the members in this order into a set and a map, and removes them in the same order.
 fn add_and_remove_in_order(members: &[Vec<u8>]) {
     let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
     let mut meter = Meter::new("crowded pages: insert");
@@ -409,13 +409,13 @@ fn elements_chosen_to_share_a_page() {
 
 // ---- sorted sets ----
 
-/// Besides one way down: a leaf splits or is joined, whose members' index entries follow, and two leaves or long members
-/// take ids that are free.
+/// Besides one descent: a leaf is split or merged, whose members' index entries are updated, and two leaves or long members
+/// get free ids.
 const MEMBER_CHANGED: Bound =
     Bound { allocated: SEGMENT_TABLES, hashed: 64 << 10, moved: 256 << 10, visited: 2_000 };
 const MEMBER_READ: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 24 };
 
-/// The skip list's towers differ: what a way down meets is logarithmic on average only.
+/// The skip list's towers vary: the length of a descent is logarithmic on average only.
 const NODE_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES, hashed: 1 << 10, moved: 0, visited: 600 };
 const NODE_READ: Bound = Bound { visited: 400, ..MEMBER_READ };
 
@@ -424,7 +424,7 @@ fn sorted_set(set: &mut impl OrderedSet, name: &'static str, changed: Bound, rea
     let count = scaled(MILLION);
     let mut random = Random::new(6);
     for number in 0..count {
-        // Rising, falling, at random, all alike.
+        // Rising, falling, at random, all equal.
         let score = match number % 4 {
             0 => number as f64,
             1 => -(number as f64),
@@ -457,7 +457,7 @@ fn sorted_set(set: &mut impl OrderedSet, name: &'static str, changed: Bound, rea
 }
 
 fn remove_all(set: &mut impl OrderedSet, meter: &mut Meter, changed: Bound, count: u64) {
-    // A range of ten, where work may be that for ten; most of it within two leaves.
+    // A range of ten, whose work may be ten times that of one; most of it within two leaves.
     let mut random = Random::new(7);
     for _ in 0..count / 100 {
         let start = random.below(set.len() as u64 - 10) as usize;
@@ -488,7 +488,7 @@ fn sorted_sets_in_skip_lists() {
     sorted_set(&mut SkipList::new(SEED, 9), "skip list", NODE_CHANGED, NODE_READ);
 }
 
-/// A leaf holds hundreds of long members; they are hashed when they are given.
+/// A leaf holds hundreds of long members; they are hashed when they are passed.
 #[test]
 fn long_members_of_sorted_sets() {
     const LEN: usize = 20_000;
@@ -510,7 +510,7 @@ fn long_members_of_sorted_sets() {
     set.check();
 }
 
-/// Tables of what is gone are given back with it.
+/// Tables of removed elements are freed with them.
 #[test]
 fn memory_of_sorted_sets_follows_their_size() {
     let mut set = FbTree::new(SEED);
@@ -527,7 +527,7 @@ fn memory_of_sorted_sets_follows_their_size() {
     set.check();
 }
 
-/// Leaves that go in order leave many free ids behind those in use once the last one goes.
+/// Leaves removed in order leave many free ids behind those in use once the last one is removed.
 #[test]
 fn ids_behind_the_last_leaf_go_a_few_in_a_call() {
     let mut set = FbTree::new(SEED);
@@ -562,13 +562,13 @@ fn lists() {
         meter.hold(END_CHANGED, || push(&mut list, &element(number)));
     }
     let mut random = Random::new(14);
-    // A place in the middle is found by the counts of the nodes, from the end with fewer elements.
+    // An index in the middle is found by the counts of the nodes, from the end with fewer elements.
     for _ in 0..count / 100 {
         let index = random.below(list.len());
         let nodes = list.node_count() as u64;
         let found = Bound { allocated: (48 << 10) + 48 * nodes, visited: nodes + 2, ..Bound::default() };
         meter.hold(found, || list.get(index as i64, |_| ()));
-        // A node that is full is divided, and the place looked for again.
+        // A full node is split, and the index searched again.
         let changed = Bound { visited: 5 * found.visited, ..found };
         meter.hold(changed, || list.set(index as i64, b"another element"));
         meter.hold(changed, || list.insert(index, b"one more"));
@@ -582,8 +582,8 @@ fn lists() {
 // ---- streams ----
 
 const STREAM_LIMITS: NodeLimits = NodeLimits { bytes: 4096, entries: 100 };
-/// An entry goes into a node of 4 KB, which holds a hundred of them; a way down the radix tree has 16 nodes at most, and
-/// what leaves it is filled by what is last in its tables.
+/// An entry goes into a node of 4 KB, which holds a hundred of them; a descent of the radix tree has at most 16 nodes, and
+/// a removed value is replaced by the last in its table.
 const ENTRY_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES, hashed: 0, moved: 16 << 10, visited: 400 };
 
 #[test]
@@ -636,8 +636,8 @@ fn radix_trees() {
 
 // ---- groups ----
 
-/// A block of 256 groups or consumers is moved, and once in a while the places of all blocks; ways to a name have two steps
-/// for each doubling.
+/// A block of 256 groups or consumers is moved, and occasionally the array of all blocks; searches for a name have two
+/// steps for each doubling.
 const GROUP_CHANGED: Bound = Bound { allocated: 64 << 10, hashed: 0, moved: 32 << 10, visited: 80 };
 
 #[test]
@@ -655,13 +655,13 @@ fn groups_and_consumers() {
     // The table of consumers doubles: 8 bytes each.
     let consumer_created = Bound { allocated: GROUP_CHANGED.allocated + 16 * count, ..GROUP_CHANGED };
     for number in 0..count {
-        let mut group = stream.group_mut(&element(7)).expect("it is there");
+        let mut group = stream.group_mut(&element(7)).expect("the group exists");
         let created = meter.hold(consumer_created, || group.create_consumer(&element(number), 1));
         assert!(created.is_some());
     }
     let mut meter = Meter::new("stream: remove a consumer, and create another");
     for number in shuffled(count, 17) {
-        let mut group = stream.group_mut(&element(7)).expect("it is there");
+        let mut group = stream.group_mut(&element(7)).expect("the group exists");
         let removed = Bound { visited: GROUP_CHANGED.visited + count, ..consumer_created };
         assert_eq!(meter.hold(removed, || group.remove_consumer(&element(number))), Some(0));
         if number.is_multiple_of(3) {
@@ -670,7 +670,7 @@ fn groups_and_consumers() {
             assert_eq!(meter.hold(removed, || group.remove_consumer(&name)), Some(0));
         }
     }
-    assert_eq!(stream.memory_bytes() as u64, bytes, "consumers that are gone take memory");
+    assert_eq!(stream.memory_bytes() as u64, bytes, "removed consumers take memory");
     let mut meter = Meter::new("stream: remove a group");
     for number in shuffled(count, 18) {
         let removed = meter.hold(GROUP_CHANGED, || stream.remove_group(&element(number)));
@@ -684,7 +684,7 @@ fn groups_and_consumers() {
 
 // ---- keys that expire among others ----
 
-/// A stretch of 16 buckets for each such key, and a way to it past those that have none.
+/// A stretch of 16 buckets for each such key, and a search past those without one.
 #[test]
 fn the_search_for_keys_that_expire_passes_over_others() {
     let mut table: KeyTable<u64> = KeyTable::new(SEED);
@@ -709,7 +709,7 @@ fn the_search_for_keys_that_expire_passes_over_others() {
     }
     let (found, calls) = all(&mut table);
     assert!(found == count / 1_000 && calls <= found + 1, "{found} found in {calls} calls");
-    // Of many that are gone, each stretch is looked at once more.
+    // After many were removed, each stretch is visited once more.
     for number in 0..count {
         table.set_expiry(table.hash(&element(number)), &element(number), Some(1));
     }

@@ -1,5 +1,5 @@
-//! Ordered sets mirrored: random operations on two implementations of [`OrderedSet`], whose every answer must
-//! be the same. `WARMLINE_TEST_SCALE` multiplies the number of operations.
+//! Differential test of ordered sets: random operations on two implementations of [`OrderedSet`], whose
+//! results must be equal. `WARMLINE_TEST_SCALE` multiplies the number of operations.
 
 #[path = "ordered_sets/sorted_model.rs"]
 mod sorted_model;
@@ -12,10 +12,10 @@ use structures::ordered_set::skip_list::SkipList;
 use structures::ordered_set::{ALL_RANKS, LexBound, OrderedSet, ScoreBound};
 use structures::random::Random;
 
-/// The kinds of members and scores a run draws from.
+/// The kinds of members and scores of a run.
 struct Profile {
     name: &'static str,
-    /// How many different members there are.
+    /// Number of different members.
     members: u64,
     member: fn(u64) -> Vec<u8>,
     score: fn(&mut Random) -> f64,
@@ -59,7 +59,7 @@ fn long_prefix(number: u64) -> Vec<u8> {
     member
 }
 
-/// The number in base 3, with digits that are the two highest byte values and the lowest.
+/// The number in base 3; its digits are the two highest byte values and the lowest.
 fn high_bytes(mut number: u64) -> Vec<u8> {
     let mut member = Vec::new();
     while number > 0 {
@@ -91,7 +91,7 @@ fn near_score(random: &mut Random) -> f64 {
     f64::from_bits(1.0f64.to_bits() + random.below(50))
 }
 
-/// Says where a run was when it panics.
+/// Prints the position of a run when it panics.
 struct Whereabouts {
     profile: &'static str,
     seed: u64,
@@ -139,7 +139,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_eq!(self.left.insert(&member, score), self.right.insert(&member, score));
     }
 
-    /// Moves a member that is there; often only a little, so that it may stay in place.
+    /// Moves a present member; often only slightly, so that it may stay in place.
     fn update(&mut self) {
         let rank = self.rank();
         let Some((member, old)) = self.right.at(rank).map(|(member, old)| (member.to_vec(), old)) else {
@@ -180,7 +180,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_eq!((left, from_left), (right, from_right), "removal of ranks {start}..{end}");
     }
 
-    /// One member's score and rank, and what stands at one rank.
+    /// One member's score and rank, and the member at one rank.
     fn look_up(&mut self) {
         let (member, rank) = (self.member(), self.rank());
         assert_eq!(self.left.score(&member), self.right.score(&member));
@@ -210,7 +210,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_same_range(left, right, &format!("scores {min:?} to {max:?}"));
     }
 
-    /// A member that is there or nearly so, and the kind of bound to make of it.
+    /// A present member or one close to it, and the kind of bound to make of it.
     fn lex_end(&mut self) -> (Vec<u8>, u64) {
         let rank = self.rank();
         let there = self.right.at(rank).map(|(member, _)| member.to_vec());
@@ -231,7 +231,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_same_range(left, right, &format!("members {min:?} to {max:?}"));
     }
 
-    /// A whole scan of the left set, with changes in between: what stays must be seen.
+    /// A whole scan of the left set, with changes in between: members that stay must be visited.
     fn scan(&mut self) {
         let mut stays: BTreeMap<Vec<u8>, bool> =
             self.right.ascending(ALL_RANKS).map(|(member, _)| (member.to_vec(), false)).collect();
@@ -302,7 +302,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         }
     }
 
-    /// Sorted members at once, one in a hundred of them out of order.
+    /// Loads sorted members at once, one in a hundred of them out of order.
     fn load_sorted(&mut self, size: usize) {
         let mut model = SortedModel::default();
         for _ in 0..size {
@@ -319,7 +319,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         self.compare_whole();
     }
 
-    /// Whether lex ranges mean anything.
+    /// Returns whether lex ranges are meaningful.
     fn has_equal_scores(&self) -> bool {
         let last = self.right.len().wrapping_sub(1);
         self.right.at(0).map(|(_, score)| score) == self.right.at(last).map(|(_, score)| score)
@@ -335,13 +335,13 @@ fn lex_bound((member, kind): &(Vec<u8>, u64)) -> LexBound<'_> {
     }
 }
 
-/// Empty ranges are equal wherever they lie.
+/// Empty ranges are equal, whatever their position.
 fn assert_same_range(left: std::ops::Range<usize>, right: std::ops::Range<usize>, what: &str) {
     assert!(left == right || (left.is_empty() && right.is_empty()), "{what}: {left:?} and {right:?}");
 }
 
-/// Runs all profiles on fresh pairs. Sizes swing between empty and full, so that structures grow every level
-/// they have and lose it again.
+/// Runs all profiles on new pairs. Sizes alternate between empty and full, so that structures gain every
+/// level they have and lose it again.
 fn mirror<A: OrderedSet, B: OrderedSet>(
     left: impl Fn(HashSeed) -> A,
     right: impl Fn(HashSeed) -> B,

@@ -1,10 +1,10 @@
-//! What the benchmarks share: the allocator and its count, the size of the last-level cache, slices of which
-//! the least disturbed count, and results as JSON under `target/structures/`.
+//! Shared by the benchmarks: the allocator and its count, the size of the last-level cache, time slices of which the
+//! least disturbed are kept, and results as JSON under `target/structures/`.
 //!
-//! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10
-//! million members too, `WARMLINE_BENCH_COLD=8` for cold collections of eight times the last-level cache instead of
-//! twice, `WARMLINE_BENCH_HOT=1` for hot ordered sets alone, `WARMLINE_BENCH_PASSES=2` to measure all twice and keep the
-//! faster, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
+//! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10 million
+//! members too, `WARMLINE_BENCH_COLD=8` for cold collections of eight times the last-level cache instead of twice,
+//! `WARMLINE_BENCH_HOT=1` for hot ordered sets alone, `WARMLINE_BENCH_PASSES=2` to measure all twice and keep the
+//! faster, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (a smoke test).
 
 #![allow(dead_code)]
 
@@ -20,7 +20,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Slices of a plan.
 const SLICES: usize = 60;
 
-/// Bytes this thread has allocated and not freed, in the allocator's size classes: what memory really costs.
+/// Bytes that this thread has allocated and not freed, in the allocator's size classes: the true cost in memory.
 pub fn allocated_bytes() -> u64 {
     let allocated = tikv_jemalloc_ctl::thread::allocatedp::read().expect("jemalloc counts per thread").get();
     let freed = tikv_jemalloc_ctl::thread::deallocatedp::read().expect("jemalloc counts per thread").get();
@@ -38,19 +38,20 @@ pub fn last_level_cache_bytes() -> u64 {
     (0..8).filter_map(size).max().unwrap_or(32 << 20)
 }
 
-/// Passes over everything, of which each figure's lowest is kept: 1, or `WARMLINE_BENCH_PASSES`.
+/// Number of passes, of which each figure's lowest is kept: 1, or `WARMLINE_BENCH_PASSES`.
 pub fn passes() -> usize {
     let passes = std::env::var("WARMLINE_BENCH_PASSES").ok();
     passes.map_or(1, |passes| passes.parse().expect("a number of passes"))
 }
 
-/// How much memory cold collections take in all: twice the last-level cache, or `WARMLINE_BENCH_COLD` times.
+/// Total size of cold collections: twice the last-level cache, or `WARMLINE_BENCH_COLD` times.
 pub fn cold_bytes() -> u64 {
     let times = std::env::var("WARMLINE_BENCH_COLD").ok();
     let times = times.map_or(2, |times| times.parse().expect("a number of last-level caches"));
     times * last_level_cache_bytes()
 }
 
+/// Returns whether the environment variable is set.
 pub fn is_set(variable: &str) -> bool {
     std::env::var(variable).is_ok_and(|value| !value.is_empty() && value != "0")
 }
@@ -72,14 +73,15 @@ pub fn scaled(operations: usize) -> usize {
     if is_set("WARMLINE_BENCH_QUICK") { operations.div_ceil(10) } else { operations }
 }
 
-/// Times of short slices of a measurement. What else the machine does only adds to a slice, and falls on some
-/// and not on others, so the figure kept is the lowest decile.
+/// Times of short slices of a measurement. Other load on the machine only adds to a slice, and affects some and not
+/// others, so the figure kept is the lowest decile.
 #[derive(Default)]
 pub struct Slices {
     ns_per_operation: Vec<f64>,
 }
 
 impl Slices {
+    /// Times `work` as one slice of this number of operations.
     pub fn add(&mut self, operations: usize, work: impl FnOnce()) {
         let start = Instant::now();
         work();
@@ -100,15 +102,15 @@ impl Slices {
     }
 }
 
-/// Replaces what the caches hold.
+/// Evicts the contents of the caches.
 pub fn evict_caches() {
     static FILL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-    let mut fill = FILL.lock().expect("nothing panics while it fills");
+    let mut fill = FILL.lock().expect("the lock is not poisoned");
     fill.resize(2 * last_level_cache_bytes() as usize / 8, 1);
     fill.iter_mut().step_by(8).for_each(|word| *word = word.wrapping_add(1));
 }
 
-/// Reorders visits that are made to so many places in turn: still in turn, to each place in another order.
+/// Shuffles visits that are made to a number of places in turn: still in turn, to each place in another order.
 pub fn shuffle_visits<T>(plan: &mut [T], places: usize, random: &mut Random) {
     for visit in (1..plan.len() / places).rev() {
         let other = random.below(visit as u64 + 1) as usize;
@@ -116,16 +118,16 @@ pub fn shuffle_visits<T>(plan: &mut [T], places: usize, random: &mut Random) {
     }
 }
 
-/// One in sixteen hexadecimal digits: a member without a pattern that a structure could profit from.
+/// Sixteen hexadecimal digits without a pattern from which a structure could profit.
 pub fn hexadecimal(number: u64) -> [u8; 16] {
     let mixed = Random::new(number).next_u64();
     std::array::from_fn(|digit| b"0123456789abcdef"[(mixed >> (4 * digit) & 15) as usize])
 }
 
-/// Rows of this benchmark on their way into a file.
+/// Rows of this benchmark, to be written to a file.
 static ROWS: Mutex<Vec<Value>> = Mutex::new(Vec::new());
 
-/// Keeps a row, or of two of the same thing from two passes the faster.
+/// Adds a row, or keeps the faster one of the same row in two passes.
 fn add(row: Value) {
     let mut rows = ROWS.lock().expect("no row panics");
     let what = ["structure", "operation", "shape", "size", "temperature"];
@@ -137,7 +139,7 @@ fn add(row: Value) {
     }
 }
 
-/// Nanoseconds for an operation of a structure of `size` elements; `temperature` is "hot" or "cold".
+/// Records the nanoseconds of an operation of a structure of `size` elements; `temperature` is "hot" or "cold".
 pub fn note_time(structure: &str, operation: &str, size: usize, temperature: &str, ns: f64) {
     println!("{structure:26} {operation:46} {size:>9} {temperature:4} {ns:12.1} ns");
     add(json!({
@@ -145,7 +147,7 @@ pub fn note_time(structure: &str, operation: &str, size: usize, temperature: &st
     }));
 }
 
-/// What an element of a structure of `size` of them takes, in bytes the allocator hands out.
+/// Records the bytes per element of a structure of `size` elements, in the allocator's size classes.
 pub fn note_memory(structure: &str, shape: &str, size: usize, bytes: f64) {
     println!("{structure:26} {shape:46} {size:>9}      {bytes:12.2} B an element");
     add(json!({ "structure": structure, "shape": shape, "size": size, "bytes": bytes }));
@@ -166,7 +168,7 @@ pub fn save(name: &str) {
     std::fs::write(&path, format!("{document:#}\n")).expect("the target directory can be written");
 }
 
-/// Where the results are.
+/// The directory of the results.
 pub fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("structures")
 }

@@ -1,8 +1,8 @@
-//! Makes the tables and plots of `docs/structures.md` from what the other benchmarks left under
-//! `target/structures/`. The page's prose is written by hand; only what stands between
-//! `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced.
+//! Generates the tables and plots of `docs/structures.md` from the results of the other benchmarks under
+//! `target/structures/`. The page's prose is written by hand; only the text between `<!-- begin NAME -->` and
+//! `<!-- end NAME -->` is replaced.
 //!
-//! `cargo bench -p warmline-structures` measures everything and comes here last; with `--bench summary` only
+//! `cargo bench -p warmline-structures` measures everything and runs this last; with `--bench summary` only
 //! this step runs, on the latest results.
 
 mod plot;
@@ -32,7 +32,7 @@ struct Measured {
     rows: Vec<Row>,
 }
 
-/// What is compared: ours first, then what it is compared with, the first of those being the yardstick.
+/// A comparison: our structures first, then the others, the first of which is the yardstick.
 struct Comparison {
     file: &'static str,
     structures: &'static [&'static str],
@@ -87,7 +87,7 @@ impl Measured {
         timed.map(|row| row.size).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// In the order they were measured on the largest size, which has them all.
+    /// The operations in the order of measurement at the largest size, which has them all.
     fn operations(&self) -> Vec<&str> {
         let mut operations: Vec<&str> = Vec::new();
         let largest = self.sizes().into_iter().next_back();
@@ -99,14 +99,14 @@ impl Measured {
         operations
     }
 
-    /// Of `wanted`, those that were measured.
+    /// The measured ones of `wanted`.
     fn present(&self, wanted: &[&'static str]) -> Vec<&'static str> {
         let present = |name: &&'static str| self.rows.iter().any(|row| row.structure == **name);
         wanted.iter().copied().filter(present).collect()
     }
 }
 
-/// 128, 1 K, 10 M.
+/// A size as 128, 1 K, 10 M.
 fn short(size: u64) -> String {
     match size {
         1_000_000.. if size.is_multiple_of(1_000_000) => format!("{} M", size / 1_000_000),
@@ -115,7 +115,7 @@ fn short(size: u64) -> String {
     }
 }
 
-/// Three significant digits or whole nanoseconds.
+/// A duration with three significant digits or in whole nanoseconds.
 fn duration(ns: f64) -> String {
     if ns >= 100_000.0 {
         format!("{:.0} µs", ns / 1e3)
@@ -133,7 +133,7 @@ fn heading(columns: impl IntoIterator<Item = String>, first: &str) -> String {
     format!("| {first} | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()))
 }
 
-/// Bytes an element: a row for each structure, a column for each size.
+/// Bytes per element: a row for each structure, a column for each size.
 fn memory_table(measured: &Measured, structures: &[&str]) -> String {
     let mut table = heading(measured.sizes().into_iter().map(short), "bytes an element");
     for structure in structures {
@@ -145,7 +145,7 @@ fn memory_table(measured: &Measured, structures: &[&str]) -> String {
     table
 }
 
-/// Nanoseconds of the first structure, and how many times as fast that is as the second.
+/// Nanoseconds of the first structure, and the factor by which it is faster than the second.
 fn ratio_table(measured: &Measured, structures: &[&str], temperature: &str) -> String {
     let [ours, theirs, ..] = structures else { return "Not measured yet.\n".to_string() };
     let mut table = heading(measured.sizes().into_iter().map(short), &format!("{ours}, ns (times as fast)"));
@@ -183,7 +183,7 @@ fn side_by_side(measured: &Measured, structures: &[&str], size: u64) -> String {
     table
 }
 
-/// Every row as it stands, for benchmarks without a counterpart.
+/// All rows, for benchmarks without a counterpart.
 fn plain_table(measured: &Measured) -> String {
     let mut table = heading(["elements", "ns", "bytes"].map(String::from), "what");
     for row in &measured.rows {

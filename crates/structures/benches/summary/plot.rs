@@ -1,4 +1,4 @@
-//! Line plots over a logarithmic axis of sizes, several to a picture, written as SVG by hand.
+//! Line plots over a logarithmic axis of sizes, several to a picture, as hand-written SVG.
 
 use std::fmt::Write;
 
@@ -12,30 +12,35 @@ const ABOVE: f64 = 26.0;
 const BELOW: f64 = 30.0;
 /// Room for the title and the legend above all panels.
 const HEAD: f64 = 58.0;
-/// Told apart by those who do not see red and green too (Okabe and Ito).
+/// Distinguishable with red-green colour blindness (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#999999", "#009e73"];
 
 /// One line: points of size and value, both above 0.
 pub struct Series<'a> {
+    /// Name in the legend.
     pub name: &'a str,
+    /// Points of size and value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// One plot; its series are in the order of the other panels' series.
 pub struct Panel<'a> {
+    /// Title of the plot.
     pub title: String,
     /// The values' axis: logarithmic, or linear from 0.
     pub scale: Scale,
+    /// The lines.
     pub series: Vec<Series<'a>>,
 }
 
+/// The scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     Linear,
     Logarithmic,
 }
 
-/// An axis laid along a length of the picture, and where its lines go.
+/// An axis along a length of the picture, and the positions of its lines.
 struct Axis {
     scale: Scale,
     low: f64,
@@ -77,7 +82,7 @@ fn label(value: f64) -> String {
     } else if value >= 1e3 {
         format!("{} K", value / 1e3)
     } else {
-        // Marks are multiples of a step, which need not be exact: 3 * 0.1.
+        // Ticks are multiples of a step, which need not be exact: 3 * 0.1.
         format!("{}", (value * 1e6).round() / 1e6)
     }
 }

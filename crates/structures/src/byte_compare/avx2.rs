@@ -12,7 +12,7 @@ narrowing!(#[target_feature(enable = "avx2")]);
 #[inline]
 fn half(row: &Row, at: usize) -> __m256i {
     let bytes: &[u8; 32] = row[32 * at..32 * at + 32].try_into().expect("32 bytes");
-    // SAFETY: `bytes` is 32 readable bytes, and the load asks for no alignment.
+    // SAFETY: `bytes` is 32 readable bytes, and the load needs no alignment.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
@@ -62,16 +62,16 @@ pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
     _mm_cvtsi128_si64(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half))) as usize
 }
 
-/// Numbers looked at first.
+/// Numbers compared first.
 const SAMPLES: usize = 8;
 
-/// What moves two numbers of a width from 16 bytes to words of their own, and the bits that one has.
+/// The shuffle that moves two numbers of a width from 16 bytes to words of their own, and the mask of a number's bits.
 struct Widen {
     shuffle: [u8; 16],
     mask: u64,
 }
 
-/// By width. Those of eight bytes are left out: of words, only signed ones have a comparison.
+/// Indexed by width. Eight bytes are missing: only signed words have a comparison.
 static WIDEN: [Widen; 8] = {
     let mut all = [const { Widen { shuffle: [0x80; 16], mask: 0 } }; 8];
     let mut width = 1;
@@ -88,8 +88,8 @@ static WIDEN: [Widen; 8] = {
     all
 };
 
-/// See [`super::Simd::count_below`]. The last number of each eighth is looked at, then all of one eighth: no branch on what
-/// is found.
+/// See [`super::Simd::count_below`]. Compares the last number of each eighth, then all of one eighth: no branch on the
+/// results.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -101,10 +101,10 @@ pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u6
         return None;
     }
     let part = count / SAMPLES;
-    // Four numbers at a time, and what is behind the last whole part.
+    // Four numbers at a time, and the rest behind the last whole part.
     let fours = part.div_ceil(4).max(SAMPLES / 4);
-    // SAFETY: the column has `count` numbers and 16 bytes more. A sample is below `SAMPLES * part <= count`, and what is
-    // loaded of a part begins at most `4 * fours <= count` numbers before the end.
+    // SAFETY: the column has `count` numbers and 16 bytes more. A sample is below `SAMPLES * part <= count`, and the loads
+    // of a part begin at most `4 * fours <= count` numbers before the end.
     unsafe {
         let step = part * width;
         let last = bytes.as_ptr().add(step).sub(width);
@@ -134,7 +134,7 @@ pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u6
     }
 }
 
-/// The sum of four words, its sign changed.
+/// The negated sum of four words.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn negative_sum(words: __m256i) -> usize {

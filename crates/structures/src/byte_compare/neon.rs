@@ -8,7 +8,7 @@ narrowing!(#[inline]);
 const BIT_OF_LANE: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
 
 /// # Safety
-/// None is needed: NEON is part of AArch64.
+/// None required: NEON is part of AArch64.
 #[inline(always)]
 pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
     // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
@@ -19,7 +19,7 @@ pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
 }
 
 /// # Safety
-/// None is needed: NEON is part of AArch64.
+/// None required: NEON is part of AArch64.
 #[inline(always)]
 unsafe fn less(row: &Row, byte: u8) -> u64 {
     // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
@@ -42,7 +42,7 @@ fn mask(lanes: [uint8x16_t; 4]) -> u64 {
 }
 
 /// # Safety
-/// None is needed: NEON is part of AArch64.
+/// None required: NEON is part of AArch64.
 #[inline(always)]
 pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
     // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.

@@ -9,12 +9,12 @@ narrowing!(#[inline]);
 #[inline(always)]
 fn quarter(row: &Row, at: usize) -> __m128i {
     let bytes: &[u8; 16] = row[16 * at..16 * at + 16].try_into().expect("16 bytes");
-    // SAFETY: SSE2 is part of x86-64; `bytes` is 16 readable bytes, and the load asks for no alignment.
+    // SAFETY: SSE2 is part of x86-64; `bytes` is 16 readable bytes, and the load needs no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
 /// # Safety
-/// None is needed: SSE2 is part of x86-64.
+/// None required: SSE2 is part of x86-64.
 #[inline(always)]
 pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
     let mut mask = 0;
@@ -27,13 +27,13 @@ pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
 }
 
 /// # Safety
-/// None is needed: SSE2 is part of x86-64.
+/// None required: SSE2 is part of x86-64.
 #[inline(always)]
 unsafe fn less(row: &Row, byte: u8) -> u64 {
     let mut mask = 0;
     for at in 0..4 {
         let bytes = quarter(row, at);
-        // max(b, byte) == b means not less: bytes have no unsigned comparison of their own.
+        // max(b, byte) == b means not less: bytes have no unsigned comparison.
         // SAFETY: SSE2 is part of x86-64.
         let not_less = unsafe {
             _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, _mm_set1_epi8(byte as i8)), bytes))
@@ -44,7 +44,7 @@ unsafe fn less(row: &Row, byte: u8) -> u64 {
 }
 
 /// # Safety
-/// None is needed: SSE2 is part of x86-64.
+/// None required: SSE2 is part of x86-64.
 #[cfg_attr(target_feature = "avx2", allow(dead_code))]
 #[inline(always)]
 pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
@@ -64,15 +64,15 @@ pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
 }
 
 /// # Safety
-/// None is needed: SSE2 is part of x86-64.
+/// None required: SSE2 is part of x86-64.
 #[cfg_attr(miri, allow(dead_code))]
 #[inline(always)]
 pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
     // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 aligned bytes of the line.
     unsafe {
         let line = slots.0.as_ptr().cast::<__m128>();
-        // 0xdd picks the upper 32 bits of each of four slots; shifting right leaves the tag, sign-extended, which the
-        // saturating pack keeps as it is.
+        // 0xdd selects the upper 32 bits of each of four slots; shifting right leaves the tag, sign-extended, which
+        // the saturating pack preserves.
         let upper = |i: usize| {
             let pair =
                 _mm_shuffle_ps::<0xdd>(_mm_load_ps(line.add(i).cast()), _mm_load_ps(line.add(i + 1).cast()));
@@ -85,13 +85,13 @@ pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
 }
 
 /// # Safety
-/// None is needed: SSE2 is part of x86-64.
+/// None required: SSE2 is part of x86-64.
 #[cfg_attr(miri, allow(dead_code))]
 #[inline(always)]
 pub(super) unsafe fn count_below(numbers: &[u32; 16], least: u32) -> usize {
     // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 bytes of the numbers.
     unsafe {
-        // Only signed numbers have a comparison: the least of both kinds are made the same.
+        // Only signed numbers have a comparison: flipping the sign bit maps the unsigned order to the signed one.
         let flip = _mm_set1_epi32(i32::MIN);
         let least = _mm_xor_si128(_mm_set1_epi32(least as i32), flip);
         let below = |at: usize| {

@@ -17,7 +17,7 @@ fn expiry(random: &mut Random) -> Expiry {
     }
 }
 
-/// Few different times, so that several fields expire at once; the ends of what there is among them.
+/// Few different times, so that several fields expire at once; the extreme values are among them.
 fn time(random: &mut Random) -> i64 {
     match random.below(12) {
         0 => i64::MAX,

@@ -1,13 +1,13 @@
-//! Dense registers, six bits each, to bytes and back, and how many bytes have each value: 16384 of them at a time, with
-//! vectors where the processor has AVX2.
+//! Conversion of dense registers, six bits each, to bytes and back, and their histogram: 16384 at a time, with vectors if
+//! the processor has AVX2.
 //!
-//! Four registers are three bytes. With AVX2 a shuffle gives each three bytes a lane of 32 bits, 32 registers in two
-//! loads of 16 bytes, and three shifts move the registers apart. Elsewhere eight registers are widened in one word of 64
-//! bits. Values are counted by comparing: eight values in each pass over the bytes, and no more passes than there are
-//! values, which are few since a register is hardly ever far above the others.
+//! Four registers are three bytes. With AVX2 a shuffle moves each three bytes to a lane of 32 bits, 32 registers in two
+//! loads of 16 bytes, and three shifts separate the registers. Otherwise eight registers are widened in one word of 64
+//! bits. Values are counted by comparing: eight values in each pass over the bytes, with no more passes than there are
+//! values, which are few since a register is rarely far above the others.
 //!
-//! Rejected: the words of 64 bits alone, 4.8 us for the registers of a sketch where vectors take 0.6 (and 1.9 to pack them
-//! where these take 0.5); four tables of counts that increments take turns in, 5.0 us where comparing takes 1.5.
+//! Rejected: the words of 64 bits alone, 4.8 us for the registers of a sketch where vectors take 0.6 (and 1.9 for packing
+//! instead of 0.5); four tables of counts that are incremented in turn, 5.0 us where comparing takes 1.5.
 
 use super::{Histogram, REGISTERS, Registers};
 
@@ -18,7 +18,7 @@ pub(super) type Packed = [u8; REGISTERS * 6 / 8];
 pub(super) fn raise_to(registers: &mut Registers, packed: &Packed) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just asked.
+        // SAFETY: the processor has AVX2, as was just checked.
         return unsafe { avx2::raise_to(registers, packed) };
     }
     raise_words(registers, packed);
@@ -28,17 +28,17 @@ pub(super) fn raise_to(registers: &mut Registers, packed: &Packed) {
 pub(super) fn pack(packed: &mut Packed, registers: &Registers) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just asked.
+        // SAFETY: the processor has AVX2, as was just checked.
         return unsafe { avx2::pack(packed, registers) };
     }
     pack_words(packed, registers);
 }
 
-/// How many registers have each value.
+/// The number of registers with each value.
 pub(super) fn count(registers: &Registers) -> Histogram {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just asked.
+        // SAFETY: the processor has AVX2, as was just checked.
         return unsafe { avx2::count(registers) };
     }
     count_in_turns(registers)
@@ -62,7 +62,7 @@ fn narrow(wide: &[u8; 8]) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Raises each of `registers` to those in `packed`, of which there are as many.
+/// Raises each of `registers` to the corresponding one in `packed`.
 fn raise_words(registers: &mut [u8], packed: &[u8]) {
     let (wide, _) = registers.as_chunks_mut::<8>();
     let (packed, _) = packed.as_chunks::<6>();
@@ -82,7 +82,7 @@ fn pack_words(packed: &mut [u8], registers: &[u8]) {
     }
 }
 
-/// In four histograms, so that an increment need not wait for the one before it.
+/// Counts in four histograms, so that an increment need not wait for the previous one.
 fn count_in_turns(registers: &Registers) -> Histogram {
     let mut parts: [Histogram; 4] = [[0; 64]; 4];
     let (quads, _) = registers.as_chunks::<4>();
@@ -99,35 +99,35 @@ mod avx2 {
     use super::{Histogram, Packed, REGISTERS, Registers, pack_words, raise_words};
     use std::arch::x86_64::*;
 
-    /// Registers in a vector, packed and in bytes.
+    /// Registers in a vector, and its packed size in bytes.
     const LANES: usize = 32;
     const PACKED: usize = LANES * 6 / 8;
-    /// Two loads of 16 bytes reach behind the last vector: its registers are taken by words.
+    /// Two loads of 16 bytes reach beyond the last vector: its registers are converted by words.
     const WHOLE: usize = REGISTERS / LANES - 1;
-    /// Registers of a value in a lane of 8 bits, at most.
+    /// Registers counted before an 8-bit lane could overflow.
     const COUNTED: usize = 128 * LANES;
-    /// Values that are counted in a pass.
+    /// Values counted in one pass.
     const VALUES: usize = 8;
 
     #[target_feature(enable = "avx2")]
     #[inline]
     fn load(bytes: &[u8; LANES]) -> __m256i {
-        // SAFETY: 32 bytes are readable, and the load asks for no alignment.
+        // SAFETY: 32 bytes are readable, and the load needs no alignment.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     fn store(bytes: &mut [u8; LANES], vector: __m256i) {
-        // SAFETY: 32 bytes are writable, and the store asks for no alignment.
+        // SAFETY: 32 bytes are writable, and the store needs no alignment.
         unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
     }
 
-    /// The 12 bytes from `at` on and those 12 behind them, each at the beginning of a half.
+    /// The 12 bytes from `at` on and the 12 behind them, each at the beginning of a half.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn load_halves(packed: &[u8; PACKED + 4]) -> __m256i {
-        // SAFETY: both loads are of 16 bytes of 28, and ask for no alignment.
+        // SAFETY: both loads are of 16 bytes of 28, and need no alignment.
         let (low, high) = unsafe {
             let low = packed.as_ptr();
             (_mm_loadu_si128(low.cast()), _mm_loadu_si128(low.add(PACKED / 2).cast()))
@@ -135,19 +135,19 @@ mod avx2 {
         _mm256_set_m128i(high, low)
     }
 
-    /// The first 12 bytes of both halves, one behind the other; what is behind them is overwritten.
+    /// Stores the first 12 bytes of both halves, one behind the other; the bytes behind them are overwritten.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn store_halves(packed: &mut [u8; PACKED + 4], halves: __m256i) {
         let low = packed.as_mut_ptr();
-        // SAFETY: both stores are of 16 bytes of 28, and ask for no alignment.
+        // SAFETY: both stores are of 16 bytes of 28, and need no alignment.
         unsafe {
             _mm_storeu_si128(low.cast(), _mm256_castsi256_si128(halves));
             _mm_storeu_si128(low.add(PACKED / 2).cast(), _mm256_extracti128_si256::<1>(halves));
         }
     }
 
-    /// Each three bytes of the first 12 of both halves in a lane of 32 bits, or back.
+    /// Moves each three bytes of the first 12 of both halves to a lane of 32 bits, or back.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn spread(vector: __m256i) -> __m256i {
@@ -162,7 +162,7 @@ mod avx2 {
         _mm256_shuffle_epi8(vector, _mm256_broadcastsi128_si256(places))
     }
 
-    /// The registers that have their six bits from bit `6 * n` of a lane on.
+    /// The registers whose six bits start at bit `N` of a lane.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn six_bits<const N: i32>(vector: __m256i) -> __m256i {
@@ -212,7 +212,7 @@ mod avx2 {
         histogram
     }
 
-    /// How many registers are `first`, `first + 1`, ...
+    /// The number of registers equal to `first`, `first + 1`, ...
     #[target_feature(enable = "avx2")]
     fn count_from(registers: &Registers, first: u8) -> [u32; VALUES] {
         let zero = _mm256_setzero_si256();

@@ -3,7 +3,7 @@ use crate::random::Random;
 
 const SPARSE_BYTES_MAX: usize = 3000;
 
-/// The registers one by one, by the book.
+/// A model of the registers, one by one, by the definition.
 fn model_add(registers: &mut Registers, element: &[u8]) -> bool {
     let (index, rank) = place(element);
     let raised = registers[index] < rank;
@@ -19,7 +19,7 @@ fn registers_of(sketch: &[u8]) -> Box<Registers> {
 
 #[test]
 fn the_hash_is_the_published_one() {
-    // Of the published implementation, on inputs of every length modulo 8.
+    // Results of the published implementation, on inputs of every length modulo 8.
     assert_eq!(murmur64a(b"", 0), 0);
     assert_ne!(murmur64a(b"a", HASH_SEED), murmur64a(b"b", HASH_SEED));
     let hashes: std::collections::HashSet<u64> =
@@ -93,7 +93,7 @@ fn raising_in_one_walk_leaves_the_bytes_of_raising_one_by_one() {
         let values = 1 + random.below(40);
         for _ in 0..random.below(2000) {
             let (index, rank) = (random.below(REGISTERS as u64) as usize, 1 + random.below(values) as u8);
-            // Neighbours, whose runs come to be merged.
+            // Neighbours, whose runs are merged later.
             let index = if random.below(2) == 0 { index % 300 } else { index };
             raise(&mut one_by_one, index, rank.min(VALUE_MAX), SPARSE_BYTES_MAX).unwrap();
         }

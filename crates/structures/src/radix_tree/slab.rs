@@ -1,7 +1,7 @@
-//! Values in chunks, addressed by dense numbers: growing never moves more than one chunk, and there are no
-//! holes because the last value takes the place of a removed one.
+//! A slab: values in chunks, addressed by dense numbers. Growing never moves more than one chunk, and there
+//! are no holes because the last value moves to a removed one's number.
 //!
-//! Invariant: every chunk but the last is full, and has room for no more than it holds.
+//! Invariant: every chunk but the last is full, and has no spare capacity.
 
 use crate::size_class::usable_size;
 
@@ -13,25 +13,29 @@ pub(super) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Creates an empty slab.
     pub fn new() -> Self {
         Slab { chunks: Vec::new() }
     }
 
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
 
+    /// The value with this number.
     #[inline]
     pub fn get(&self, index: usize) -> &T {
         &self.chunks[index / CHUNK][index % CHUNK]
     }
 
+    /// The value with this number, for changing it.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index / CHUNK][index % CHUNK]
     }
 
-    /// Adds a value at number `len`.
+    /// Adds a value with number `len`.
     pub fn push(&mut self, value: T) {
         match self.chunks.last_mut() {
             Some(last) if last.len() < CHUNK => {
@@ -49,6 +53,7 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Removes the last value.
     pub fn pop(&mut self) -> Option<T> {
         let last = self.chunks.last_mut()?;
         let value = last.pop();
@@ -61,16 +66,18 @@ impl<T> Slab<T> {
         value
     }
 
-    /// Removes value `index`; the last value, if it is another, takes its number.
+    /// Removes value `index`; the last value, if it is another, gets its number.
     pub fn swap_remove(&mut self, index: usize) -> T {
-        let last = self.pop().expect("the slab has the value that is removed");
+        let last = self.pop().expect("the removed value is in the slab");
         if index == self.len() { last } else { std::mem::replace(self.get_mut(index), last) }
     }
 
+    /// Iterates over all values.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 
+    /// Allocated bytes.
     pub fn memory_bytes(&self) -> usize {
         let Some(last) = self.chunks.last() else { return self.places_bytes() };
         let full = (self.chunks.len() - 1) * usable_size(CHUNK * size_of::<T>());

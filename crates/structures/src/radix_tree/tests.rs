@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{scaled, with_seeds};
 use crate::random::Random;
 
-/// Keys like stream ids of several habits, and keys without any.
+/// Keys like stream ids of several patterns, and keys without a pattern.
 fn key(shape: u64, random: &mut Random) -> Key {
     let (ms, seq) = match shape {
         0 => (1_700_000_000_000 + random.below(5_000), 0),

@@ -1,36 +1,42 @@
-//! Measures single operations and holds them to their bounds.
+//! Measures single operations and checks them against their bounds.
 
 use structures::hash::HashSeed;
 use structures::random::Random;
 use structures::work;
 use tikv_jemalloc_ctl::thread;
 
+/// The seed of all hashes.
 pub const SEED: HashSeed = HashSeed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
 
-/// What one operation may do at most, each in bytes or places of [`work::Work`].
+/// Upper bounds of one operation, each in bytes or places of [`work::Work`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// Asked of the allocator, what it may have to copy for a larger allocation included.
+    /// Bytes requested from the allocator, including those it may have to copy for a larger allocation.
     pub allocated: u64,
+    /// Bytes hashed.
     pub hashed: u64,
+    /// Bytes moved.
     pub moved: u64,
+    /// Places visited.
     pub visited: u64,
 }
 
+/// Checks operations against bounds and prints the worst.
 pub struct Meter {
     name: &'static str,
     allocated: thread::ThreadLocal<u64>,
-    /// The most of each that an operation did, for those who set the bounds.
+    /// The maximum of each over all operations, as a guide for setting bounds.
     worst: Bound,
 }
 
 impl Meter {
+    /// Creates a meter.
     pub fn new(name: &'static str) -> Meter {
         let allocated = thread::allocatedp::read().expect("jemalloc counts per thread");
         Meter { name, allocated, worst: Bound::default() }
     }
 
-    /// Runs one operation, which may do no more than `bound`.
+    /// Runs one operation, which must not exceed `bound`.
     pub fn hold<R>(&mut self, bound: Bound, operation: impl FnOnce() -> R) -> R {
         work::take();
         let before = self.allocated.get();
@@ -66,7 +72,7 @@ pub fn scaled(elements: u64) -> u64 {
     (elements as f64 * scale) as u64
 }
 
-/// An element of up to 16 bytes; neighbours' numbers are far from each other in any order.
+/// An element of up to 16 bytes; neighbouring numbers are far apart in any order.
 pub fn element(number: u64) -> Vec<u8> {
     format!("{:x}:{number}", number.wrapping_mul(0x9e37_79b9) as u32).into_bytes()
 }
@@ -78,7 +84,7 @@ pub fn long_element(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Numbers below `count`, each once, in an order without a pattern.
+/// The numbers below `count`, each once, in an order without a pattern.
 pub fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..count).collect();
     let mut random = Random::new(seed);

@@ -1,9 +1,10 @@
-//! The plainest ordered set there is: a sorted vector beside a map. What the engines are compared with.
+//! The simplest ordered set: a sorted vector beside a map. The reference for the implementations.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use structures::ordered_set::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound};
 
+/// The model.
 #[derive(Default)]
 pub struct SortedModel {
     order: Vec<(f64, Vec<u8>)>,
@@ -116,7 +117,7 @@ impl OrderedSet for SortedModel {
     }
 
     fn scan<'a>(&'a self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
-        // All in one call: a cursor other than 0 is never handed out.
+        // All in one call: a cursor other than 0 is never returned.
         assert_eq!(cursor, 0);
         self.order.iter().for_each(|(score, member)| visit(member, *score));
         0
