@@ -214,8 +214,8 @@ impl Page {
             }
         }
     }
-    /// The greatest value.
 
+    /// The greatest value.
     pub fn last(&self) -> i64 {
         match self.encoding {
             Encoding::Bitmap => {

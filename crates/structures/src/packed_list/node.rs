@@ -328,13 +328,13 @@ impl Node {
     pub fn is_records(&self) -> bool {
         self.encoding == Encoding::Records
     }
-    /// Returns whether the node holds one large element.
 
+    /// Returns whether the node holds one large element.
     pub fn is_plain(&self) -> bool {
         matches!(self.encoding, Encoding::Plain | Encoding::CompressedPlain)
     }
-    /// Returns whether the node is compressed.
 
+    /// Returns whether the node is compressed.
     pub fn is_compressed(&self) -> bool {
         matches!(self.encoding, Encoding::CompressedRecords | Encoding::CompressedPlain)
     }

@@ -24,6 +24,7 @@ pub(super) const HEIGHT_MAX: usize = 16;
 /// A node on the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
+    /// The node's id.
     pub node: u32,
     child: u8,
 }
@@ -38,8 +39,11 @@ impl Step {
 /// The position of a member.
 #[derive(Clone, Copy)]
 pub(super) struct Located<'a> {
+    /// The leaf's id.
     pub id: u32,
+    /// The leaf.
     pub leaf: &'a Leaf,
+    /// The slot in the leaf.
     pub slot: usize,
 }
 
@@ -48,15 +52,18 @@ pub(super) struct Located<'a> {
 pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
     len: usize,
+    /// The leaf's id.
     pub leaf: u32,
 }
 
 impl Path {
+    /// An empty path.
     #[inline(always)]
     pub fn new() -> Self {
         Path { steps: [Step::default(); HEIGHT_MAX], len: 0, leaf: NO_LEAF }
     }
 
+    /// Appends a node and the number of its child on the path.
     pub fn push(&mut self, node: u32, child: usize) {
         work::visited(1);
         self.steps[self.len] = Step { node, child: child as u8 };

@@ -146,7 +146,9 @@ pub(super) struct Found {
 pub(super) struct Leaf {
     page: Box<[u8]>,
     code: FrameOfReference,
+    /// The leaf before this one, or [`NO_LEAF`].
     pub prev: u32,
+    /// The leaf behind this one, or [`NO_LEAF`].
     pub next: u32,
     count: u16,
     slots: Slots,
