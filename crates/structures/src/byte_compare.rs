@@ -2,7 +2,7 @@
 //! slots. All code that depends on the instruction set is here, except for the registers of sketches, which are not bytes.
 //!
 //! ```text
-//!  plain   any processor; what the tests hold the others equal to
+//!  plain   any processor; the reference in tests of the others
 //!  sse2    part of x86-64
 //!  avx2    x86-64; where the build targets it, and for `narrow` and `count_below` where the processor has it
 //!  neon    part of AArch64

@@ -140,7 +140,8 @@ impl<T> KeyTable<T> {
         self.registration = Some(registration);
     }
 
-    /// Frees the last bucket of an empty table and unregisters the table. Returns whether it did.
+    /// Returns a table without entries to the unused state: frees its last bucket and unregisters it. Returns false if it
+    /// has entries or more than one bucket.
     pub fn leave_use(&mut self) -> bool {
         if self.len > 0 || self.buckets > 1 {
             return false;

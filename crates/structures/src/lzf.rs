@@ -71,7 +71,7 @@ impl Compressor {
     /// Creates a compressor with an empty table.
     pub fn new() -> Self {
         let slots = vec![0; 1 << COMPRESSOR_LOG].into_boxed_slice();
-        Compressor { slots: slots.try_into().expect("it is as long"), base: GAP, next_base: GAP }
+        Compressor { slots: slots.try_into().expect("the slice has this length"), base: GAP, next_base: GAP }
     }
 
     /// Compresses into `output` and returns the length, or none if the result would not fit. Inputs of 4 GiB less 16 KiB

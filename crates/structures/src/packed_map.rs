@@ -235,7 +235,7 @@ impl PackedMap {
 
     /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the first call to
     /// the last is visited at least once, whatever is inserted and removed between the calls. A call visits `wanted`
-    /// fields, or the rest of a page, and a few more: those whose hashes share a byte with the last. Cursors stay below
+    /// fields, or the rest of a page, and a few more: those with the last one's tag byte. Cursors stay below
     /// [`CURSORS_END`]; any number is accepted.
     pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
         self.table.scan(cursor, wanted, &mut |field, value, _| visit(field, value))

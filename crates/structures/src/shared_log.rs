@@ -4,7 +4,7 @@
 //! ```text
 //!            trimmed       | block 0 | block 1 | block 2 |        each BLOCK_BYTES long, the last one being filled
 //!  offset 0 . . . . . start^                 end^
-//!                               ^reader   ^reader ^reader         a reader is an offset, and nothing here knows it
+//!                               ^reader   ^reader ^reader         readers keep their own offsets
 //! ```
 //!
 //! 1. Bytes are numbered from the log's beginning, independent of trimming: an offset always means the same byte.

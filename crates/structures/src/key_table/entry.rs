@@ -442,7 +442,7 @@ impl<T> Entry<T> {
         let mut entry = self;
         if old_size != new_size {
             entry = Entry::allocate_bytes(new_size);
-            // SAFETY: both allocations hold what stands before the value, which has the same length in both; the old one has the
+            // SAFETY: both allocations hold the parts before the value, which have the same length in both; the old one has the
             // layout of its header and is not used again.
             unsafe {
                 entry.at.copy_from_nonoverlapping(self.at, old.value_at());
@@ -507,7 +507,7 @@ impl<T> Entry<T> {
     /// As for [`Entry::free`].
     unsafe fn free_keeping_object(self) -> Option<T> {
         let entry_layout = self.entry_layout();
-        // SAFETY: as in `free`; the object is read before the memory goes.
+        // SAFETY: as in `free`; the object is read before the memory is freed.
         unsafe {
             let object = (entry_layout.flags & OBJECT != 0).then(|| self.object().read());
             dealloc(self.at.as_ptr(), entry_layout.layout());

@@ -12,8 +12,8 @@
 //! Rejected by calculation, without a prototype: reading the chunks' own counts (1 MB of directory for each draw at
 //! 100 million keys), a Fenwick tree (16 additions for each change there, against 2).
 //!
-//! Invariant: each number is the sum of the up to 64 numbers below it; no level lies above one that has only one
-//! number or none.
+//! Invariant: each number is the sum of the up to 64 numbers below it; a level exists exactly if the one below it has more
+//! than 64 numbers.
 
 use crate::work;
 use std::ops::Range;

@@ -236,7 +236,7 @@ impl<F: Format> Table<F> {
         self.split_if_full();
     }
 
-    /// Adds a record to a page whose form it does not change, as most do; returns false if the page needs another form.
+    /// Adds a record to a page that has room and keeps its form, the common case; returns false otherwise.
     #[inline(always)]
     fn push_plain(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
         if self.len == 0 {
