@@ -14,7 +14,7 @@ fn main() {
     cc::Build::new()
         .files(sources)
         .include(directory)
-        // Errors jump without saving signal masks, which are never changed.
+        // Errors jump without saving the signal mask, which is never changed.
         .define("LUA_USE_ULONGJMP", None)
         .opt_level_str(if std::env::var("OPT_LEVEL").as_deref() == Ok("0") { "1" } else { "3" })
         .warnings(false)

@@ -1098,7 +1098,7 @@ LUA_API const char *lua_setupvalue (lua_State *L, int funcindex, int n) {
 }
 
 
-/* Warmline: whether a table refuses changes. */
+/* Warmline: sets whether a table is read-only. */
 LUA_API void lua_setreadonly (lua_State *L, int idx, int readonly) {
   StkId o = index2adr(L, idx);
   api_check(L, ttistable(o));
@@ -1113,16 +1113,16 @@ LUA_API int lua_isreadonly (lua_State *L, int idx) {
 }
 
 
-/* Warmline: raises the value on top past the error handlers of scripts: from
-** within a hook, nothing could stop one that goes on for ever. */
+/* Warmline: raises the value on top past the error handlers of scripts: a
+** handler that runs within a hook and never returns could not be stopped. */
 LUA_API int lua_raise (lua_State *L) {
   luaD_throw(L, LUA_ERRRUN);
   return 0;
 }
 
 
-/* Warmline: what a loop in C has done is worth so many instructions, and it
-** can be stopped as a loop in Lua can. */
+/* Warmline: counts the work of a loop in C as instructions, so that it can be
+** stopped like a loop in Lua. */
 LUA_API void lua_spend (lua_State *L, int units) {
   L->hookcount = (L->hookcount > units) ? L->hookcount - units : 0;
   if (L->hookcount == 0) {

@@ -493,7 +493,7 @@ static void f_parser (lua_State *L, void *ud) {
   Closure *cl;
   struct SParser *p = cast(struct SParser *, ud);
   luaC_checkGC(L);
-  /* Warmline: source only; nothing checks that bytecode is sound */
+  /* Warmline: source only; bytecode is not verified */
   tf = luaY_parser(L, p->z, &p->buff, p->name);
   cl = luaF_newLclosure(L, tf->nups, hvalue(gt(L)));
   cl->l.p = tf;

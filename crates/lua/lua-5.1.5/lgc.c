@@ -457,10 +457,10 @@ static void calltm (lua_State *L, void *func) {
 }
 
 
-/* Warmline: an error in a finalizer is nobody's but its own, for whoever has
-** caused the collection may be no more than about to push a value; hooks go on,
-** so that it has no more time than the script it is part of. Within a hook
-** they would not: nothing is finalized there. */
+/* Warmline: errors in a finalizer are not propagated, because any call that
+** allocates can cause the collection; hooks stay enabled, so that a finalizer
+** shares the time limit of its script. Within a hook they are disabled, so
+** nothing is finalized there. */
 static void GCTM (lua_State *L) {
   global_State *g = G(L);
   GCObject *o = g->tmudata->gch.next;  /* get first element */

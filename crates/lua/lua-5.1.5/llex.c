@@ -211,8 +211,8 @@ static void read_numeral (LexState *ls, SemInfo *seminfo) {
 }
 
 
-/* Warmline: 1 for a lone bracket, 0 for an unfinished separator, else the
-** separator's whole length; no number of `=' overflows it. */
+/* Warmline: returns 1 for a single bracket, 0 for an unfinished separator, else
+** the separator's total length; no number of `=' overflows it. */
 static size_t skip_sep (LexState *ls) {
   size_t count = 0;
   int s = ls->current;

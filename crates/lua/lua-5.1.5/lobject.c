@@ -202,7 +202,7 @@ void luaO_chunkid (char *out, const char *source, size_t bufflen) {
       bufflen -= sizeof(" [string \"...\"] ");
       while (len < bufflen && source[len] != '\0' &&
              source[len] != '\n' && source[len] != '\r')
-        len++;  /* stop at first newline; Warmline: look at no more */
+        len++;  /* stop at first newline; Warmline: read no further */
       strcpy(out, "[string \"");
       if (source[len] != '\0') {  /* must truncate? */
         strncat(out, source, len);

@@ -126,13 +126,13 @@ lua_State *luaE_newthread (lua_State *L) {
   L1->hookmask = L->hookmask;
   L1->basehookcount = L->basehookcount;
   L1->hook = L->hook;
-  L1->hookcount = L->hookcount;  /* Warmline: the creator's count goes on */
+  L1->hookcount = L->hookcount;  /* Warmline: continues the creator's count */
   lua_assert(iswhite(obj2gco(L1)));
   return L1;
 }
 
 
-/* Warmline: the host may do other things for a while. */
+/* Warmline: lets the host do other work. */
 void luaE_pause (lua_State *L) {
   global_State *g = G(L);
   g->work = LUAI_WORKPERPAUSE;
@@ -143,7 +143,7 @@ void luaE_pause (lua_State *L) {
 }
 
 
-/* Warmline: copies what may be long. */
+/* Warmline: copies bytes in pieces, pausing in between. */
 void luaE_copylong (lua_State *L, char *to, const char *from, size_t l) {
   while (l > LUAI_COPYBYTES) {
     memcpy(to, from, LUAI_COPYBYTES);
@@ -156,16 +156,16 @@ void luaE_copylong (lua_State *L, char *to, const char *from, size_t l) {
 }
 
 
-/* Warmline: what `luaE_work' calls while a script runs; NULL while none does,
-** and then no finalizers run either. */
+/* Warmline: sets the function that `luaE_work' calls while a script runs; NULL
+** while none runs, and then no finalizers run either. */
 LUA_API void lua_setpause (lua_State *L, void (*pause) (lua_State *L)) {
   G(L)->pause = pause;
 }
 
 
-/* Warmline: a coroutine goes on with the count of who resumes it, and when it
-** stops, that one goes on with the coroutine's: no chain of coroutines runs
-** for longer than one thread does, and who is killed stays killed. */
+/* Warmline: a coroutine continues the count of the thread that resumes it, and
+** that thread continues the coroutine's count when it stops: no chain of
+** coroutines runs longer than one thread could, and a killed one stays killed. */
 LUA_API void lua_sharehook (lua_State *from, lua_State *to) {
   to->hook = from->hook;
   to->hookmask = from->hookmask;

@@ -92,7 +92,7 @@ typedef struct global_State {
   struct Table *mt[NUM_TAGS];  /* metatables for basic types */
   TString *tmname[TM_N];  /* array with tag-method names */
   void (*pause) (struct lua_State *L);  /* Warmline: see `luaE_work' */
-  int work;  /* until then, in units of about a nanosecond */
+  int work;  /* left until the pause, in units of about a nanosecond */
 } global_State;
 
 
@@ -133,10 +133,10 @@ struct lua_State {
 
 
 /*
-** Warmline: what the core does for long without an instruction in between
-** (copying, hashing, collecting garbage) is counted here, and now and then
-** the host may put the script aside. Nothing is raised; whether the script is
-** to end is asked at the next instruction.
+** Warmline: counts long work of the core without an instruction in between
+** (copying, hashing, collecting garbage), and at intervals lets the host
+** suspend the script. Raises no error; whether the script must end is checked
+** at the next instruction.
 */
 #define LUAI_WORKPERPAUSE	200000
 

@@ -74,9 +74,9 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
 
 
 /* Warmline: MurmurHash3 (x86, 32 bits) over all bytes, seeded with their
-** number. Lua's own passes over most bytes of long strings, so that it is easy
-** to find many that collide. This one is also what decides in which order the
-** fields of a table come, and scripts see the order they are used to. */
+** number. Lua's own hash skips most bytes of long strings, so that colliding
+** ones are easy to find. This hash also determines the order of a table's
+** fields, which is the one that scripts rely on. */
 static unsigned int hashbytes (lua_State *L, const char *str, size_t l) {
   unsigned int h = cast(unsigned int, l), k = 0;
   size_t i = 0, whole = l & ~cast(size_t, 3);

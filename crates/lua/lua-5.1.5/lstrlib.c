@@ -96,7 +96,7 @@ static int str_rep (lua_State *L) {
   const char *s = luaL_checklstring(L, 1, &l);
   int n = luaL_checkint(L, 2);
   luaL_buffinit(L, &b);
-  if (l == 0) n = 0;  /* Warmline: nothing, however often */
+  if (l == 0) n = 0;  /* Warmline: any repetition is empty */
   while (n-- > 0)
     luaL_addlstring(&b, s, l);
   luaL_pushresult(&b);
@@ -186,8 +186,8 @@ typedef struct MatchState {
 #define SPECIALS	"^$*+?.([%-"
 
 
-/* Warmline: patterns nest no deeper than the C stack bears, and one that
-** explodes can be stopped. */
+/* Warmline: limits the nesting of patterns to what the C stack allows, and lets
+** a match of exponential cost be stopped. */
 #define MATCH_DEPTH_MAX 10000
 #define MATCH_WORK_MAX 1024
 
@@ -268,7 +268,7 @@ static int match_class (int c, int cl) {
 }
 
 
-/* Warmline: how far a long class is looked at between two charges. */
+/* Warmline: bytes of a long class that are read between two charges. */
 #define CLASS_PIECE 4096
 
 static int matchbracketclass (MatchState *ms, int c, const char *p,
@@ -497,7 +497,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
 
 
 
-/* Warmline: whether two texts are equal; charged as it goes. */
+/* Warmline: compares two texts for equality; charged piece by piece. */
 static int agree (lua_State *L, const char *a, const char *b, size_t l) {
   const size_t piece = 4096;
   for (; l > piece; a += piece, b += piece, l -= piece) {
@@ -508,8 +508,8 @@ static int agree (lua_State *L, const char *a, const char *b, size_t l) {
 }
 
 
-/* Warmline: as `memchr', and as `strpbrk' of what is special; charged as they
-** go. */
+/* Warmline: as `memchr', and as `strpbrk' of special characters; charged piece
+** by piece. */
 static const char *findchar (lua_State *L, const char *s, int c, size_t l) {
   const size_t piece = 1 << 18;
   for (; l > piece; s += piece, l -= piece) {
@@ -828,7 +828,7 @@ static const char *scanformat (lua_State *L, const char *strfrmt, char *form) {
   const char *p = strfrmt;
   while (*p != '\0' && strchr(FLAGS, *p) != NULL &&
          (size_t)(p - strfrmt) < sizeof(FLAGS))
-    p++;  /* skip flags; Warmline: no more than there are */
+    p++;  /* skip flags; Warmline: within the string */
   if ((size_t)(p - strfrmt) >= sizeof(FLAGS))
     luaL_error(L, "invalid format (repeated flags)");
   if (isdigit(uchar(*p))) p++;  /* skip width */

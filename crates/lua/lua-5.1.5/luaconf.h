@@ -477,8 +477,8 @@
 #define LUAI_MAXVARS		200
 
 
-/* Warmline: no text of more bytes is a number. Nothing interrupts the C
-** library while it reads one. */
+/* Warmline: a longer text is not a number. The C library cannot be interrupted
+** while it reads one. */
 #define LUAI_MAXNUMERAL		(1 << 20)
 
 

@@ -32,7 +32,7 @@
 #define MAXTAGLOOP	100
 
 
-/* Warmline: so much of a string's length is a call's worth of work. */
+/* Warmline: the work charged for a string of length l. */
 #define charged(l)	cast_int((l) < (1 << 28) ? (l) : (1 << 28))
 
 
@@ -211,8 +211,8 @@ static int call_orderTM (lua_State *L, const TValue *p1, const TValue *p2,
 }
 
 
-/* Warmline: by bytes, which is what `strcoll' does in the locale "C", the only
-** one here; a piece at a time, for both may be long. */
+/* Warmline: compares bytes, as `strcoll' does in the locale "C", the only one
+** here; a piece at a time, as both may be long. */
 static int l_strcmp (lua_State *L, const TString *ls, const TString *rs) {
   const char *l = getstr(ls);
   size_t ll = ls->tsv.len;

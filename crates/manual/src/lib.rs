@@ -1,5 +1,4 @@
-//! What tells of a program from outside it: its manual page, and completions for shells, made from the description of its
-//! command line.
+//! Generates a program's manual page and shell completions from the description of its command line.
 #![forbid(unsafe_code)]
 
 use clap::{Command, ValueEnum};
@@ -7,6 +6,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::io::{self, Write};
 
+/// The kind of file to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// A manual page
@@ -17,12 +17,12 @@ pub enum Kind {
     Fish,
 }
 
-/// The text that belongs into a file of that kind.
+/// Generates the contents of a file of this kind.
 pub fn text(mut command: Command, kind: Kind) -> Vec<u8> {
     let mut text = Vec::new();
     let shell = match kind {
         Kind::Man => {
-            manual_page(&command, &mut text).expect("memory takes all that is written");
+            manual_page(&command, &mut text).expect("writing to memory succeeds");
             return text;
         }
         Kind::Bash => Shell::Bash,
@@ -49,7 +49,7 @@ fn manual_page(command: &Command, text: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// How a program or one of its commands is called. A synopsis that lists many options is of no help.
+/// Writes synopsis, description and options of a program or one of its commands. The synopsis does not list the options.
 fn sections(command: &Command, name: &str, text: &mut Vec<u8>) -> io::Result<()> {
     let positional: Vec<String> =
         command.get_positionals().map(|argument| format!(" [\\fI{}\\fR]", argument.get_id())).collect();

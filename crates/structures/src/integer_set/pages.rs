@@ -58,7 +58,7 @@ pub struct IntegerFigures {
     pub used_bytes: usize,
 }
 
-/// A large set. See the [module](self) for the layout.
+/// A large set..
 #[derive(Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,

@@ -65,7 +65,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// A small set. See the [module](self) for the format.
+/// A small set..
 #[derive(Clone)]
 pub struct SortedIntegers {
     bytes: ThinBytes<SortedHeader>,

@@ -47,7 +47,7 @@ impl Header for NodeHeader {
     }
 }
 
-/// A list of one node. See the [module](self) for the layout.
+/// A list of one node..
 #[derive(Clone, Default)]
 pub struct SingleList {
     bytes: Option<ThinBytes<NodeHeader>>,

@@ -61,7 +61,7 @@ impl Header for SmallHeader {
     }
 }
 
-/// A list of few elements. See the [module](self) for the layout.
+/// A list of few elements..
 #[derive(Clone, Default)]
 pub struct SmallList {
     bytes: Option<ThinBytes<SmallHeader>>,
