@@ -517,16 +517,13 @@ impl<T> KeyTable<T> {
 fn check_slots(slots: &[Slot; SLOTS]) -> usize {
     let occupied = slots.iter().take_while(|slot| !slot.is_empty()).count();
     assert!(slots[occupied..].iter().all(|slot| slot.is_empty()), "empty slots come last");
-    assert!(slots[..SLOTS - 1].iter().all(|slot| !slot.is_link()), "a link stands only in the last slot");
+    assert!(slots[..SLOTS - 1].iter().all(|slot| !slot.is_link()), "only the last slot may be a link");
     let link = slots[SLOTS - 1];
     if !link.is_link() {
         return 0;
     }
     let beyond = bucket::overflow(slots);
-    assert!(
-        beyond.iter().all(|slot| slot.is_entry()),
-        "a link stands only in a bucket, and nothing beyond is empty"
-    );
+    assert!(beyond.iter().all(|slot| slot.is_entry()), "the overflow has no links and no empty slots");
     if link.is_crowd_link() {
         assert!(beyond.len() > SLOTS && beyond.is_sorted_by_key(|slot| slot.tag()), "a crowd is in order");
     } else {

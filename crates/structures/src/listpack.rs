@@ -742,7 +742,7 @@ impl<'a> Iter<'a> {
         Rest { bytes: &self.bytes[..self.end], at: self.at }
     }
 
-    /// Continues where an iterator obtained by [`Iter::rest`] stands.
+    /// Continues at the position of an iterator obtained by [`Iter::rest`].
     pub(crate) fn go_to(&mut self, rest: &Rest<'a>) {
         self.at = rest.at;
     }

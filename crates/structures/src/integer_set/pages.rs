@@ -58,7 +58,7 @@ pub struct IntegerFigures {
     pub used_bytes: usize,
 }
 
-/// A large set..
+/// A large set: pages in groups.
 #[derive(Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,

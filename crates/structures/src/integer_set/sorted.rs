@@ -65,7 +65,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// A small set..
+/// A small set: a sorted array behind one pointer.
 #[derive(Clone)]
 pub struct SortedIntegers {
     bytes: ThinBytes<SortedHeader>,

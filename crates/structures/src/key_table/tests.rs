@@ -417,7 +417,8 @@ fn an_entry_of_16_and_10_bytes_takes_32_and_a_time_to_live_8_more() {
     let mut table = KeyTable::<Box<u64>>::new(HashSeed::new(3, 4));
     let key = b"key:000000000001";
     let hash = table.hash(key);
-    let bytes = |table: &KeyTable<_>| table.get(hash, key).expect("it is there").allocation_bytes();
+    let bytes =
+        |table: &KeyTable<_>| table.get(hash, key).expect("the key is in the table").allocation_bytes();
     table.put(hash, key, NewValue::Inline(b"0123456789"), None, 0);
     assert_eq!(bytes(&table), 32);
     table.set_expiry(hash, key, Some(5));
@@ -716,7 +717,8 @@ fn a_probe_leads_to_the_object_and_survives_changes_between_steps() {
     for i in 0..count {
         let key = i.to_le_bytes();
         let hash = table.hash(&key);
-        let holds_object = matches!(table.get(hash, &key).expect("it is there").value(), Value::Object(_));
+        let holds_object =
+            matches!(table.get(hash, &key).expect("the key is in the table").value(), Value::Object(_));
         let mut probe = Probe::start(&table, hash);
         let mut object = None;
         for _ in 0..steps_max {

@@ -10,7 +10,7 @@
 //!  +--------+------+---------+- -+----------+    +-------+------+---------+- -+-----+--------+
 //!      8       8       16            16              8      8       16         1 | 5
 //!
-//!  level i: next node on level i (8) | span (8): how many members further along that node stands
+//!  level i: next node on level i (8) | span (8): distance to that node in members
 //!  level 0: the span would always be 1, or 0 at the end, so its place holds the height of the tower
 //! ```
 //!

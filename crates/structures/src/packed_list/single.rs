@@ -47,7 +47,7 @@ impl Header for NodeHeader {
     }
 }
 
-/// A list of one node..
+/// A list of one node, in one allocation behind one pointer.
 #[derive(Clone, Default)]
 pub struct SingleList {
     bytes: Option<ThinBytes<NodeHeader>>,

@@ -61,7 +61,7 @@ impl Header for SmallHeader {
     }
 }
 
-/// A list of few elements..
+/// A list of few elements, in one allocation behind one pointer.
 #[derive(Clone, Default)]
 pub struct SmallList {
     bytes: Option<ThinBytes<SmallHeader>>,

@@ -199,7 +199,7 @@ impl Page {
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.capacity()) }
     }
 
-    // ---- looking ----
+    // ---- searching ----
 
     /// Returns the first `Some` that `accept` makes of the record of an element with this tag.
     #[inline(always)]

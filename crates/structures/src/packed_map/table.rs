@@ -645,7 +645,7 @@ impl<F: Format> Table<F> {
         }
     }
 
-    // ---- walking ----
+    // ---- iterating ----
 
     /// Iterates over key and value of every element.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {

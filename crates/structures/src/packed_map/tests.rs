@@ -93,7 +93,7 @@ fn step(
             let limit = random.below(40) as usize;
             let expired = model.values().filter(|(_, expiry)| expiry.is_some_and(|at| at < now)).count();
             let removed = map.remove_expired(now, limit, &mut |field, value| {
-                let (expected, expiry) = model.remove(field).expect("an expired field was there");
+                let (expected, expiry) = model.remove(field).expect("an expired field was in the map");
                 assert_eq!(value, expected);
                 assert!(expiry.expect("it had an expiry") < now);
             });

@@ -90,7 +90,7 @@ mod tests {
             index.balance(&|_, _| unreachable!("ids of 13 bits leave long tags"));
             told.push(index.find_by_tag((hash >> 56) as u8, leaf).is_some());
         }
-        let last = told.iter().rposition(|&told| told).expect("the first is told");
+        let last = told.iter().rposition(|&told| told).expect("the first is found");
         assert!(told[..last].iter().all(|&told| told), "each leaf has one entry");
         assert_eq!((last + 1).div_ceil(super::super::SEGMENT_ENTRIES), SEGMENTS_MAX);
     }
