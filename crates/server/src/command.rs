@@ -1,5 +1,5 @@
-//! What a command is: the narrow waist between those who run commands (`engine`) and those who write them
-//! (`commands`). A command is one constant row beside its handler; lookup, refusals, key positions, COMMAND,
+//! The definition of a command: the narrow interface between the `engine`, which runs commands, and `commands`, which
+//! implements them. A command is one constant row beside its handler; lookup, refusals, key positions, COMMAND,
 //! COMMAND DOCS, ACL categories and the client's hints all come from the row.
 
 use crate::command::args::OwnedArgs;
@@ -26,17 +26,17 @@ use propagation::PropagateAs;
 use registry::CommandId;
 use scope::{Channels, Databases};
 
-/// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
-/// written nothing and the error is the reply.
+/// The result of a handler. `Ok`: the handler has written one whole reply, or has requested a [`Next`]. `Err`: it has
+/// written nothing, and the error is the reply.
 pub type Outcome = Result<(), ClientError>;
 
-/// Parses all of `args` before touching data, writes one reply, and says what changed through
+/// Parses all of `args` before it touches data, writes one reply, and reports changes through
 /// [`Db::changed`]. Touches no socket, file, clock or other client.
 pub type Handler = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// One row of the command table. Built in constants by [`Command::new`] and the methods that follow it.
 pub struct Command {
-    /// Lower case; a subcommand's is `container|subcommand`.
+    /// Lower case; the name of a subcommand is `container|subcommand`.
     pub name: &'static str,
     /// The number of arguments, the name included; negative for "at least".
     pub arity: i32,
@@ -45,9 +45,9 @@ pub struct Command {
     pub control: Control,
     pub group: Group,
     pub keys: &'static [KeySpec],
-    /// The argument that is the first of the keys, where that is the same for all arguments; otherwise 0.
+    /// The index of the first key if it is the same for all arguments; otherwise 0.
     pub first_key: usize,
-    /// Whether that is the only key whatever the arguments are.
+    /// Whether `first_key` is the only key for all arguments.
     pub one_key: bool,
     /// Categories beyond those that follow from the flags and the group, as `@` words without the `@`.
     pub categories: &'static [&'static str],
@@ -56,31 +56,30 @@ pub struct Command {
     pub since: &'static str,
     pub complexity: &'static str,
     pub summary: &'static str,
-    /// The arguments as a person reads them: `key [NX | XX] value [value ...]`.
+    /// The arguments in the notation of the documentation: `key [NX | XX] value [value ...]`.
     pub syntax: &'static str,
-    /// What versions have changed since the first, oldest first: the version and its change.
+    /// Changes in versions after the first, oldest first: the version and its change.
     pub history: &'static [(&'static str, &'static str)],
-    /// Since which version another command is to be preferred, and which.
+    /// The version that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// For the server's own use or its tests, as COMMAND DOCS says.
+    /// For internal use or tests of the server, as COMMAND DOCS reports it.
     pub internal: bool,
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
-    /// The positions of arguments that no log and no monitor may show.
+    /// The positions of arguments that logs and monitors must not show.
     pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
-    /// Where in the value of its first key the command looks.
+    /// The part of its first key's value that the command accesses first.
     pub prefetch_hint: PrefetchHint,
-    /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
-    /// with STORE).
+    /// Finds keys and their access if `keys` cannot describe them (SET with GET, SORT with STORE).
     pub key_finder: Option<KeyFinder>,
-    /// How the command is propagated, unless verbatim.
+    /// How the command is propagated; `None` is verbatim.
     pub propagated_as: Option<PropagateAs>,
     pub channels: Option<Channels>,
     pub databases: Databases,
 }
 
-/// Positions of keys, with what the command does to each.
+/// Positions of keys, with the command's access to each.
 pub type KeyFinder = fn(Args<'_>) -> Vec<(usize, Access)>;
 
 impl Command {
@@ -146,7 +145,7 @@ impl Command {
         self
     }
 
-    /// The version of the protocol's first server that had it, and its cost as `O(...)`.
+    /// The first version of the protocol's original server that had the command, and its complexity as `O(...)`.
     pub const fn since(mut self, since: &'static str, complexity: &'static str) -> Self {
         self.since = since;
         self.complexity = complexity;
@@ -187,7 +186,7 @@ impl Command {
         self
     }
 
-    /// Says which arguments are secrets.
+    /// Declares which arguments are secrets.
     pub const fn hides(mut self, hidden: fn(Args<'_>) -> Vec<usize>) -> Self {
         self.hidden = Some(hidden);
         self
@@ -211,32 +210,32 @@ impl Command {
         self
     }
 
-    /// Says which arguments are channels.
+    /// Declares which arguments are channels.
     pub const fn channels(mut self, channels: Channels) -> Self {
         self.channels = Some(channels);
         self
     }
 
-    /// Says which databases it is about, beside that of its client.
+    /// Declares which databases the command accesses besides its client's.
     pub const fn databases(mut self, databases: Databases) -> Self {
         self.databases = databases;
         self
     }
 
-    /// Whether any of its arguments may be keys.
+    /// Whether any argument can be a key.
     pub fn has_keys(&self) -> bool {
         self.key_finder.is_some() || self.keys.iter().any(|spec| spec.access & access::NOT_KEY == 0)
     }
 
-    /// Where the keys are in `args`, and what the command does to each; none if the arguments make no sense.
+    /// The positions of the keys in `args`, and the command's access to each; empty if the arguments are invalid.
     pub fn find_keys(&self, args: Args<'_>) -> Vec<(usize, Access)> {
         let mut found = Vec::new();
         let valid = self.visit_keys(args, &mut |at, access| found.push((at, access)));
         if valid { found } else { Vec::new() }
     }
 
-    /// Calls `visit` with what [`Command::find_keys`] answers. `false`: the arguments make no sense, and what has been
-    /// visited does not count.
+    /// Calls `visit` for each result of [`Command::find_keys`]. `false`: the arguments are invalid, and the keys visited so
+    /// far do not count.
     pub fn visit_keys(&self, args: Args<'_>, visit: &mut dyn FnMut(usize, Access)) -> bool {
         if let Some(finder) = self.key_finder {
             finder(args).into_iter().for_each(|(at, access)| visit(at, access));
@@ -248,8 +247,7 @@ impl Command {
         })
     }
 
-    /// The ACL category that follows from the group. A command that is only its subcommands has none: what it does
-    /// is theirs.
+    /// The ACL category that follows from the group. A container has none: its subcommands have their own.
     pub fn own_category(&self) -> Option<&'static str> {
         let has_one = !self.outside_category && self.subcommands.is_empty();
         self.group.category().filter(|_| has_one)
@@ -259,7 +257,7 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Whether `count` arguments, the name included, are as many as the row asks for.
+    /// Whether the arity allows `count` arguments, the name included.
     pub const fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 {
             count == self.arity as usize
@@ -269,77 +267,77 @@ impl Command {
     }
 }
 
-/// A request as the engine runs it, with what was worked out where it was parsed.
+/// A request as the engine runs it, with the results of parsing it.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// What the registry has found for the arguments, if anything.
+    /// The command that the registry found for the arguments, if any.
     pub id: Option<CommandId>,
     pub args: Args<'a>,
     pub first_key: FirstKey,
 }
 
-/// The first of a request's keys.
+/// The first key of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstKey {
-    /// Which argument it is; 0 if nothing is known of it.
+    /// The index of the argument; 0 if unknown.
     pub at: u32,
-    /// As the database hashes it.
+    /// The hash that the database uses.
     pub hash: u64,
 }
 
-/// The place in a collection that a command goes to first, so that its memory can be fetched ahead of the command.
+/// The place in a collection that a command accesses first; its memory can be prefetched before the command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchHint {
-    /// The value's head, or no place in particular.
+    /// The value's header, or no particular place.
     Value,
     /// The field or member that is the argument at this index.
     Element(usize),
-    /// The end of a sorted set that is near the rank which is the argument at index 2, if one is; `reversed`: ranks count from the
-    /// highest member.
+    /// The end of a sorted set that is nearer to the rank in the argument at index 2, if there is one; `reversed`: ranks count
+    /// from the highest member.
     Ranks { reversed: bool },
     /// The first element of a list, or the lowest member of a sorted set.
     Front,
-    /// The last one.
+    /// The last element of a list, or the highest member of a sorted set.
     Back,
 }
 
-/// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it. Small, since each command
-/// returns one and few ask for anything.
+/// The action that follows a handler's `Ok`, besides sending its reply; the engine performs it. Small, because each command
+/// returns one and few request an action.
 #[derive(Debug, Default, PartialEq)]
 pub enum Next {
     #[default]
     Reply,
-    /// No reply yet: the client waits, and the command runs again when what it waits for has changed.
+    /// No reply yet: the client blocks, and the command runs again when one of the keys it waits for has changed.
     Block(Box<BlockRequest>),
-    /// As [`Next::Block`], but what runs again are these arguments.
+    /// As [`Next::Block`], but these arguments run again.
     BlockAs(Box<(BlockRequest, OwnedArgs)>),
-    /// Save, load or end; the engine writes the reply.
+    /// Save, load or shut down; the engine writes the reply.
     Persist(PersistRequest),
-    /// About replicas; the engine writes the reply.
+    /// Replication; the engine writes the reply.
     Replicate(Box<ReplicationRequest>),
-    /// EXEC: run what the client has queued.
+    /// EXEC: run the client's queued commands.
     RunTransaction,
-    /// EVAL, FCALL: run this.
+    /// EVAL, FCALL: run this script.
     RunScript(Box<crate::script::Call>),
-    /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
+    /// Send no reply now: a later event sends one (SHUTDOWN has begun, the client was paused).
     NoReply,
 }
 
-/// How the command at hand came to run.
+/// Where the current command comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// As part of EXEC: a command that would block answers at once instead.
+    /// Part of EXEC: a command that would block replies at once instead.
     pub in_transaction: bool,
-    /// Again, after it had blocked and something it waits for changed.
+    /// Run again after it blocked and one of its keys changed.
     pub retried: bool,
-    /// Out of the append-only file, as the data is loaded.
+    /// From the append-only file, while the data is loaded.
     pub replayed: bool,
     /// From a script.
     pub in_script: bool,
 }
 
-/// Everything a handler may touch. Of other clients it reads figures, and does to them what [`Server`] has a name for
-/// (`server/clients.rs`).
+/// Everything that a handler can access. It reads statistics of other clients, and changes them only through the methods
+/// of [`Server`] in `server/clients.rs`.
 pub struct Context<'a> {
     pub db: &'a mut Db,
     pub server: &'a mut Server,
@@ -352,8 +350,8 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Makes the client wait; see [`BlockRequest`]. Inside a transaction nothing blocks, and `false` says so: the
-    /// handler then answers as if the time had run out.
+    /// Blocks the client; see [`BlockRequest`]. Nothing blocks inside a transaction, and the result is `false`: the
+    /// handler then replies as if the timeout had expired.
     #[must_use]
     pub fn block(&mut self, request: BlockRequest) -> bool {
         let may_block = self.may_block();
@@ -363,8 +361,8 @@ impl Context<'_> {
         may_block
     }
 
-    /// As [`Context::block`], for a command whose arguments mean something else later (an id that stands for the
-    /// last one now): it runs again with `args` instead.
+    /// As [`Context::block`], for a command whose arguments change their meaning later (an id that stands for the
+    /// current last one): `args` run again instead.
     #[must_use]
     pub fn block_as(&mut self, request: BlockRequest, args: OwnedArgs) -> bool {
         let may_block = self.may_block();
@@ -374,8 +372,8 @@ impl Context<'_> {
         may_block
     }
 
-    /// Whether the command has been done already where it comes from, which is the primary or the append-only file: it is
-    /// to do the same here.
+    /// Whether the command has already run at its origin, the primary or the append-only file: it must have the same
+    /// effect here.
     pub fn is_repeated(&self) -> bool {
         self.origin.replayed || self.server.clients[self.client].is_primary
     }

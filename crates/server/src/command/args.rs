@@ -1,4 +1,4 @@
-//! A command's arguments: slices of the buffer they arrived in, one of which may stand in a buffer of its own.
+//! The arguments of a command: slices of the receive buffer; one of them can be in a buffer of its own.
 
 // A length that is cut is another length.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
@@ -14,7 +14,7 @@ use wire::request::{ArgRange, REQUEST_LEN_MAX};
 pub struct Args<'a> {
     buffer: &'a [u8],
     ranges: &'a [ArgRange],
-    /// The argument that stands in no buffer, if there is one.
+    /// The argument outside the buffer, if there is one.
     apart: Option<&'a SharedBytes>,
 }
 
@@ -23,11 +23,11 @@ impl<'a> Args<'a> {
         Args { buffer, ranges, apart: None }
     }
 
-    /// As [`Args::new`], of which one argument may stand in `apart` instead.
+    /// As [`Args::new`]; one argument can be in `apart` instead.
     #[inline]
     pub fn with_apart(buffer: &'a [u8], ranges: &'a [ArgRange], apart: Option<&'a SharedBytes>) -> Self {
         let buffer = match apart {
-            // Behind that are no arguments, and the range of the one apart would be found there.
+            // No arguments follow the limit, and the range of the separate argument would point there.
             Some(_) => &buffer[..buffer.len().min(REQUEST_LEN_MAX)],
             None => buffer,
         };
@@ -43,7 +43,7 @@ impl<'a> Args<'a> {
         self.ranges.is_empty()
     }
 
-    /// Bytes from the first argument's beginning to the last one's end: the request but for its first header.
+    /// Bytes from the first argument's beginning to the last one's end: the request without its first header.
     #[inline]
     pub fn request_bytes(&self) -> usize {
         match (self.ranges.first(), self.ranges.last()) {
@@ -58,14 +58,14 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Bytes that these arguments take as a request of a client, wherever they stand.
+    /// Bytes of these arguments encoded as a client's request, whatever buffers they are in.
     pub fn request_bytes_encoded(&self) -> usize {
         let bulks = self.ranges.iter().map(|range| range.len as usize);
         number_bytes(self.ranges.len())
             + bulks.map(|len| number_bytes(len) + len + LINE_END_BYTES).sum::<usize>()
     }
 
-    /// The request, where it stands as the append-only file and replicas take it.
+    /// The request in the encoding of the append-only file and replicas, if the buffer holds it so.
     #[inline]
     pub fn as_written(&self) -> Option<&'a [u8]> {
         wire::aof::as_written(self.buffer, self.ranges)
@@ -98,7 +98,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The argument for a command that keeps it as a string.
+    /// The argument, for a command that stores it as a string.
     #[inline]
     pub fn text(&self, index: usize) -> NewText<'a> {
         match self.apart {
@@ -107,7 +107,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The arguments from `first` on.
+    /// The arguments starting at `first`.
     pub fn from(&self, first: usize) -> Args<'a> {
         Args { ranges: &self.ranges[first.min(self.ranges.len())..], ..*self }
     }
@@ -117,7 +117,7 @@ impl<'a> Args<'a> {
         Args { ranges: &self.ranges[..count.min(self.ranges.len())], ..*self }
     }
 
-    /// Bytes of all arguments together.
+    /// Total bytes of all arguments.
     pub fn bytes(&self) -> usize {
         self.iter().map(<[u8]>::len).sum()
     }
@@ -127,7 +127,7 @@ impl<'a> Args<'a> {
         self.ranges.iter().map(move |range| args.slice(range))
     }
 
-    /// Whether the argument is `word`, in any case.
+    /// Whether the argument is `word`, ignoring case.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
@@ -139,7 +139,7 @@ impl<'a> Args<'a> {
         wire::number::parse_i64(self.at(index)).ok_or(ClientError::NotInteger)
     }
 
-    /// An integer of 32 bits, as numbers of databases are.
+    /// A 32-bit integer, the type of database numbers.
     pub fn integer_32(&self, index: usize) -> Result<i32, ClientError> {
         i32::try_from(self.integer(index)?).map_err(|_| {
             ClientError::text("ERR value is out of range, value must between -2147483648 and 2147483647")
@@ -179,9 +179,9 @@ impl Index<usize> for Args<'_> {
 
 const LINE_END_BYTES: usize = 2;
 
-/// Bytes of the line that announces an array or an argument of this length.
+/// Bytes of the header line of an array or an argument of this length.
 fn number_bytes(number: usize) -> usize {
-    // Nearly all have one digit or two.
+    // Nearly all have one or two digits.
     let digits = match number {
         0..=9 => 1,
         10..=99 => 2,
@@ -195,18 +195,18 @@ fn number_bytes(number: usize) -> usize {
 pub struct OwnedArgs {
     buffer: Vec<u8>,
     ranges: Vec<ArgRange>,
-    /// The argument that stands in no buffer, if there is one.
+    /// The argument outside the buffer, if there is one.
     apart: Option<SharedBytes>,
 }
 
-/// Arguments that have so many bytes, all but the longest of them: no range reaches the last.
+/// The arguments without the longest one have `bytes` bytes in total, more than ranges can address.
 #[derive(Debug, PartialEq)]
 pub struct TooLong {
     pub bytes: usize,
 }
 
 impl OwnedArgs {
-    /// Of arguments that fit one request of a client, as those do that come from one.
+    /// Stores arguments that fit one client request, as all arguments from a client do.
     pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut owned = OwnedArgs::default();
         for arg in args {
@@ -215,8 +215,8 @@ impl OwnedArgs {
         owned
     }
 
-    /// Of arguments from a file, which may be longer than what a client can send. Where they do not fit one request
-    /// together, the longest stands apart.
+    /// Stores arguments from a file, which can be longer than a client's request. If they do not fit one request
+    /// together, the longest gets a buffer of its own.
     pub fn from_file(arguments: Vec<Vec<u8>>) -> Result<Self, TooLong> {
         Self::within(arguments, REQUEST_LEN_MAX)
     }
@@ -247,7 +247,7 @@ impl OwnedArgs {
 
     pub fn push(&mut self, arg: &[u8]) {
         let range = ArgRange::within(self.buffer.len(), arg.len());
-        self.ranges.push(range.expect("arguments of one request fit another"));
+        self.ranges.push(range.expect("the arguments of one request fit into another"));
         self.buffer.extend_from_slice(arg);
     }
 
@@ -255,7 +255,7 @@ impl OwnedArgs {
         Args::with_apart(&self.buffer, &self.ranges, self.apart.as_ref())
     }
 
-    /// What it occupies beyond this value itself.
+    /// Bytes that it occupies besides this value itself.
     pub fn memory_bytes(&self) -> usize {
         let apart_bytes = self.apart.as_ref().map_or(0, |apart| apart.capacity());
         self.buffer.capacity() + self.ranges.capacity() * size_of::<ArgRange>() + apart_bytes

@@ -1,4 +1,4 @@
-//! The ACL categories of a command: they follow from its flags and its group; few rows name further ones.
+//! The ACL categories of a command: derived from its flags and its group; few rows name further ones.
 
 use super::{Command, flag};
 
@@ -27,7 +27,7 @@ pub const NAMES: &[&str] = &[
     "scripting",
 ];
 
-/// Whether the command is in the category, whose name comes without the `@`.
+/// Whether the command is in the category; `category` is the name without the `@`.
 pub fn contains(row: &Command, category: &str) -> bool {
     let scripting = row.group == super::Group::Scripting;
     row.categories.contains(&category)

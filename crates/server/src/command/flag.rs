@@ -5,7 +5,7 @@ pub type Flags = u32;
 
 pub const WRITE: Flags = 1 << 0;
 pub const READONLY: Flags = 1 << 1;
-/// May grow memory: refused when memory is short.
+/// Can increase memory use: refused when memory is short.
 pub const DENY_OOM: Flags = 1 << 2;
 pub const ADMIN: Flags = 1 << 3;
 pub const PUBSUB: Flags = 1 << 4;
@@ -21,10 +21,10 @@ pub const ASKING: Flags = 1 << 11;
 pub const FAST: Flags = 1 << 12;
 /// Allowed before authentication.
 pub const NO_AUTH: Flags = 1 << 13;
-/// May write although it is no WRITE command (a script, PUBLISH). Not shown.
+/// Can write although it is no WRITE command (a script, PUBLISH). Not shown.
 pub const MAY_REPLICATE: Flags = 1 << 14;
 pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
-/// Allowed only to those whom an option lets (DEBUG). Not shown.
+/// Allowed only for clients that an option permits (DEBUG). Not shown.
 pub const PROTECTED: Flags = 1 << 16;
 pub const NO_ASYNC_LOADING: Flags = 1 << 17;
 pub const NO_MULTI: Flags = 1 << 18;
@@ -33,52 +33,52 @@ pub const ALLOW_BUSY: Flags = 1 << 19;
 pub const TOUCHES_ARBITRARY_KEYS: Flags = 1 << 20;
 /// Key positions depend on the arguments' content; derived from the key specifications.
 pub const MOVABLE_KEYS: Flags = 1 << 21;
-/// Sits in the table only to give subcommands and HELP a home.
+/// Is in the table only as the container of its subcommands and HELP.
 pub const SENTINEL: Flags = 1 << 22;
 /// Allowed while the client is subscribed under RESP2. Not shown.
 pub const WHILE_SUBSCRIBED: Flags = 1 << 23;
-/// Its changes are made up, or read from files: they go to the append-only file and not to replicas (DEBUG). Not shown.
+/// Its changes are artificial or read from files: they go to the append-only file and not to replicas (DEBUG). Not shown.
 pub const LOCAL: Flags = 1 << 24;
-/// Never stands in a primary's stream, although it writes: other commands replace it there (MIGRATE). Not shown.
+/// Never appears in a primary's stream, although it writes: other commands replace it there (MIGRATE). Not shown.
 pub const NOT_STREAMED: Flags = 1 << 25;
-/// CLIENT CACHING, which is about the next command, stays in force behind it (CLIENT). Not shown.
+/// Keeps CLIENT CACHING, which applies to the next command, in force (CLIENT). Not shown.
 pub const KEEPS_CACHING: Flags = 1 << 26;
 
-/// What a command does to the requests of its client, besides data.
+/// A command's effect on the requests of its client, besides data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
     #[default]
     None,
-    /// MULTI: the requests that follow are queued.
+    /// MULTI: the following requests are queued.
     OpensTransaction,
-    /// EXEC: the queue runs; what it may do is what the queued commands may do.
+    /// EXEC: the queue runs; its permissions are those of the queued commands.
     RunsTransaction,
     /// DISCARD.
     DropsTransaction,
-    /// QUIT, RESET: the connection's state ends, an open transaction included.
+    /// QUIT, RESET: the connection's state is reset, an open transaction included.
     EndsSession,
-    /// SELECT: the database of the requests that follow is the first argument.
+    /// SELECT: the first argument is the database of the following requests.
     SelectsDatabase,
-    /// PING: a sign of life, which fails while writes are refused because of the disk.
+    /// PING: a liveness check, which fails while disk errors disable writes.
     Ping,
     /// REPLCONF: between a primary and its replica.
     Link,
 }
 
 impl Control {
-    /// Whether MULTI does not queue the command.
+    /// Whether MULTI runs the command instead of queueing it.
     pub const fn runs_inside_multi(self) -> bool {
         matches!(self, Control::RunsTransaction | Control::DropsTransaction | Control::EndsSession)
     }
 
-    /// Whether a primary sends the command although it changes no data: it brackets or directs commands that do, or
+    /// Whether a primary sends the command although it changes no data: it brackets or controls commands that do, or
     /// keeps the link alive.
     pub const fn belongs_to_stream(self) -> bool {
         !matches!(self, Control::None | Control::EndsSession)
     }
 }
 
-/// Names in the order in which COMMAND INFO lists them; what is for this server alone has none.
+/// Names in the order in which COMMAND INFO lists them; flags of this server alone have none.
 pub const NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),
     (READONLY, "readonly"),
@@ -101,7 +101,7 @@ pub const NAMES: &[(Flags, &str)] = &[
     (ALLOW_BUSY, "allow_busy"),
 ];
 
-/// The group that documentation files a command under.
+/// The group under which documentation lists a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Generic,
@@ -123,7 +123,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The name that COMMAND DOCS gives.
+    /// The name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Generic => "generic",
@@ -145,13 +145,13 @@ impl Group {
         }
     }
 
-    /// The ACL category that commands of the group are in, if the group has one.
+    /// The ACL category of the group's commands, if it has one.
     pub const fn category(self) -> Option<&'static str> {
         match self {
             Group::Generic => Some("keyspace"),
             Group::SortedSet => Some("sortedset"),
             Group::Transactions => Some("transaction"),
-            // PUBSUB is a flag too, and the one that counts: PUBSUB HELP has nothing to do with channels.
+            // PUBSUB is also a flag, and the flag decides: PUBSUB HELP accesses no channels.
             Group::Server | Group::Cluster | Group::PubSub => None,
             _ => Some(self.name()),
         }

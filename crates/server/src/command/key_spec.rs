@@ -1,13 +1,13 @@
-//! Where a command's keys are among its arguments, and what it does with them.
+//! The positions of a command's keys among its arguments, and the command's access to them.
 
 use super::Args;
 
-/// What a command does with a key; the words of COMMAND INFO's key specifications.
+/// A command's access to a key; the words of COMMAND INFO's key specifications.
 pub mod access {
     pub type Access = u16;
     pub const RO: Access = 1 << 0;
     pub const RW: Access = 1 << 1;
-    /// Overwrites, whatever was there.
+    /// Overwrites, regardless of the old value.
     pub const OW: Access = 1 << 2;
     /// Removes.
     pub const RM: Access = 1 << 3;
@@ -40,7 +40,7 @@ pub use access::Access;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     Index(usize),
-    /// After the word, sought from argument `from` onwards (negative: backwards from that far before the end).
+    /// After the keyword, searched from argument `from` onwards (negative: backwards from that offset before the end).
     Keyword {
         word: &'static str,
         from: i32,
@@ -48,7 +48,7 @@ pub enum Begin {
     Unknown,
 }
 
-/// How many keys follow.
+/// How the following keys are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
     /// Up to `last` (relative to the beginning; negative: from the end), every `step`; with `limit` above 1,
@@ -72,7 +72,7 @@ pub struct KeySpec {
     pub access: Access,
     pub begin: Begin,
     pub find: Find,
-    /// What the access alone does not tell; may be empty.
+    /// Details that the access does not express; can be empty.
     pub notes: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl KeySpec {
         KeySpec::range(index, 0, 1, access)
     }
 
-    /// Keys from argument `first` on; `last` is relative to it, or negative from the end.
+    /// Keys from argument `first` on; `last` is relative to it, or, if negative, to the end.
     pub const fn range(first: usize, last: i32, step: usize, access: Access) -> Self {
         KeySpec { access, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
@@ -97,7 +97,7 @@ impl KeySpec {
         }
     }
 
-    /// The argument that [`KeySpec::positions`] visits first whatever the arguments are; 0 if that depends on them.
+    /// The argument that [`KeySpec::positions`] visits first for all arguments; 0 if it depends on them.
     pub const fn first_key(&self) -> usize {
         match (self.begin, self.find) {
             (Begin::Index(at), Find::Range { .. }) if self.access & access::NOT_KEY == 0 => at,
@@ -105,7 +105,7 @@ impl KeySpec {
         }
     }
 
-    /// Whether [`KeySpec::positions`] visits [`KeySpec::first_key`] alone whatever the arguments are.
+    /// Whether [`KeySpec::positions`] visits only [`KeySpec::first_key`] for all arguments.
     pub const fn is_one_key(&self) -> bool {
         self.first_key() > 0 && matches!(self.find, Find::Range { last: 0, .. })
     }
@@ -121,8 +121,8 @@ impl KeySpec {
         self
     }
 
-    /// Calls `visit` with the position of every key this specification finds in `args`. What is malformed
-    /// finds nothing, and `false` says so: the handler will refuse it with its own error.
+    /// Calls `visit` with the position of every key that this specification finds in `args`. Malformed arguments have no
+    /// keys, and the result is `false`: the handler then refuses them with its own error.
     pub fn positions(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) -> bool {
         let Some(begin) = self.begin_at(args) else { return self.begin == Begin::Unknown };
         match self.find {

@@ -1,16 +1,16 @@
-//! How a command that has changed data is propagated to those who keep a copy. Most are propagated as they were sent;
-//! relative times become points in time, and what is computed in floating point its result.
+//! How a command that has changed data is propagated to replicas and the append-only file. Most are propagated verbatim;
+//! relative times become points in time, and floating-point computations are replaced by their results.
 
 use crate::command::Args;
 use crate::command::args::OwnedArgs;
 use crate::db::{Db, Hash, StringValue};
 use wire::number::i64_text;
 
-/// Notes what stands for a command of these arguments, after it has run ([`Db::propagate_as`]); nothing, if it is
-/// propagated verbatim.
+/// Records the replacement for a command with these arguments, after it has run ([`Db::propagate_as`]); records nothing
+/// if the command is propagated verbatim.
 pub type PropagateAs = fn(Args<'_>, &mut Db);
 
-/// The key is gone.
+/// The removal of the key.
 pub fn deletion(args: Args<'_>, db: &mut Db) {
     db.propagate_as(&[b"DEL", args.at(1)]);
 }
@@ -29,7 +29,7 @@ pub fn set_to_expire(args: Args<'_>, db: &mut Db) {
     set_with_expiry(args.at(1), args.at(3), db);
 }
 
-/// The string as it is now.
+/// SET with the string's current value.
 pub fn string_value(args: Args<'_>, db: &mut Db) {
     if let Ok(Some(text)) = db.peek_string(args.at(1)) {
         let text = text.to_vec();
@@ -37,7 +37,7 @@ pub fn string_value(args: Args<'_>, db: &mut Db) {
     }
 }
 
-/// What a command has stored at the key, which has no expiry; or that there is nothing.
+/// SET with the string stored at the key, which has no expiry, or the deletion of the key if there is none.
 pub fn string_or_deletion(key: &[u8], db: &mut Db) {
     match db.peek_string(key) {
         Ok(Some(text)) => {
@@ -48,8 +48,8 @@ pub fn string_or_deletion(key: &[u8], db: &mut Db) {
     }
 }
 
-/// MSETEX with its expiry, which stands behind the pairs, as a point in time. What was given one in the past is gone,
-/// and that was noted.
+/// MSETEX with its expiry, which follows the pairs, as a point in time. With an expiry in the past the keys were removed,
+/// and the removal was recorded.
 pub fn pairs(args: Args<'_>, db: &mut Db) {
     let pairs = args.integer(1).ok().and_then(|pairs| usize::try_from(pairs).ok());
     let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
@@ -64,7 +64,7 @@ pub fn fields(args: Args<'_>, db: &mut Db) {
     _ = absolute(args, 2, db);
 }
 
-/// HSETEX with its expiry as a point in time, and without its conditions: they were met.
+/// HSETEX with its expiry as a point in time, and without its conditions: they were true.
 pub fn set_fields(args: Args<'_>, db: &mut Db) {
     let options = 2..fields_at(args, 2);
     let is_condition =
@@ -90,7 +90,7 @@ fn set_with_expiry(key: &[u8], value: &[u8], db: &mut Db) {
     }
 }
 
-/// The expiry as a point in time. A key that was given one in the past is gone, and that was noted.
+/// The expiry as a point in time. With an expiry in the past the key was removed, and the removal was recorded.
 pub fn expiry(args: Args<'_>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
@@ -102,7 +102,7 @@ pub fn expiry(args: Args<'_>, db: &mut Db) {
     }
 }
 
-/// The field's value as it is now.
+/// HSET with the field's current value.
 pub fn field_value(args: Args<'_>, db: &mut Db) {
     let (key, field) = (args.at(1), args.at(2));
     let hash = db.stored::<Hash>(key);
@@ -121,7 +121,7 @@ pub fn restored(args: Args<'_>, db: &mut Db) {
     restored_from(args, None, db);
 }
 
-/// As [`restored`], with another payload than it came with.
+/// As [`restored`], with a different payload.
 pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
@@ -141,13 +141,13 @@ pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     db.propagate_as(&arguments);
 }
 
-/// Where FIELDS stands, from `first` on; the number of arguments if it does not.
+/// The position of FIELDS at or after `first`; the number of arguments if it is missing.
 fn fields_at(args: Args<'_>, first: usize) -> usize {
     (first..args.len()).find(|&at| args.is(at, "FIELDS")).unwrap_or(args.len())
 }
 
-/// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT; `false`, and nothing
-/// noted, if there is none of them.
+/// The arguments with EX, PX or EXAT, which can be at or after `first` and before FIELDS, as PXAT; `false`, and nothing
+/// recorded, if none of them is present.
 fn absolute(args: Args<'_>, first: usize, db: &mut Db) -> bool {
     let fields_at = fields_at(args, first);
     let scale = |word: &str| match word {
@@ -168,7 +168,7 @@ fn absolute(args: Args<'_>, first: usize, db: &mut Db) -> bool {
     false
 }
 
-/// Fields' expiry, given in `unit_ms` after `base_ms`, as a point in time.
+/// The expiry of fields, given in `unit_ms` after `base_ms`, as a point in time.
 fn field_expiry(args: Args<'_>, unit_ms: i64, base_ms: i64, db: &mut Db) {
     let Ok(amount) = args.integer(2) else { return };
     let at_ms = i64_text(amount.saturating_mul(unit_ms).saturating_add(base_ms));

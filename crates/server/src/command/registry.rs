@@ -1,22 +1,22 @@
-//! From a name to a command: the table that every request is looked up in.
+//! The command registry: the table in which every request's command is looked up by name.
 
 use super::{Args, Command, FirstKey, Flags, Group, Request, access, flag};
 use crate::error::{ClientError, quoted};
 use std::collections::HashMap;
 use structures::hash::HashSeed;
 
-/// A command's place in the registry; what per-command counters are indexed by.
+/// A command's index in the registry and in per-command counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommandId(pub u16);
 
 /// The longest name of a command or subcommand; a longer word is not looked up.
 const NAME_LEN_MAX: usize = 32;
-/// What sets of commands have room for.
+/// The capacity of command sets.
 pub const COMMANDS_MAX: usize = 1024;
-/// So much of an unknown command is repeated in the error.
+/// Bytes of an unknown command that the error repeats.
 const SHOWN_LEN_MAX: usize = 128;
 
-/// Why a command cannot have another name.
+/// Why a command cannot be renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameError {
     Unknown,
@@ -25,7 +25,7 @@ pub enum RenameError {
 }
 
 impl RenameError {
-    /// For the operator who wrote the directive.
+    /// The text for the operator who wrote the directive.
     pub const fn text(self) -> &'static str {
         match self {
             RenameError::Unknown => "No such command in rename-command",
@@ -39,12 +39,12 @@ impl RenameError {
 #[derive(Clone)]
 pub struct Registry {
     rows: Vec<&'static Command>,
-    /// By id: [`Registry::is_plain`].
+    /// [`Registry::is_plain`] by id.
     plain: Vec<bool>,
     by_name: HashMap<&'static [u8], CommandId, foldhash::fast::RandomState>,
-    /// `container|subcommand` rows by the container's id and the part after the bar.
+    /// `container|subcommand` rows by the container's id and the name after the bar.
     subcommands: HashMap<(CommandId, &'static [u8]), CommandId, foldhash::fast::RandomState>,
-    /// Those that are known by another name now, or by none.
+    /// Commands that have been renamed or removed.
     renamed: Vec<CommandId>,
 }
 
@@ -61,7 +61,7 @@ impl Registry {
             let id = registry.add(row);
             for sub in row.subcommands {
                 let sub_id = registry.add(sub);
-                let (_, word) = sub.name.split_once('|').expect("a subcommand is named container|word");
+                let (_, word) = sub.name.split_once('|').expect("subcommand names are `container|word`");
                 registry.subcommands.insert((id, word.as_bytes()), sub_id);
             }
         }
@@ -79,7 +79,7 @@ impl Registry {
         id
     }
 
-    /// What is known of a request before it runs; `id` is what has been found for its arguments.
+    /// The parts of a request that are known before it runs; `id` is the command found for its arguments.
     #[inline]
     pub fn plan<'a>(&self, id: Option<CommandId>, args: Args<'a>, seed: HashSeed) -> Request<'a> {
         let at = id.map_or(0, |id| self.row(id).first_key);
@@ -90,8 +90,7 @@ impl Registry {
         Request { id, args, first_key }
     }
 
-    /// Makes a command known by another name instead of its own, or with an empty one by no name at all. Meant for
-    /// the start: a new name is kept for as long as the process lives.
+    /// Renames a command; an empty name removes it. Meant for startup: the memory of a new name is never freed.
     pub fn rename(&mut self, name: &[u8], new_name: &[u8]) -> Result<(), RenameError> {
         let name = name.to_ascii_lowercase();
         let id = *self.by_name.get(&name[..]).ok_or(RenameError::Unknown)?;
@@ -110,8 +109,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether all that the command does is read and write data: it changes nothing about clients and the server, and is
-    /// answered at once.
+    /// Whether the command only reads and writes data: it does not change clients or the server, and its reply is complete
+    /// when it returns.
     #[inline]
     pub fn is_plain(&self, id: CommandId) -> bool {
         self.plain[id.0 as usize]
@@ -122,13 +121,13 @@ impl Registry {
         self.rows[id.0 as usize]
     }
 
-    /// Commands and subcommands, in the order they were registered.
+    /// Commands and subcommands, in registration order.
     pub fn iter(&self) -> impl Iterator<Item = (CommandId, &'static Command)> + '_ {
         self.rows.iter().enumerate().map(|(i, row)| (CommandId(i as u16), *row))
     }
 
     pub fn subcommands_of(&self, id: CommandId) -> impl Iterator<Item = CommandId> + '_ {
-        // They are registered right behind their container.
+        // Subcommands are registered directly after their container.
         let count = self.row(id).subcommands.len() as u16;
         (id.0 + 1..=id.0 + count).map(CommandId)
     }
@@ -141,28 +140,28 @@ impl Registry {
         self.rows.is_empty()
     }
 
-    /// The row named `name` in any case; `container|subcommand` names one too.
+    /// The row named `name`, ignoring case; `container|subcommand` is also a name.
     pub fn named(&self, name: &[u8]) -> Option<CommandId> {
         let mut lower = [0; NAME_LEN_MAX];
         let lower = lower_case(name, &mut lower)?;
         self.by_name.get(lower).copied()
     }
 
-    /// As [`Registry::named`], by the name that the command has without `rename-command`: what may be run under one
-    /// name may be run under another.
+    /// As [`Registry::named`], by the command's name before `rename-command`: a permission for one name of a command
+    /// applies to its other name.
     pub fn named_originally(&self, name: &[u8]) -> Option<CommandId> {
         let has_name = |id: &CommandId| self.row(*id).name.as_bytes().eq_ignore_ascii_case(name);
         self.named(name).filter(has_name).or_else(|| self.renamed.iter().copied().find(has_name))
     }
 
-    /// Whether the first word of a request alone tells that it calls this command.
+    /// Whether the first word of a request is enough to identify this command.
     #[inline]
     pub fn is_known_by_name(&self, id: CommandId) -> bool {
         let row = self.row(id);
         row.subcommands.is_empty() && !row.name.contains('|')
     }
 
-    /// The command that `args` calls: the subcommand's row where the first word is a container.
+    /// The command that `args` call: the subcommand's row if the first word is a container.
     pub fn find(&self, args: Args<'_>) -> Result<CommandId, ClientError> {
         let id = match self.named(args.at(0)) {
             Some(id) if !args.at(0).contains(&b'|') => id,
@@ -206,7 +205,7 @@ fn is_plain(row: &Command) -> bool {
             | Group::Geo
             | Group::Stream
     );
-    // MIGRATE asks for more than its reply.
+    // MIGRATE requests an action after its reply.
     let is_answered = row.keys.iter().all(|spec| spec.access & access::INCOMPLETE == 0);
     is_about_data
         && row.is(flag::READONLY | flag::WRITE)
@@ -223,7 +222,7 @@ fn lower_case<'a>(name: &[u8], buffer: &'a mut [u8; NAME_LEN_MAX]) -> Option<&'a
     Some(lower)
 }
 
-/// The beginning of a word, as errors show it.
+/// The beginning of a word, as shown in errors.
 fn shown(bytes: &[u8], max: usize) -> String {
     quoted(&bytes[..bytes.len().min(max)])
 }

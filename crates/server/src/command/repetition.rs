@@ -1,24 +1,24 @@
-//! Counts below zero: they ask SRANDMEMBER and its like for elements again and again, so that the number in the request
-//! alone says how long the reply becomes, whatever the data is. Such replies have a limit in elements, which the count is
-//! held against before anything is written, and one in bytes, which is looked at while the reply grows. The commands of a
-//! transaction share both: nothing else runs until the last of them is done. A script may be ended between its commands.
+//! Negative counts: SRANDMEMBER and similar commands draw elements repeatedly, so the number in the request alone
+//! determines the length of the reply, whatever the data is. Such replies have a limit in elements, checked against the
+//! count before the first byte is written, and one in bytes, checked while the reply grows. The commands of a transaction
+//! share both, because nothing else runs until the last of them is done. A script can be stopped between its commands.
 //!
-//! The same look sees that the reply is over the client's own limit of output: then the rest would be for nothing.
+//! The same check detects that the reply exceeds the client's own output limit: the rest would be discarded.
 
 use super::{Args, Context, Outcome};
 use crate::error::ClientError;
 use wire::reply::ReplyBuffer;
 
-/// Elements that one command, or one transaction, repeats at most.
+/// The maximum of repeated elements of one command, or one transaction.
 pub const ELEMENTS_MAX: i64 = 1 << 20;
-/// Bytes of replies of one command, or one transaction, that counts below zero have asked for; as long as one string may
-/// be unless told otherwise.
+/// The maximum bytes of replies to negative counts of one command, or one transaction: the default limit of a string's
+/// length.
 pub const BYTES_MAX: usize = 512 << 20;
 
 const TOO_MANY_BYTES: ClientError =
     ClientError::text("ERR the reply is too large: with a count below zero it has 536870912 bytes at most");
 
-/// What is left of both limits.
+/// The remainder of both limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     elements: i64,
@@ -31,7 +31,7 @@ impl Default for Allowance {
     }
 }
 
-/// The reply to a count, while it is written.
+/// The reply to a count, while it is being written.
 #[derive(Clone, Copy, Debug)]
 pub struct Repetition {
     start: usize,
@@ -40,14 +40,14 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// Whether more may be written.
+    /// Whether the reply can grow further.
     #[inline]
     pub fn goes_on(&self, reply: &ReplyBuffer) -> bool {
         !reply.is_overflowed() && reply.len().saturating_sub(self.start) <= self.bytes_max
     }
 }
 
-/// The count that is the argument at `index`.
+/// The count in the argument at `index`.
 pub fn count(args: Args<'_>, index: usize) -> Result<i64, ClientError> {
     let count = args.integer(index)?;
     if count >= -ELEMENTS_MAX {
@@ -57,16 +57,16 @@ pub fn count(args: Args<'_>, index: usize) -> Result<i64, ClientError> {
     Err(ClientError::formatted(format!("ERR value is out of range, {range}")))
 }
 
-/// A larger collection finds an element without a walk.
+/// A larger collection finds an element without a scan.
 const LISTED_LEN_MAX: usize = 4096;
 
-/// Whether so many elements of a collection of this length are drawn that they are better listed first.
+/// Whether drawing `count` elements from a collection of this length is faster from a list of all its elements.
 pub fn is_worth_listing(len: usize, count: i64) -> bool {
     (1..=LISTED_LEN_MAX).contains(&len) && len as u64 <= count.unsigned_abs()
 }
 
 impl Context<'_> {
-    /// Before the first byte of the reply to a [`count`].
+    /// Must be called before the first byte of the reply to a [`count`].
     pub fn begin_repetition(&mut self, count: i64) -> Result<Repetition, ClientError> {
         let start = self.reply.len();
         if count >= 0 {
@@ -83,7 +83,7 @@ impl Context<'_> {
         Ok(Repetition { start, bytes_max: allowance.bytes, repeats: true })
     }
 
-    /// Behind the last byte of it. One that is too long is taken back.
+    /// Must be called after the last byte of the reply. Removes a reply that is too long.
     pub fn end_repetition(&mut self, repetition: Repetition) -> Outcome {
         if !repetition.repeats || self.reply.is_overflowed() {
             return Ok(());
@@ -99,7 +99,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Whether it is one of a transaction's commands.
+    /// Whether the command is part of a transaction.
     fn shares_allowance(&self) -> bool {
         self.origin.in_transaction && !self.origin.in_script
     }

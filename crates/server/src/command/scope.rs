@@ -1,15 +1,15 @@
-//! What a command's arguments name beside keys: channels and databases.
+//! The channels and databases that a command's arguments name.
 
 use super::Args;
 
-/// Arguments that are channels which the command makes its client listen or send to.
+/// Which arguments are channels that the command subscribes to or publishes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
     /// The first argument only.
     First,
     /// All arguments.
     All,
-    /// All arguments, and they are patterns.
+    /// All arguments, as patterns.
     Patterns,
 }
 
@@ -23,13 +23,13 @@ impl Channels {
     }
 }
 
-/// The databases that a command is about.
+/// The databases that a command accesses.
 #[derive(Clone, Copy, Debug)]
 pub enum Databases {
-    /// That of its client.
+    /// The client's selected database.
     Own,
-    /// Those whose numbers are arguments, at these positions; none if the arguments make no sense. And that of its
-    /// client, if the command has keys.
+    /// The databases whose numbers are the arguments at these positions; none if the arguments are invalid. Plus the
+    /// client's database, if the command has keys.
     Named(fn(Args<'_>) -> Vec<usize>),
     All,
 }
