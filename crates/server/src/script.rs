@@ -1,10 +1,10 @@
-//! Lua scripts and functions: what they find around them, how values go in and out, which of them are kept. Knows
+//! Lua scripts and functions: their environment, the conversion of values in both directions, and the script cache. Knows
 //! nothing of commands: those run through a [`Caller`].
 //!
-//! - [`environment`] makes an interpreter's globals; [`api`] is the `server` table in them, [`libraries`] are cjson,
+//! - [`environment`] creates an interpreter's globals; [`api`] is their `server` table, [`libraries`] are cjson,
 //!   cmsgpack, struct and bit.
 //! - [`values`] turns replies into Lua's values and a script's result into a reply.
-//! - [`cache`] keeps compiled scripts, [`functions`] libraries of functions.
+//! - [`flags`] parses the flags in a script's first line.
 //! - [`flags`] is what a script says of itself in its first line.
 
 pub mod api;
@@ -32,30 +32,30 @@ pub type Interpreter = lua::Interpreter<dyn Caller>;
 pub type Fiber = lua::Fiber<dyn Caller>;
 pub type Progress = lua::Progress<dyn Caller>;
 
-/// What scripts see of the server: the versions that it is compatible with.
+/// The version of Redis that the server reports to scripts.
 pub const REDIS_VERSION: &str = "7.2.4";
 pub const VALKEY_VERSION: &str = "9.1.2";
 
-/// What is read of an error's text, and of a line for the log.
+/// The maximum length of an error's text, and of a log line; the rest is ignored.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What a script reaches of the server.
+/// The interface from scripts to the server.
 pub trait Caller {
-    /// Runs a command and writes its reply, in the protocol that `reply` says. Whether it has taken so long that it is
-    /// time to ask [`Self::interrupt`].
+    /// Runs a command and writes its reply, in the protocol of `reply`. Returns whether it took long enough that
+    /// [`Self::interrupt`] is due.
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool;
-    /// Whether the script's user may run the command; `None` if there is no such command.
+    /// Whether the script's user has permission to run the command; `None` if there is no such command.
     fn may_call(&mut self, command: &CommandLine) -> Option<bool>;
-    /// Keeps a function of the library that is being loaded.
+    /// Stores a function of the library that is being loaded.
     fn register(&mut self, function: NewFunction) -> Result<(), &'static str>;
-    /// Asked now and then while a script runs.
+    /// Called periodically while a script runs.
     fn interrupt(&mut self) -> Turn;
     fn settings(&mut self) -> &mut Settings;
     fn scratch(&mut self) -> &mut Scratch;
     fn random(&mut self) -> &mut Random48;
 }
 
-/// A command that a script wants to run.
+/// A command that a script calls.
 #[derive(Debug, Default)]
 pub struct CommandLine {
     pub buffer: Vec<u8>,
@@ -75,25 +75,25 @@ impl CommandLine {
         self.close_argument(start);
     }
 
-    /// What has been appended to the buffer since it had this length is an argument.
+    /// Makes the bytes appended to the buffer since it had this length an argument.
     #[inline]
     pub fn close_argument(&mut self, start: usize) {
         self.ranges.push(ArgRange { start: start as _, len: (self.buffer.len() - start) as _ });
     }
 }
 
-/// Buffers used again from call to call.
+/// Buffers that are reused between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub command: CommandLine,
     pub reply: ReplyBuffer,
 }
 
-/// What is kept of each buffer from script to script.
+/// The capacity of each buffer that is kept between scripts.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 impl Scratch {
-    /// Gives back what one large command or reply has left behind.
+    /// Frees the capacity that one large command or reply has left.
     fn trim(&mut self) {
         if self.command.buffer.capacity() > SCRATCH_BYTES_MAX {
             self.command = CommandLine::default();
@@ -104,16 +104,16 @@ impl Scratch {
     }
 }
 
-/// What a script sets for the rest of its run.
+/// Settings that apply to the rest of a script's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of the replies to its commands.
+    /// The protocol of the replies to its commands.
     pub protocol: Protocol,
-    /// Where its changes go: 1 the append-only file, 2 replicas.
+    /// The targets of its changes: 1 the append-only file, 2 replicas.
     pub replication: u8,
 }
 
-/// Changes go everywhere.
+/// Changes go to the append-only file and to replicas.
 pub const REPLICATE_ALL: u8 = 3;
 
 impl Default for Settings {
@@ -122,27 +122,27 @@ impl Default for Settings {
     }
 }
 
-/// The two kinds of scripts, each with an interpreter of its own.
+/// The two kinds of scripts; each has its own interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Eval,
     Function,
 }
 
-/// A script to run, with its keys and arguments in the command that asks for it.
+/// A script to run; its keys and arguments are in the command that calls it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub mode: Mode,
     pub function: Reference,
     /// The function's name, or the script's digest.
     pub name: Rc<str>,
-    /// How many of the command's arguments, from the fourth on, are keys.
+    /// The number of the command's arguments, from the fourth on, that are keys.
     pub keys: usize,
     pub read_only: bool,
     pub allows_oom: bool,
 }
 
-/// The script that runs.
+/// The state of the running script.
 #[derive(Debug)]
 pub struct Running {
     pub call: Call,
@@ -151,16 +151,16 @@ pub struct Running {
     pub started_us: u64,
     /// On the stopwatch.
     pub started_ns: u64,
-    /// How long it had run when it called the command at hand.
+    /// The time for which it had run when it called its current command.
     pub passed_us: u64,
-    /// It has run a command that may write: it can no longer be ended.
+    /// It has run a command that may write: it can no longer be killed.
     pub wrote: bool,
-    /// The primary has sent it: without what it does the data here would differ.
+    /// It came from the primary: without its changes the data here would differ.
     pub is_streamed: bool,
-    /// It runs for longer than others are made to wait without an answer.
+    /// It has run longer than other clients wait without a reply.
     pub is_slow: bool,
     pub killed: bool,
-    /// The command line that asked for it, once it is slow.
+    /// The command line that called it, once it is slow.
     pub command: Vec<Vec<u8>>,
 }
 
@@ -181,7 +181,7 @@ impl Running {
     }
 }
 
-/// All that the server keeps of scripts.
+/// All state of scripts in the server.
 pub struct Scripts {
     environment: environment::Options,
     eval: Option<Interpreter>,
@@ -195,7 +195,7 @@ pub struct Scripts {
     pub evicted: u64,
 }
 
-/// After how many runs garbage is collected for a while, and for how many steps.
+/// The number of runs after which garbage is collected, and the number of steps of each collection.
 const RUNS_PER_COLLECTION: u64 = 50;
 const COLLECTION_STEPS: u16 = 50;
 
@@ -222,7 +222,7 @@ impl Scripts {
         }
     }
 
-    /// The interpreter of this kind, made when it is first needed.
+    /// The interpreter of this kind, created when it is first needed.
     pub fn interpreter(&mut self, mode: Mode) -> &mut Interpreter {
         let environment = self.environment;
         self.slot(mode).get_or_insert_with(|| environment::interpreter(mode, environment))
@@ -231,7 +231,7 @@ impl Scripts {
     /// Takes the interpreter for a run; [`Self::give_back`] returns it.
     pub fn take(&mut self, mode: Mode) -> Interpreter {
         self.interpreter(mode);
-        self.slot(mode).take().expect("one was made if there was none")
+        self.slot(mode).take().expect("`interpreter` has created it")
     }
 
     pub fn give_back(&mut self, mode: Mode, mut interpreter: Interpreter) {
@@ -239,7 +239,7 @@ impl Scripts {
         if self.runs.is_multiple_of(RUNS_PER_COLLECTION) {
             interpreter.collect(COLLECTION_STEPS);
         }
-        // What one script has filled must not be missing for the next.
+        // Memory that one script has filled must be available to the next.
         if interpreter.is_nearly_full() {
             interpreter.collect_all();
         }
@@ -247,13 +247,13 @@ impl Scripts {
         *self.slot(mode) = Some(interpreter);
     }
 
-    /// Forgets all cached scripts and the interpreter that knew them.
+    /// Removes all cached scripts and their interpreter.
     pub fn flush_cache(&mut self) {
         self.cache = Cache::default();
         self.eval = None;
     }
 
-    /// Scripts that ran in another environment are forgotten; functions keep theirs until they are flushed.
+    /// Changes the environment of scripts. Cached scripts are removed; functions keep their environment until they are flushed.
     pub fn change_environment(&mut self, environment: environment::Options) {
         if self.environment != environment {
             self.environment = environment;
@@ -261,13 +261,13 @@ impl Scripts {
         }
     }
 
-    /// Forgets all functions and the interpreter that knew them.
+    /// Removes all functions and their interpreter.
     pub fn flush_functions(&mut self) {
         self.libraries = Libraries::default();
         self.function = None;
     }
 
-    /// Bytes of the interpreters: of scripts, of functions.
+    /// Bytes of the interpreters of scripts and of functions.
     pub fn interpreter_bytes(&self) -> (u64, u64) {
         let bytes = |interpreter: &Option<Interpreter>| {
             interpreter.as_ref().map_or(0, |interpreter| interpreter.used_bytes() as u64)
@@ -275,12 +275,12 @@ impl Scripts {
         (bytes(&self.eval), bytes(&self.function))
     }
 
-    /// A script that others get an error for.
+    /// The running script, if it is slow: other clients get an error.
     pub fn slow(&self) -> Option<&Running> {
         self.running.as_ref().filter(|running| running.is_slow)
     }
 
-    /// Compiles a script and keeps it; the error is why it is no script. `lasting`: it is never evicted.
+    /// Compiles a script and caches it; the error is the compiler's. `lasting`: it is never evicted.
     pub fn load(&mut self, body: &[u8], lasting: bool) -> Result<u32, String> {
         if let Some(at) = self.cache.find_body(body) {
             if lasting {
@@ -306,7 +306,7 @@ impl Scripts {
         Ok(self.cache.insert(body, head.flags, function, lasting))
     }
 
-    /// Flags of a cached script, or of one that is not cached yet, as far as its first line can be read.
+    /// Flags of a script, cached or not; `None` without valid flags.
     pub fn flags_of_body(&self, body: &[u8]) -> Option<ScriptFlags> {
         match self.cache.find_body(body) {
             Some(at) => self.cache.get(at).flags,

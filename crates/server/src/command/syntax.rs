@@ -14,7 +14,7 @@
 //!
 //! What follows a name or a label comes in the order `(text):kind#1@6.2.0!6.2.0`.
 
-/// What a value is, by the names COMMAND DOCS has for it.
+/// The type of a value, with the names that COMMAND DOCS uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     String,
@@ -55,7 +55,7 @@ impl ArgumentKind {
         ArgumentKind::Block,
     ];
 
-    /// Values are named for what they are.
+    /// Derives the type from the value's name.
     fn of_value(name: &str) -> Self {
         match name {
             "key" | "newkey" | "source" | "destination" | "key1" | "key2" => ArgumentKind::Key,
@@ -78,23 +78,23 @@ impl ArgumentKind {
 pub struct Argument {
     pub name: String,
     pub kind: ArgumentKind,
-    /// How a person is shown the value, if not by its name.
+    /// The display name of the value, if not its name.
     pub display: Option<String>,
-    /// The key specification that a key is found by, if not the next one in order.
+    /// The index of the key specification that finds the key, if not the next one in order.
     pub key_spec: Option<usize>,
-    /// The word before the value, or the word that this argument is.
+    /// The keyword before the value, or the keyword that this argument is.
     pub token: Option<String>,
     pub since: Option<String>,
     pub deprecated_since: Option<String>,
     pub optional: bool,
     pub multiple: bool,
-    /// When there are several, the word stands before each of them.
+    /// With several values, the keyword precedes each of them.
     pub token_each_time: bool,
-    /// Of a block or a choice.
+    /// The arguments of a block or a choice.
     pub parts: Vec<Argument>,
 }
 
-/// The arguments that `syntax` describes. Rows are constants, so a mistake in one is ours and shows in the tests.
+/// Parses the arguments that `syntax` describes. Rows are constants, so a mistake in one is a bug and fails the tests.
 pub fn parse(syntax: &str) -> Vec<Argument> {
     let spaced: String = syntax
         .chars()
@@ -106,7 +106,7 @@ pub fn parse(syntax: &str) -> Vec<Argument> {
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut parser = Parser { words: &words, at: 0 };
     let arguments = parser.sequence();
-    assert!(parser.at == words.len(), "a bracket too many in {syntax:?}");
+    assert!(parser.at == words.len(), "unmatched closing bracket in {syntax:?}");
     arguments
 }
 
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.words.get(self.at).copied()
     }
 
-    /// Whether `word` comes next; it is skipped then.
+    /// Skips `word` if it comes next; returns whether it did.
     fn takes(&mut self, word: &str) -> bool {
         let here = self.peek() == Some(word);
         self.at += usize::from(here);
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         assert!(self.takes(word), "{word} is missing in {:?}", self.words);
     }
 
-    /// Arguments up to a closing bracket or a bar.
+    /// Parses arguments up to a closing bracket or a bar.
     fn sequence(&mut self) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = Vec::new();
         while self.peek().is_some_and(|word| !matches!(word, "]" | ">" | "|")) {
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         self.word()
     }
 
-    /// What stands in brackets: one argument, several together, or a choice.
+    /// Parses the contents of brackets: one argument, several together, or a choice.
     fn group(&mut self) -> Argument {
         let label = self.peek().and_then(|word| word.strip_suffix(':'));
         self.at += usize::from(label.is_some());
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A token, a token with what follows it, or a value.
+    /// Parses a token, a token with its arguments, or a value.
     fn word(&mut self) -> Argument {
         let word = self.words[self.at];
         self.at += 1;
@@ -214,13 +214,13 @@ fn plain(name: String, kind: ArgumentKind) -> Argument {
     }
 }
 
-/// A token or a value with the attributes behind its name.
+/// Parses a token or a value with the attributes after its name.
 fn named(word: &str) -> Argument {
     let (word, deprecated_since) = split_off(word, '!');
     let (word, since) = split_off(word, '@');
     let (word, key_spec) = split_off(word, '#');
     let described = Argument {
-        key_spec: key_spec.map(|index| index.parse().expect("the number of a key specification follows '#'")),
+        key_spec: key_spec.map(|index| index.parse().expect("'#' is followed by the index of a key specification")),
         since,
         deprecated_since,
         ..plain(String::new(), ArgumentKind::PureToken)
@@ -254,19 +254,19 @@ fn named(word: &str) -> Argument {
     Argument { name: name.to_owned(), kind, display, ..described }
 }
 
-/// What stands before the last `mark`, and what stands behind it.
+/// Splits at the last `mark`: the text before it, and the text after it.
 fn split_off(word: &str, mark: char) -> (&str, Option<String>) {
     word.rsplit_once(mark).map_or((word, None), |(word, rest)| (word, Some(rest.to_owned())))
 }
 
-/// Tokens are those words, and names of words, that have no lower case behind their name.
+/// A token: without its attributes, and from its `=` on, the word has no lower-case letters.
 fn is_token(word: &str) -> bool {
     let word = word.split(['@', '!', '#']).next().unwrap_or_default();
     let token = if word == "=" { word } else { word.rsplit('=').next().unwrap_or_default() };
     !token.contains(|c: char| c.is_ascii_lowercase()) && word != "..."
 }
 
-/// Several arguments as one.
+/// Combines several arguments into one.
 fn together(mut arguments: Vec<Argument>) -> Argument {
     if arguments.len() == 1 {
         return arguments.remove(0);
@@ -278,7 +278,7 @@ fn joined_name(arguments: &[Argument], separator: &str) -> String {
     arguments.iter().map(|argument| argument.name.as_str()).collect::<Vec<_>>().join(separator)
 }
 
-/// Arguments as HELP shows them: `<value>`, `TOKEN <value>`, `[<left out>]`, `(ONE|OF)`.
+/// Formats arguments as HELP shows them: `<value>`, `TOKEN <value>`, `[<optional>]`, `(ONE|OF)`.
 pub fn usage(arguments: &[Argument]) -> String {
     arguments.iter().map(usage_of).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The functions of the `server` table (and `redis`, which is the same), and those of Lua's own that are replaced.
+//! The functions of the `server` table (and `redis`, its alias), and replacements for functions of Lua's own.
 
 use super::functions::NewFunction;
 use super::numbers::{RANDOM_MAX, push_argument_text};
@@ -9,7 +9,7 @@ use wire::reply::Protocol;
 
 type Functions = &'static [(&'static str, Native<dyn super::Caller>)];
 
-/// What scripts and functions have.
+/// Available to scripts and functions.
 pub const FUNCTIONS: Functions = &[
     ("call", call),
     ("pcall", call_protected),
@@ -21,7 +21,7 @@ pub const FUNCTIONS: Functions = &[
     ("acl_check_cmd", check_command),
 ];
 
-/// What only scripts of EVAL have, and that is there for scripts that call it: there is nothing left for it to do.
+/// Available to scripts of EVAL only, for compatibility: they have no effect any more.
 pub const EVAL_FUNCTIONS: Functions = &[
     ("breakpoint", |stack| answer(stack, false)),
     ("debug", |_| Ok(0)),
@@ -53,7 +53,7 @@ fn call_protected(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     run_command(stack, false)
 }
 
-/// Runs the command that the arguments are. Its error is raised, or is the result.
+/// Runs the command in the arguments. Its error is raised if `raises`, else it is the result.
 fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
     let mut scratch = std::mem::take(stack.host().scratch());
     let mut is_expired = false;
@@ -82,7 +82,7 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
     if failed && raises { Err(Raise::Value) } else { Ok(1) }
 }
 
-/// As much as clients may send in one command, unless told otherwise.
+/// The default limit of a client's request.
 const COMMAND_BYTES_MAX: usize = 1 << 30;
 
 fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<(), &'static str> {
@@ -175,7 +175,7 @@ fn status_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(1)
 }
 
-/// Whether there is one argument, a string; else pushes an error's table.
+/// Whether the only argument is a string; if not, pushes an error table.
 fn is_only_string(stack: &mut Stack<'_>) -> bool {
     let is_only = stack.top() == 1 && stack.kind(1) == Kind::String;
     if !is_only {
@@ -224,7 +224,7 @@ pub fn log(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(0)
 }
 
-/// Lua's `pcall`, but that an error's table is answered as its text: that is what errors once were.
+/// Lua's `pcall`, but an error table is returned as its text, for compatibility: errors used to be strings.
 pub fn protected_call(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let arguments = stack.top() - 1;
     if arguments < 0 {
@@ -248,7 +248,7 @@ pub fn protected_call(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(stack.top() as usize)
 }
 
-/// `math.random`, of a generator that is the same everywhere.
+/// `math.random`, with a generator that gives the same sequence on every machine.
 pub fn random(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let drawn = f64::from(stack.host().random().draw() % RANDOM_MAX) / f64::from(RANDOM_MAX);
     let int = |stack: &mut Stack<'_>, argument| stack.integer_argument(argument).map(|value| value as i32);

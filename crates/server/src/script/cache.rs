@@ -1,7 +1,7 @@
 //! Compiled scripts, by their text and by its SHA-1 digest.
 //!
-//! EVAL leaves scripts behind that nobody may ever ask for again: of those, the least lately used make room once there
-//! are [`PASSING_MAX`]. What SCRIPT LOAD has loaded stays until SCRIPT FLUSH.
+//! EVAL caches scripts that may never be called again: once there are [`PASSING_MAX`] of them, the least recently used is
+//! evicted. Scripts of SCRIPT LOAD stay until SCRIPT FLUSH.
 
 use super::Reference;
 use super::flags::ScriptFlags;
@@ -9,7 +9,7 @@ use sha1::{Digest as _, Sha1};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Scripts that came by EVAL.
+/// The maximum of cached scripts that EVAL compiled.
 const PASSING_MAX: usize = 500;
 
 /// 40 hexadecimal digits, in lower case.
@@ -21,7 +21,7 @@ pub struct CachedScript {
     pub body: Rc<[u8]>,
     pub flags: Option<ScriptFlags>,
     pub function: Reference,
-    /// It was loaded to stay.
+    /// SCRIPT LOAD has loaded it: it is never evicted.
     lasting: bool,
     last_use: u64,
 }
@@ -32,7 +32,7 @@ pub struct Cache {
     free: Vec<u32>,
     by_body: HashMap<Rc<[u8]>, u32, foldhash::quality::RandomState>,
     by_digest: HashMap<Rc<str>, u32, foldhash::quality::RandomState>,
-    /// Places of those that came by EVAL, at most [`PASSING_MAX`]: what SCRIPT LOAD has left is not looked at to evict one.
+    /// Indexes of EVAL's scripts, at most [`PASSING_MAX`]: eviction does not scan the scripts of SCRIPT LOAD.
     passing: Vec<u32>,
     uses: u64,
     body_bytes: usize,
@@ -43,13 +43,13 @@ impl Cache {
         self.by_digest.len()
     }
 
-    /// What the cache occupies beside the interpreter.
+    /// Bytes that the cache occupies besides the interpreter.
     pub fn used_bytes(&self) -> usize {
         self.body_bytes + self.scripts.len() * (size_of::<CachedScript>() + 40 + 64)
     }
 
     pub fn get(&self, at: u32) -> &CachedScript {
-        self.scripts[at as usize].as_ref().expect("tables hold places of cached scripts only")
+        self.scripts[at as usize].as_ref().expect("the tables hold indexes of cached scripts only")
     }
 
     #[inline]
@@ -57,14 +57,14 @@ impl Cache {
         self.by_body.get(body).copied()
     }
 
-    /// By a digest in any case.
+    /// Finds a script by its digest, ignoring case.
     pub fn find_digest(&self, digest: &[u8]) -> Option<u32> {
         let mut lower: Sha1Text = digest.try_into().ok()?;
         lower.make_ascii_lowercase();
         self.by_digest.get(std::str::from_utf8(&lower).ok()?).copied()
     }
 
-    /// The script has been used: others are evicted before it.
+    /// Marks the script as used: others are evicted before it.
     #[inline]
     pub fn touch(&mut self, at: u32) {
         self.uses += 1;
@@ -88,7 +88,7 @@ impl Cache {
         function: Reference,
         lasting: bool,
     ) -> u32 {
-        let digest: Rc<str> = Rc::from(std::str::from_utf8(&sha1_text(body)).expect("digits are text"));
+        let digest: Rc<str> = Rc::from(std::str::from_utf8(&sha1_text(body)).expect("hexadecimal digits are UTF-8"));
         let body: Rc<[u8]> = body.into();
         let at = self.free.pop().unwrap_or_else(|| {
             self.scripts.push(None);
@@ -106,7 +106,7 @@ impl Cache {
         at
     }
 
-    /// Makes room for one more passing script: answers the function of one that was dropped for it.
+    /// Evicts a script of EVAL if the cache is full; returns the evicted script's function.
     pub fn evict_if_full(&mut self) -> Option<Reference> {
         if self.passing.len() < PASSING_MAX {
             return None;
@@ -123,12 +123,12 @@ impl Cache {
     }
 }
 
-/// The SHA-1 digest as scripts are named by it.
+/// The SHA-1 digest that names a script.
 pub fn sha1_text(bytes: &[u8]) -> Sha1Text {
     sha1_text_of([bytes].into_iter())
 }
 
-/// As [`sha1_text`], of pieces that follow one another.
+/// As [`sha1_text`], of concatenated pieces.
 pub fn sha1_text_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Sha1Text {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digest = pieces.fold(Sha1::new(), |digest, piece| digest.chain_update(piece)).finalize();
@@ -167,7 +167,7 @@ mod tests {
         }
         cache.touch(first);
         assert!(cache.evict_if_full().is_some());
-        assert_eq!(cache.find_body(b"return 2"), None, "the least lately used goes");
+        assert_eq!(cache.find_body(b"return 2"), None, "the least recently used script is evicted");
         assert_eq!(cache.find_body(b"return 1"), Some(first));
         assert_eq!(cache.find_body(b"return 0"), Some(lasting));
         assert_eq!(cache.len(), PASSING_MAX);

@@ -1,29 +1,29 @@
-//! The globals that scripts find. They are the same for all scripts of an interpreter, and locked: no script can leave
-//! anything behind for the next, nor change a library under it.
+//! The globals of scripts. All scripts of an interpreter share them, and they are read-only: no script can leave data
+//! for the next, or change a library.
 
 use super::{Interpreter, Kind, MESSAGE_BYTES_MAX, Mode, Raise, Stack, api, libraries};
 use std::time::Duration;
 
-/// What scripts may fill; one that wants more gets the error that there is no memory.
+/// The memory limit of an interpreter; a script that exceeds it gets Lua's out-of-memory error.
 pub const BYTES_MAX: usize = 1 << 30;
 
-/// What an environment depends on.
+/// The configuration that an environment depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `newproxy`, `getfenv` and `setfenv` are there (lua-enable-insecure-api).
+    /// `newproxy`, `getfenv` and `setfenv` exist (lua-enable-insecure-api).
     pub insecure: bool,
 }
 
-/// What Lua's base library has and scripts have not.
+/// Functions of Lua's base library that scripts do not have.
 const REFUSED: [&str; 3] = ["dofile", "loadfile", "print"];
 const INSECURE: [&str; 3] = ["newproxy", "setfenv", "getfenv"];
 
-/// Where the table of globals while a library is being loaded is kept, and that of functions while they run.
+/// Registry keys of the error handler, of the globals while a library is loaded, and of the globals while functions run.
 const ERROR_HANDLER: &str = "error handler";
 const LOADING: &str = "globals while loading";
 const RUNNING: &str = "globals while running";
 
-/// An interpreter for scripts of this kind.
+/// Creates an interpreter for scripts of this kind.
 pub fn interpreter(mode: Mode, options: Options) -> Interpreter {
     let mut interpreter = Interpreter::new(BYTES_MAX, |caller| caller.interrupt());
     interpreter.open_libraries();
@@ -61,7 +61,7 @@ pub fn interpreter(mode: Mode, options: Options) -> Interpreter {
     interpreter
 }
 
-/// Pushes what makes a table of an error, with the place in the script.
+/// Pushes the handler that converts an error to a table with the position in the script.
 pub fn push_error_handler(stack: &mut Stack<'_>) {
     push_registered(stack, ERROR_HANDLER);
 }
@@ -71,7 +71,7 @@ fn keep_error_handler(stack: &mut Stack<'_>) {
     register(stack, ERROR_HANDLER);
 }
 
-/// Keeps the value on top under a name that no script can know.
+/// Stores the value on top in the registry, which scripts cannot access.
 fn register(stack: &mut Stack<'_>, name: &str) {
     stack.push_registry();
     stack.insert(-2);
@@ -85,7 +85,7 @@ fn push_registered(stack: &mut Stack<'_>, name: &str) {
     stack.remove(-2);
 }
 
-/// An error's table, with the place where it was raised; the caller's, if a native function raised it.
+/// Returns an error's table, with the position where it was raised; the caller's, if a native function raised it.
 fn handle_error(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     stack.set_top(1);
     let place = stack.caller(1).and_then(|place| match place.is_native {
@@ -111,7 +111,7 @@ fn handle_error(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(1)
 }
 
-/// Of the operating system, scripts see how long the process has computed.
+/// The `os` table of scripts has only the process's CPU time.
 fn push_os(stack: &mut Stack<'_>) {
     stack.push_table(0, 1);
     stack.push_native(clock);
@@ -175,7 +175,7 @@ fn push_versions(stack: &mut Stack<'_>) {
     stack.set_field(-2, "SERVER_NAME");
 }
 
-/// Makes reading a field that the table on top has not an error.
+/// Makes reading a missing field of the table on top an error.
 fn refuse_unknown_fields(stack: &mut Stack<'_>) {
     stack.push_table(0, 1);
     stack.push_native(unknown_field);
@@ -194,7 +194,7 @@ fn unknown_field(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Err(stack.error(&format!("Script attempted to access nonexistent global variable '{name}'")))
 }
 
-/// Locks the table on top, and all that can be reached from it.
+/// Makes the table on top, and all tables reachable from it, read-only.
 fn lock(stack: &mut Stack<'_>) {
     if stack.is_readonly(-1) {
         return;
@@ -214,7 +214,7 @@ fn lock(stack: &mut Stack<'_>) {
     }
 }
 
-/// Locks what strings and other values that are no tables have in common.
+/// Makes the shared metatables of strings and other values that are not tables read-only.
 fn lock_metatables(stack: &mut Stack<'_>) {
     let pushes: [fn(&mut Stack<'_>); 6] = [
         |stack| stack.push_bytes(b""),
@@ -234,7 +234,7 @@ fn lock_metatables(stack: &mut Stack<'_>) {
     }
 }
 
-/// Functions see an empty table whose metatable leads to the globals proper, so that these can be exchanged while a
+/// Gives functions an empty table whose metatable leads to the actual globals, so that these can be exchanged while a
 /// library is loaded.
 fn set_globals_of_functions(stack: &mut Stack<'_>) {
     stack.push_table(0, 2);
@@ -262,8 +262,8 @@ fn set_globals_of_functions(stack: &mut Stack<'_>) {
     stack.replace_globals();
 }
 
-/// Lets chunks of the interpreter of functions see the globals of a library that is being loaded, or those of
-/// functions again.
+/// Switches the globals of the functions' interpreter to those of loading a library, or back to those of running
+/// functions.
 pub fn exchange_globals(stack: &mut Stack<'_>, loading: bool) {
     stack.push_globals();
     assert!(stack.push_metatable(-1), "the globals of functions have a metatable");

@@ -1,4 +1,4 @@
-//! What a script says of itself: the flags in its first line, or those that a function was registered with.
+//! Script flags: those in a script's first line, and those that a function was registered with.
 
 use crate::error::quoted;
 
@@ -13,7 +13,7 @@ impl ScriptFlags {
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
     pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(16);
 
-    /// Names in the order in which FUNCTION LIST gives them.
+    /// Names in the order of FUNCTION LIST.
     pub const NAMES: [(ScriptFlags, &'static str); 5] = [
         (Self::NO_WRITES, "no-writes"),
         (Self::ALLOW_OOM, "allow-oom"),
@@ -41,7 +41,7 @@ impl ScriptFlags {
 pub struct EvalHead {
     /// Bytes before the code.
     pub len: usize,
-    /// `None` without a first line that says so: the script may do what its commands may.
+    /// `None` without a `#!` line: the permissions of the script are those of its commands.
     pub flags: Option<ScriptFlags>,
 }
 
@@ -76,7 +76,7 @@ pub fn eval_head(body: &[u8]) -> Result<EvalHead, String> {
     Ok(EvalHead { len, flags: Some(flags) })
 }
 
-/// The first line of a library: its name, and the bytes before its code.
+/// The first line of a library: its name, and the length of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryHead {
     pub len: usize,
@@ -115,12 +115,12 @@ pub fn library_head(code: &[u8]) -> Result<LibraryHead, String> {
     Ok(LibraryHead { len, name })
 }
 
-/// Whether libraries and functions can be called so.
+/// Whether `name` is a valid name for libraries and functions.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Words of a line as the inline protocol cuts them; `None` if its quotes do not match.
+/// Splits a line into words as the inline protocol does; `None` if its quotes do not match.
 fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     wire::request::split_args(line).ok()
 }

@@ -1,4 +1,4 @@
-//! Libraries of functions: loading one runs its code once, which registers functions.
+//! Libraries of functions: loading a library runs its code once, which registers functions.
 
 use super::flags::{LibraryHead, ScriptFlags, is_name, library_head};
 use super::numbers::Random48;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use wire::reply::ReplyBuffer;
 
-/// How long a library's code may take to register its functions.
+/// The time limit of a library's code when it is loaded.
 const LOAD_US_MAX: u64 = 500_000;
 
 /// A function that a library's code has registered.
@@ -35,19 +35,19 @@ pub struct Function {
 #[derive(Clone, Debug)]
 pub struct Library {
     pub name: String,
-    /// With its first line.
+    /// The source, including its first line.
     pub code: Vec<u8>,
     pub functions: Vec<Function>,
 }
 
-/// All libraries by name, and all functions by theirs in lower case: FCALL takes any case.
+/// All libraries by name, and all functions by name in lower case: FCALL ignores case.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Library>,
     functions: HashMap<String, (Function, String), foldhash::fast::RandomState>,
 }
 
-/// What FUNCTION RESTORE does with libraries that are there.
+/// What FUNCTION RESTORE does with existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
     Append,
@@ -56,7 +56,7 @@ pub enum RestorePolicy {
 }
 
 impl Libraries {
-    /// By their names' order.
+    /// The sources, ordered by library name.
     pub fn codes(&self) -> impl Iterator<Item = &[u8]> {
         self.iter().map(|library| library.code.as_slice())
     }
@@ -77,7 +77,7 @@ impl Libraries {
         self.functions.len()
     }
 
-    /// By a name in any case.
+    /// Finds a function, ignoring case.
     pub fn function(&self, name: &[u8]) -> Option<&Function> {
         let name = std::str::from_utf8(name).ok()?;
         match self.functions.get(name) {
@@ -86,7 +86,7 @@ impl Libraries {
         }
     }
 
-    /// What they occupy beside the interpreter.
+    /// Bytes that libraries occupy besides the interpreter.
     pub fn used_bytes(&self) -> usize {
         let function = |function: &Function| {
             size_of::<Function>() + function.name.len() + function.description.as_ref().map_or(0, Vec::len)
@@ -114,7 +114,7 @@ impl Libraries {
         Some(library)
     }
 
-    /// The first of the library's functions whose name another library has.
+    /// The first of the library's functions whose name another library uses.
     fn collision(&self, library: &Library) -> Option<String> {
         let taken = |function: &&Function| self.functions.contains_key(&function.name.to_ascii_lowercase());
         library
@@ -126,7 +126,7 @@ impl Libraries {
 }
 
 impl Scripts {
-    /// Compiles a library and keeps it; answers its name, or why it cannot be had.
+    /// Compiles a library and stores it; returns its name, or the error.
     pub fn load_library(&mut self, code: &[u8], replace: bool) -> Result<String, String> {
         let head = library_head(code)?;
         let name = String::from_utf8_lossy(&head.name).into_owned();
@@ -150,7 +150,7 @@ impl Scripts {
         Ok(name)
     }
 
-    /// Whether there was such a library.
+    /// Removes a library; returns whether it existed.
     pub fn delete_library(&mut self, name: &[u8]) -> bool {
         let name = String::from_utf8_lossy(name).into_owned();
         let Some(library) = self.libraries.remove(&name) else { return false };
@@ -158,7 +158,7 @@ impl Scripts {
         true
     }
 
-    /// Loads libraries by their codes: all of them or, with an error, none.
+    /// Loads libraries from their sources: all of them or, with an error, none.
     pub fn restore_libraries(&mut self, codes: &[Vec<u8>], policy: RestorePolicy) -> Result<(), String> {
         let mut new = Libraries::default();
         let outcome = self.compile_libraries(codes, &mut new).and_then(|()| {
@@ -201,7 +201,7 @@ impl Scripts {
         Ok(())
     }
 
-    /// The libraries that stay beside the new ones.
+    /// The existing libraries that stay besides the new ones.
     fn others(&self, new: &Libraries, policy: RestorePolicy) -> Result<Libraries, String> {
         let mut kept = self.libraries.clone();
         for library in new.iter() {
@@ -221,7 +221,7 @@ impl Scripts {
         library.functions.iter().for_each(|function| stack.forget(function.reference));
     }
 
-    /// Runs a library's code and takes what it registers.
+    /// Runs a library's code and collects the functions that it registers.
     fn compile_library(&mut self, code: &[u8], head: LibraryHead) -> Result<Library, String> {
         let mut loading = Loading {
             functions: Vec::new(),
@@ -287,13 +287,13 @@ fn library(code: &[u8], head: LibraryHead, new: &[NewFunction]) -> Result<Librar
     Ok(Library { name, code: code.to_vec(), functions })
 }
 
-/// What a library's code reaches while it is loaded: only what registers functions.
+/// The [`Caller`] of a library's code while it is loaded: only registering functions is possible.
 struct Loading {
     functions: Vec<NewFunction>,
     settings: Settings,
     scratch: Scratch,
     random: Random48,
-    /// Started with the code.
+    /// Started when the code starts.
     clock: Clock,
     asked_us: u64,
 }
@@ -336,10 +336,10 @@ impl Caller for Loading {
     }
 }
 
-/// What a call outside of FUNCTION LOAD is answered.
+/// The error of `register_function` outside of FUNCTION LOAD.
 pub const REGISTERED_TOO_LATE: &str = "server.register_function can only be called on FUNCTION LOAD command";
 
-/// The arguments of `register_function`.
+/// Reads the arguments of `register_function`.
 pub(super) fn read_registration(stack: &mut Stack<'_>) -> Result<NewFunction, &'static str> {
     match stack.top() {
         1 => read_named(stack),

@@ -1,5 +1,5 @@
-//! The libraries that scripts find beside Lua's own: cjson, cmsgpack, struct and bit. What they do, to the byte and to
-//! the text of an error, is what scripts have come to rely on.
+//! The libraries of scripts besides Lua's own: cjson, cmsgpack, struct and bit. Existing scripts rely on their results and
+//! error texts, so both are compatible to the byte.
 
 mod bits;
 mod json;
@@ -11,11 +11,11 @@ mod structs;
 use super::{Caller, Stack};
 use crate::sys::lua::Native;
 
-/// The longest text that they make: no key holds a longer one. Tables that share their parts would make texts without
-/// end.
+/// The longest text that they produce, as no key holds a longer one. Without it, tables that share their parts would
+/// produce unlimited text.
 const TEXT_BYTES_MAX: usize = 512 << 20;
 
-/// Puts the libraries into the table at the bottom of the stack.
+/// Adds the libraries to the table at the bottom of the stack.
 pub fn open(stack: &mut Stack<'_>) {
     json::push(stack);
     stack.set_field(1, "cjson");

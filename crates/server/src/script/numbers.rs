@@ -1,13 +1,13 @@
-//! Numbers as scripts see them: chance that is the same everywhere, and texts of doubles.
+//! Numbers of scripts: a random generator with the same sequence on every machine, and texts of doubles.
 
-/// The 48-bit generator of C's `lrand48`, one sequence for all scripts: what a seed leads to is the same on every
+/// The 48-bit generator of C's `lrand48`, one sequence for all scripts: a seed gives the same sequence on every
 /// machine.
 #[derive(Clone, Debug)]
 pub struct Random48(u64);
 
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
-/// What [`Random48::draw`] stays below.
+/// The exclusive upper bound of [`Random48::draw`].
 pub const RANDOM_MAX: u32 = i32::MAX as u32;
 
 impl Default for Random48 {
@@ -21,14 +21,14 @@ impl Random48 {
         self.0 = u64::from(seed as u32) << 16 | 0x330E;
     }
 
-    /// 31 bits.
+    /// The next 31 random bits.
     pub fn draw(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & ((1 << 48) - 1);
         (self.0 >> 17) as u32
     }
 }
 
-/// A number as an argument of a command: integers without exponent, others in the fewest digits.
+/// Appends a number as a command argument: integers without exponent, others in the fewest digits.
 pub fn push_argument_text(out: &mut Vec<u8>, value: f64) {
     if value == 0.0 {
         out.push(b'0');
@@ -39,7 +39,7 @@ pub fn push_argument_text(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// A double as C's `%.<precision>g` shows it; precision is 1 to 17.
+/// A double in the format of C's `%.<precision>g`; precision is 1 to 17.
 pub fn general_text(value: f64, precision: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() { "-nan".into() } else { "nan".into() };
@@ -48,7 +48,7 @@ pub fn general_text(value: f64, precision: usize) -> String {
         return if value < 0.0 { "-inf".into() } else { "inf".into() };
     }
     let scientific = format!("{value:.*e}", precision - 1);
-    let (mantissa, exponent) = scientific.split_once('e').expect("this format has an exponent");
+    let (mantissa, exponent) = scientific.split_once('e').expect("the `e` format has an exponent");
     let exponent: i32 = exponent.parse().expect("an exponent is a number");
     let without_zeros = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -61,10 +61,10 @@ pub fn general_text(value: f64, precision: usize) -> String {
     without_zeros(&format!("{value:.*}", (precision as i32 - 1 - exponent).max(0) as usize))
 }
 
-/// No text of more bytes is a number, in Lua neither (`LUAI_MAXNUMERAL`): nothing interrupts the reading of one.
+/// A longer text is not a number, also in Lua (`LUAI_MAXNUMERAL`): parsing a number cannot be interrupted.
 pub const NUMBER_BYTES_MAX: usize = 1 << 20;
 
-/// The number at the beginning of a text as C's `strtod` reads it, and its length; (0, 0) if there is none.
+/// The number at the beginning of a text as C's `strtod` parses it, and its length; (0, 0) if there is none.
 pub fn leading_number(text: &[u8]) -> (f64, usize) {
     let sign_len = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');
@@ -88,7 +88,7 @@ pub fn leading_number(text: &[u8]) -> (f64, usize) {
     (if negative { -value } else { value }, sign_len + len)
 }
 
-/// `(letters)` behind a nan.
+/// The length of `(letters)` after a nan.
 fn nan_payload_len(text: &[u8]) -> usize {
     if text.first() != Some(&b'(') {
         return 0;
@@ -134,7 +134,7 @@ fn hexadecimal_len(text: &[u8]) -> usize {
     }
 }
 
-/// Digits and a binary exponent, behind the `0x`.
+/// Parses digits and a binary exponent after `0x`.
 fn hexadecimal(text: &[u8]) -> (f64, usize) {
     let (mut value, mut exponent, mut len, mut point) = (0.0f64, 0i32, 0, false);
     while let Some(&byte) = text.get(len) {

@@ -1,4 +1,4 @@
-//! Replies become values of Lua, and a script's result a reply.
+//! Conversion of replies to Lua values, and of a script's result to a reply.
 //!
 //! | reply | value |
 //! |---|---|
@@ -12,11 +12,11 @@ use super::environment::BYTES_MAX;
 use super::{Kind, MESSAGE_BYTES_MAX, Raise, Stack};
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// Values that one level of a reply needs on the stack.
+/// Stack slots for one level of a reply.
 const STACK_PER_LEVEL: u32 = 6;
 
-/// Pushes the value of the reply that `bytes` begins with. The bytes were written by this server: what they are is not
-/// in doubt. Answers how many they were, or what it raises when the values are more than a script may have.
+/// Pushes the value of the reply at the beginning of `bytes`. This server has written the bytes, so they are not
+/// validated. Returns the reply's length, or raises an error if the values exceed the script's limits.
 pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
     stack.step()?;
     let line_len = line_len(bytes);
@@ -38,7 +38,7 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
         b'%' => return Ok(len + push_map(stack, &bytes[len..], integer(line) as usize)?),
         b'~' => return Ok(len + push_set(stack, &bytes[len..], integer(line) as usize)?),
         b'|' => {
-            // Attributes are passed over.
+            // Attributes are skipped.
             let attributes = push_map(stack, &bytes[len..], integer(line) as usize)?;
             stack.pop(1);
             return Ok(len + attributes + push_reply(stack, &bytes[len + attributes..])?);
@@ -55,7 +55,7 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
 
 /// A reply's first line, without its end.
 fn line_len(bytes: &[u8]) -> usize {
-    memchr::memchr(b'\r', bytes).expect("a reply begins with a line")
+    memchr::memchr(b'\r', bytes).expect("every reply begins with a line")
 }
 
 fn integer(line: &[u8]) -> i64 {
@@ -124,21 +124,21 @@ fn push_set(stack: &mut Stack<'_>, bytes: &[u8], members: usize) -> Result<usize
     Ok(at)
 }
 
-/// Puts a key and a value into the table below them; a key that no table can have is left out.
+/// Puts a key and a value into the table below them; skips a key that Lua tables do not allow.
 fn put(stack: &mut Stack<'_>) {
     if stack.set(-3).is_err() {
         stack.pop(3);
     }
 }
 
-/// The table of an error that a command has answered, and that has been counted.
+/// Pushes the table of an error that a command has returned, and that has been counted.
 fn push_error_reply(stack: &mut Stack<'_>, line: &[u8]) {
     push_error(stack, &[b"-", line].concat());
     stack.push_boolean(true);
     stack.set_field(-2, "ignore_error_stats_update");
 }
 
-/// The table of an error. With a `-` in front, the text begins with its code; else the code is `ERR`.
+/// Pushes the table of an error. After a leading `-`, the text begins with its code; else the code is `ERR`.
 pub fn push_error(stack: &mut Stack<'_>, text: &[u8]) {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let trimmed = |text: &[u8]| {
@@ -156,13 +156,13 @@ pub fn push_error(stack: &mut Stack<'_>, text: &[u8]) {
     push_field(stack, "err", |stack| stack.push_bytes(&message));
 }
 
-/// What is known of an error that ended a script, or that it returned.
+/// Details of an error that stopped a script, or that it returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorInformation {
     pub message: Vec<u8>,
-    /// File and line of the script.
+    /// The script's file and line.
     pub place: Option<(Vec<u8>, Vec<u8>)>,
-    /// It has been counted where it came up.
+    /// It was counted when it was raised.
     pub counted: bool,
 }
 
@@ -188,25 +188,25 @@ pub fn error_information(stack: &mut Stack<'_>) -> ErrorInformation {
     ErrorInformation { message, place: source.zip(line), counted }
 }
 
-/// What writing a script's result has come to.
+/// The outcome of writing a script's result.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Errors within it that have not been counted yet.
     pub errors: Vec<String>,
     /// The result as a whole is an error.
     pub failed: bool,
-    /// It is longer than what a script can have filled, which only tables that share their parts can be.
+    /// It is longer than a script's memory, which is possible only for tables that share their parts.
     too_long: bool,
 }
 
 impl Written {
-    /// Notes an error that has not been counted, in the one line that it is on the wire.
+    /// Records an error that has not been counted, as the one line of its reply.
     pub fn note_error(&mut self, message: &[u8]) {
         self.errors.push(String::from_utf8_lossy(message).replace(['\r', '\n'], " "));
     }
 }
 
-/// Takes the value on top and writes it as a reply. `protocol` is the script's: it decides what booleans are.
+/// Pops the value on top and writes it as a reply. `protocol` is the script's: it determines the encoding of booleans.
 pub fn write(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol) -> Written {
     let mut written = Written::default();
     let start = reply.len();
@@ -241,7 +241,7 @@ fn write_value(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protoco
     stack.pop(1);
 }
 
-/// A table with one field of a name that is known stands for a type of replies, any other for an array.
+/// A table with one field of a known name is written as that reply type, any other as an array.
 fn write_table(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol, written: &mut Written) {
     if write_error(stack, reply, written) || write_scalar(stack, reply) {
         return stack.pop(1);
@@ -282,7 +282,7 @@ fn write_error(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, written: &mut Wri
     is_error
 }
 
-/// A status, a double, a big number or a verbatim text.
+/// Writes a status, a double, a big number or a verbatim text.
 fn write_scalar(stack: &mut Stack<'_>, reply: &mut ReplyBuffer) -> bool {
     for name in ["ok", "double", "big_number", "verbatim_string"] {
         stack.get_field(-1, name);
@@ -315,7 +315,7 @@ fn write_scalar(stack: &mut Stack<'_>, reply: &mut ReplyBuffer) -> bool {
     false
 }
 
-/// A line of a reply, of the text as far as its first NUL.
+/// A reply's line with the text up to its first NUL.
 fn line(kind: &[u8; 1], text: &[u8]) -> Vec<u8> {
     let mut line = [kind, until_nul(text)].concat();
     line.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
@@ -323,7 +323,7 @@ fn line(kind: &[u8; 1], text: &[u8]) -> Vec<u8> {
     line
 }
 
-/// What a text is to whoever takes a NUL for its end.
+/// The text up to its first NUL, as C reads it.
 pub fn until_nul(text: &[u8]) -> &[u8] {
     memchr::memchr(0, text).map_or(text, |at| &text[..at])
 }
@@ -343,7 +343,7 @@ fn write_verbatim(stack: &mut Stack<'_>, reply: &mut ReplyBuffer) -> bool {
     known
 }
 
-/// The pairs of the table on top, or only its keys.
+/// Writes the pairs of the table on top, or only its keys.
 fn write_entries(
     stack: &mut Stack<'_>,
     reply: &mut ReplyBuffer,

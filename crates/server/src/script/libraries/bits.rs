@@ -49,7 +49,7 @@ fn shift(stack: &mut Stack<'_>, operation: fn(u32, u32) -> u32) -> Result<usize,
     answer(stack, operation(bits, by))
 }
 
-/// So many digits from the right; in upper case if the number of digits is negative.
+/// Hexadecimal digits, the lowest ones; in upper case if the number of digits is negative.
 fn to_hex(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let bits = argument(stack, 1)?;
     let digits = if stack.kind(2) == Kind::None { 8 } else { argument(stack, 2)? as i32 };

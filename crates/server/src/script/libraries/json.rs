@@ -22,7 +22,7 @@ const FUNCTIONS: [Function; 10] = [
     }),
 ];
 
-/// Settings of one `cjson` table, in the table that its functions share.
+/// Settings of one `cjson` table, in a table that its functions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     SparseConvert = 1,
@@ -30,7 +30,7 @@ pub enum Setting {
     SparseSafe,
     EncodeDepth,
     DecodeDepth,
-    /// 0: an error, 1: as they are, 2: as null.
+    /// 0: an error, 1: written as they are, 2: written as null.
     EncodeInvalid,
     DecodeInvalid,
     KeepBuffer,
@@ -39,7 +39,7 @@ pub enum Setting {
 
 const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 1, 14];
 
-/// Reads settings of the function that runs.
+/// Reads settings of the current function.
 pub fn settings<const N: usize>(stack: &mut Stack<'_>, wanted: [Setting; N]) -> [i32; N] {
     stack.push_companion();
     let values = wanted.map(|setting| {
@@ -81,7 +81,7 @@ pub fn push(stack: &mut Stack<'_>) {
     stack.set_field(-2, "_VERSION");
 }
 
-/// Refuses more arguments than these, and fills up with nils.
+/// Refuses more than `count` arguments, and fills missing ones with nil.
 fn take_arguments(stack: &mut Stack<'_>, count: i32) -> Result<(), Raise> {
     if stack.top() > count {
         return Err(stack.argument_error(count + 1, "found too many arguments"));
@@ -95,7 +95,7 @@ fn option(stack: &mut Stack<'_>, setting: Setting, max: i32) -> Result<usize, Ra
     integer(stack, 1, setting, 1, max)
 }
 
-/// Sets what the argument says, if it says something, and pushes what is set.
+/// Applies the argument, if there is one, and pushes the setting.
 fn integer(
     stack: &mut Stack<'_>,
     argument: i32,

@@ -1,4 +1,4 @@
-//! `cjson.decode`: text becomes values. A NUL ends the text.
+//! `cjson.decode`: converts text to values. A NUL ends the text.
 
 use super::Stack;
 use super::json::{Setting, settings};
@@ -32,7 +32,7 @@ enum Token {
     Colon,
     Comma,
     End,
-    /// What is wrong.
+    /// The text of the error.
     Error(&'static str),
 }
 
@@ -58,7 +58,7 @@ impl Token {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Where the last token begins, or what is wrong with it.
+    /// The position of the last token, or of the error.
     start: usize,
     depth: i32,
     depth_max: i32,
@@ -267,7 +267,7 @@ impl Reader<'_> {
         Token::Error(what)
     }
 
-    /// The character that `\u....` stands for, with its other half where it has one, and how long that is.
+    /// The character of `\u....`, including a second surrogate if it has one, and the length of the escape.
     fn unicode(&self) -> Option<(u32, usize)> {
         let first = self.hexadecimal(2)?;
         if first & 0xF800 != 0xD800 {
@@ -289,7 +289,7 @@ fn push_utf8(bytes: &mut Vec<u8>, character: u32) {
     bytes.extend(character.encode_utf8(&mut [0; 4]).bytes());
 }
 
-/// What C's number parser takes and JSON does not allow: hexadecimal, leading zeros, infinities and no numbers.
+/// Numbers that C's parser accepts and JSON does not: hexadecimal, leading zeros, infinities and NaN.
 fn is_invalid_number(text: &[u8]) -> bool {
     let Some(rest) = (match text {
         [b'+', ..] => None,

@@ -1,4 +1,4 @@
-//! `cjson.encode`: values become text.
+//! `cjson.encode`: converts values to text.
 
 use super::Stack;
 use super::TEXT_BYTES_MAX;
@@ -37,7 +37,7 @@ struct Writer {
     precision: i32,
 }
 
-/// What stands for a byte in a string that cannot stand for itself.
+/// The escape of a byte in a string; empty if it needs none, `None` for `\u....`.
 fn escape(byte: u8) -> Option<&'static [u8]> {
     Some(match byte {
         b'"' => b"\\\"",
@@ -54,7 +54,7 @@ fn escape(byte: u8) -> Option<&'static [u8]> {
 }
 
 impl Writer {
-    /// Writes the value on top, which stays there.
+    /// Writes the value on top without popping it.
     fn value(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), Raise> {
         stack.step()?;
         match stack.kind(-1) {
@@ -134,7 +134,7 @@ impl Writer {
         }
     }
 
-    /// The greatest index of the table on top; `None` if it has other keys, or is too sparse to be an array.
+    /// The greatest index of the table on top; `None` if it has other keys or is too sparse for an array.
     fn array_len(&self, stack: &mut Stack<'_>) -> Result<Option<i32>, Raise> {
         let (mut max, mut elements) = (0i32, 0i64);
         stack.push_nil();

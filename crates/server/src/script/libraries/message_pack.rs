@@ -1,4 +1,4 @@
-//! `cmsgpack`: values to MessagePack and back.
+//! `cmsgpack`: converts values to MessagePack and back.
 
 use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::{Kind, Raise};
@@ -25,10 +25,10 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
 
-/// Tables within tables; one that is deeper is packed as nil, so that a table within itself has an end.
+/// The nesting limit of tables; deeper ones are packed as nil, so that a table that contains itself is finite.
 const NESTING_MAX: u32 = 16;
 
-/// What a native function says when Lua's stack may not become larger.
+/// The error of a native function when Lua's stack cannot grow.
 fn stack_overflow(stack: &mut Stack<'_>, why: &str) -> Raise {
     stack.error(&format!("stack overflow ({why})"))
 }
@@ -50,7 +50,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(1)
 }
 
-/// Takes the value on top.
+/// Pops the value on top and packs it.
 fn write_value(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     stack.step()?;
     let len = stack.bytes(-1).map_or(0, <[u8]>::len);
@@ -123,7 +123,7 @@ fn write_bytes_len(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// The length of an array or a map: `tiny` for up to 15, else the tag for 16 bits, or the next one.
+/// Writes the length of an array or a map: `tiny` for up to 15, else `tag` with 16 bits, or the next tag with 32.
 fn write_len(out: &mut Vec<u8>, tiny: u8, tag: u8, len: usize) {
     match len {
         0..16 => out.push(tiny | len as u8),
@@ -132,7 +132,7 @@ fn write_len(out: &mut Vec<u8>, tiny: u8, tag: u8, len: usize) {
     }
 }
 
-/// Whether the keys of the table on top are 1 to their number.
+/// Whether the keys of the table on top are 1 to its length.
 fn is_array(stack: &mut Stack<'_>) -> bool {
     let (mut keys, mut max) = (0u64, 0u64);
     stack.push_nil();
@@ -178,17 +178,17 @@ fn write_map(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(),
     Ok(())
 }
 
-/// Why bytes are no MessagePack.
+/// Why bytes are not valid MessagePack.
 enum Problem {
     Missing,
     Bad,
-    /// What is on top of the stack is raised.
+    /// The error on top of the stack is raised.
     Raised,
     StackOverflow,
 }
 
-/// Reads up to `limit` values from `offset` on, and answers where it stopped (-1 at the end) and the values; without
-/// either, all values.
+/// Reads up to `limit` values from `offset` on, and returns the end position (-1 at the end of the text) and the values;
+/// if both are 0, returns only the values, all of them.
 fn unpack(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<usize, Raise> {
     let input = stack.text_argument(1)?;
     let all = limit == 0 && offset == 0;
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
             0x00..=0x7f => stack.push_number(f64::from(tag)),
             0xe0..=0xff => stack.push_number(f64::from(tag as i8)),
             0xcc..=0xce => stack.push_number(self.unsigned(1 << (tag - 0xcc))? as f64),
-            // Taken for a signed number on its way into a double.
+            // Converted to a double as a signed number.
             0xcf => stack.push_number(self.unsigned(8)? as i64 as f64),
             0xd0..=0xd3 => stack.push_number(self.signed(1 << (tag - 0xd0))?),
             0xca => stack.push_number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),

@@ -1,4 +1,4 @@
-//! `struct`: values to the bytes of a C structure and back, as a format says.
+//! `struct`: converts values to the bytes of a C structure and back, according to a format.
 
 use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::values::until_nul;
@@ -7,11 +7,11 @@ use crate::sys::lua::truncated;
 
 pub const FUNCTIONS: Functions = &[("pack", pack), ("unpack", unpack), ("size", size)];
 
-/// Bytes of an integer.
+/// The maximum size of an integer.
 const INTEGER_BYTES_MAX: i32 = 32;
 const ALIGNMENT_MAX: i32 = 8;
 
-/// A format that is being read.
+/// The format being parsed.
 struct Format {
     text: Vec<u8>,
     at: usize,
@@ -32,7 +32,7 @@ impl Format {
         option
     }
 
-    /// The number that follows, if there is one.
+    /// The number that follows, or `default`.
     fn number(&mut self, default: i32) -> Result<i32, String> {
         let mut number = None;
         while let Some(digit) = self.text.get(self.at).filter(|byte| byte.is_ascii_digit()) {
@@ -44,7 +44,7 @@ impl Format {
         Ok(number.unwrap_or(default))
     }
 
-    /// Bytes of what the option stands for; 0 where that depends on the value.
+    /// Size of the option's value; 0 if it depends on the value.
     fn size(&mut self, option: u8) -> Result<usize, String> {
         Ok(match option {
             b'B' | b'b' | b'x' => 1,
@@ -64,7 +64,7 @@ impl Format {
         })
     }
 
-    /// Bytes to leave out before a value of this size.
+    /// Padding bytes before a value of this size.
     fn padding(&self, at: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -73,7 +73,7 @@ impl Format {
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 
-    /// Does what an option without value says.
+    /// Applies an option without a value.
     fn control(&mut self, stack: &mut Stack<'_>, option: u8) -> Result<(), Raise> {
         match option {
             b' ' => {}
@@ -99,7 +99,7 @@ impl Format {
 fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut format = Format::argument(stack)?;
     let (mut out, mut argument) = (Vec::new(), 2);
-    // What errors call an argument that is missing.
+    // Makes errors report a missing argument as nil.
     stack.push_nil();
     while let Some(option) = format.next() {
         let size = format.size(option).map_err(|text| stack.error(&text))?;
@@ -147,7 +147,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(1)
 }
 
-/// A double as C makes an unsigned long of it.
+/// Converts a double to a C unsigned long.
 fn unsigned(value: f64) -> u64 {
     if value.is_nan() {
         return 1 << 63;
@@ -182,7 +182,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut format = Format::argument(stack)?;
     let data = stack.text_argument(2)?;
     let position = stack.integer_argument_or(3, 1)?;
-    // As a C program sees it that takes a length for it: one below zero is far behind the end.
+    // A negative position is converted to an unsigned length, as in C: it is far after the end.
     let Some(start) = position.cast_unsigned().checked_sub(1) else {
         return Err(stack.argument_error(3, "offset must be 1 or greater"));
     };
@@ -244,7 +244,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     Ok(values + 1)
 }
 
-/// Takes the number that was read last: `c0` reads as many bytes.
+/// Pops the number that was read last: the byte count of `c0`.
 fn previous_size(stack: &mut Stack<'_>, values: usize) -> Result<usize, Raise> {
     let number = if values > 0 { stack.number(-1) } else { None };
     let Some(number) = number else {

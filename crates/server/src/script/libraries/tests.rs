@@ -2,7 +2,7 @@ use crate::script::environment::{self, Options};
 use crate::script::{Interpreter, Mode};
 use structures::random::Random;
 
-/// Calls a library's function with strings; its one result, or the error, as text.
+/// Calls a library's function with strings; returns its only result, or the error, as text.
 fn call(
     interpreter: &mut Interpreter,
     library: &str,
@@ -22,7 +22,7 @@ fn call(
     (succeeded, text)
 }
 
-/// Bytes that decoders have something to do with: the given ones, changed here and there.
+/// Copies of the seed with random changes, as input for decoders.
 fn damaged(seed: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..random.below(4) + 1 {
