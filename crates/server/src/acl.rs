@@ -1,13 +1,13 @@
-//! Who may do what: users, their rules, and the check of a command against them.
+//! Access control: users, their rules, and the check of a command against them.
 //!
-//! A client holds the [`UserHandle`] of its user, so that what ACL SETUSER changes holds for those connected too. The
-//! table of handles is dense and small: who may do everything is known from one word of it, and nothing else of a user
-//! is looked at before a command of theirs.
+//! A client stores its user's [`UserHandle`], so that ACL SETUSER also applies to connected clients. The table of handles is
+//! dense and small: one word of an entry shows that its user is unrestricted, and then no other data of the user is read
+//! before a command.
 //!
 //! 1. `default` always exists, and has [`UserHandle::DEFAULT`].
-//! 2. [`UserHandle::SUPERUSER`] is nobody's who connects: it has no name that can be authenticated as.
-//! 3. A handle that has outlived its user finds nobody, and nobody may do anything.
-//! 4. Rules apply all or not at all: to a copy of the user, which then takes its place.
+//! 2. No connection can become [`UserHandle::SUPERUSER`]: its name cannot be authenticated.
+//! 3. The handle of a removed user resolves to no user, and has no permissions.
+//! 4. Rules apply all or not at all: to a copy of the user, which then replaces the user.
 
 use crate::command::registry::Registry;
 use std::collections::BTreeMap;
@@ -33,32 +33,32 @@ pub use user::User;
 use commands::{CommandFacts, CommandSet};
 use passwords::Digest;
 
-/// Which user a client is.
+/// Identifies a client's user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UserHandle {
     index: u32,
-    /// So many users have had this place before.
+    /// The number of earlier users of this index.
     generation: u32,
 }
 
 impl UserHandle {
-    /// The one that connections begin as.
+    /// The user of new connections.
     pub const DEFAULT: UserHandle = UserHandle { index: 0, generation: 0 };
-    /// Whose commands come from the append-only file or from the primary, and were checked where they ran first.
+    /// The user of commands from the append-only file or the primary, which were checked where they ran first.
     pub const SUPERUSER: UserHandle = UserHandle { index: 1, generation: 0 };
 }
 
 const DEFAULT_NAME: &[u8] = b"default";
 const SUPERUSER_NAME: &[u8] = b"(superuser)";
-/// The generation that no handle has.
+/// A generation that no handle has.
 const NOBODY: u32 = u32::MAX;
-/// More users than this are refused: each costs memory, and ACL LIST shows them all at once.
+/// The maximum number of users: each uses memory, and ACL LIST shows all of them in one reply.
 pub const USERS_MAX: usize = 1 << 20;
 
-/// A place in the table of handles.
+/// An entry of the table of handles.
 #[derive(Debug)]
 struct Place {
-    /// The generation of whoever is here and may do everything; otherwise [`NOBODY`].
+    /// The generation of the user of this entry, if it is unrestricted; otherwise [`NOBODY`].
     unrestricted: u32,
     generation: u32,
     occupant: Option<Box<Occupant>>,
@@ -66,9 +66,9 @@ struct Place {
 
 #[derive(Debug)]
 struct Occupant {
-    /// Commands for which the right to read their one key is all that is needed.
+    /// Commands that need only read permission on their single key.
     reads_single_key: CommandSet,
-    /// Others, for which the right to do anything with it is.
+    /// Other commands with a single key, which need full permission on it.
     single_key: CommandSet,
     user: User,
 }
@@ -96,7 +96,7 @@ impl Place {
 #[derive(Debug)]
 pub struct Users {
     places: Vec<Place>,
-    /// Places that nobody has.
+    /// Unused indexes.
     free: Vec<u32>,
     by_name: BTreeMap<Vec<u8>, UserHandle>,
     facts: CommandFacts,
@@ -108,22 +108,21 @@ pub struct Users {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Changed {
     pub user: UserHandle,
-    /// Channels and patterns that the user may still listen to, where others than before: who listens to anything else
-    /// is to be closed.
+    /// The permitted channels and patterns, if any were lost: subscribers of others must be disconnected.
     pub channels_left: Option<Vec<Vec<u8>>>,
 }
 
-/// What has become of users when others took their place.
+/// The changes when all users were replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Replaced {
     pub removed: Vec<UserHandle>,
-    /// Those who may listen to other channels than before.
+    /// Users that have lost channels.
     pub changed: Vec<Changed>,
 }
 
 impl Users {
-    /// Only `default`, who may do everything, with this password if there is one.
-    /// `secret` is what passwords are made up from.
+    /// Creates `default` as the only user, with all permissions and with this password if there is one.
+    /// `secret` is the seed of generated passwords.
     pub fn new(registry: &Registry, password: Option<&[u8]>, secret: [u8; 32]) -> Self {
         let facts = CommandFacts::of(registry);
         let mut users = Users {
@@ -140,7 +139,7 @@ impl Users {
         users
     }
 
-    /// Whether the user may do everything: then there is nothing to check.
+    /// Whether the user is unrestricted: then no check is needed.
     #[inline]
     pub fn permits_all(&self, user: UserHandle) -> bool {
         self.places.get(user.index as usize).is_some_and(|place| place.unrestricted == user.generation)
@@ -160,31 +159,31 @@ impl Users {
         self.by_name.get(name).copied()
     }
 
-    /// Empty for one who no longer exists.
+    /// The name; empty if the user no longer exists.
     pub fn name(&self, user: UserHandle) -> &[u8] {
         self.get(user).map_or(b"", |user| &user.name)
     }
 
-    /// In the order of their names.
+    /// All users, ordered by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &User> {
-        self.by_name.values().map(|&handle| self.get(handle).expect("names lead to users"))
+        self.by_name.values().map(|&handle| self.get(handle).expect("every name has a user"))
     }
 
-    /// Who has this name and this password, and may log in.
+    /// The user with this name and password, if login is enabled.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<UserHandle> {
-        // Before the name is looked at: how long it takes does not tell whether there is such a user.
+        // Computed before the name is looked up, so that the duration does not reveal whether the user exists.
         let password = Digest::of(password);
         let handle = self.named(name)?;
         self.get(handle).filter(|user| user.accepts(&password)).map(|_| handle)
     }
 
-    /// Whether connections are `default` without having authenticated.
+    /// Whether connections are `default` without authentication.
     #[inline]
     pub fn default_is_open(&self) -> bool {
         self.default_user().is_some_and(|user| user.credentials.needs_no_password && user.is_enabled)
     }
 
-    /// Whether any password would do for `default`.
+    /// Whether `default` accepts any password.
     pub fn default_needs_no_password(&self) -> bool {
         self.default_user().is_some_and(|user| user.credentials.needs_no_password)
     }
@@ -193,7 +192,7 @@ impl Users {
         self.get(UserHandle::DEFAULT)
     }
 
-    /// `requirepass`: the one password of `default`, or none.
+    /// `requirepass`: sets the only password of `default`, or none.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let place = &mut self.places[UserHandle::DEFAULT.index as usize];
         if let Some(occupant) = &mut place.occupant {
@@ -201,7 +200,7 @@ impl Users {
         }
     }
 
-    /// Applies rules to the user of that name, who is made if there is none.
+    /// Applies rules to the user of that name; creates the user if there is none.
     pub fn set(
         &mut self,
         name: &[u8],
@@ -244,8 +243,8 @@ impl Users {
         handle
     }
 
-    /// Makes these all users there are, with `default` as it is where nothing is said of it. Answers who has gone or
-    /// changed.
+    /// Replaces all users; `default` gets its initial rules if `users` does not contain it. Returns the removed and the
+    /// changed users.
     pub fn replace(&mut self, mut users: file::NamedUsers) -> Replaced {
         users.entry(DEFAULT_NAME.to_vec()).or_insert_with(User::default_user);
         let gone: Vec<Vec<u8>> =
@@ -262,14 +261,14 @@ impl Users {
         Replaced { removed, changed }
     }
 
-    /// Forgets a user; whoever was connected as such may do nothing from now on. `default` stays.
+    /// Removes a user; its connections lose all permissions. `default` cannot be removed.
     pub fn remove(&mut self, name: &[u8]) -> Option<UserHandle> {
         let handle = self.named(name).filter(|&handle| handle != UserHandle::DEFAULT)?;
         self.by_name.remove(name);
         let place = &mut self.places[handle.index as usize];
         place.occupant = None;
         place.unrestricted = NOBODY;
-        // A place that has been used so often is not used again.
+        // A place with the maximum generation is not reused.
         place.generation += 1;
         if place.generation != NOBODY {
             self.free.push(handle.index);

@@ -1,7 +1,7 @@
 //! The check of one command against a user's rules.
 //!
-//! A command is permitted if one selector permits all of it. Where none does, the reason is that of the selector that got
-//! furthest: databases are looked at before the command itself, then keys, then channels.
+//! A command is permitted if one selector permits all of it. If none does, the reason is that of the selector that got
+//! furthest: databases are checked before the command itself, then keys, then channels.
 
 use super::commands::CommandFacts;
 use super::patterns::{READ, READ_WRITE, needed};
@@ -11,32 +11,32 @@ use crate::command::registry::CommandId;
 use crate::command::scope::{Channels, Databases};
 use crate::command::{Access, Args, Command, flag};
 
-/// What a client is about to do.
+/// The command to check.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub id: CommandId,
     pub row: &'static Command,
     pub args: Args<'a>,
-    /// In a transaction, the one that a SELECT in it has turned to.
+    /// The selected database; in a transaction, the one that its last SELECT has selected.
     pub db_index: usize,
     pub database_count: usize,
 }
 
-/// Why something is refused. In the order in which the check comes to them.
+/// Why something is refused, in the order of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Database,
     Command,
     Key,
     Channel,
-    /// Not by the check: a wrong name or password.
+    /// Not from the check: a wrong name or password.
     Auth,
-    /// Not by the check: a certificate that names nobody.
+    /// Not from the check: a certificate that names no user.
     TlsCertificate,
 }
 
 impl Reason {
-    /// As ACL LOG shows it.
+    /// The name in ACL LOG.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Database => "database",
@@ -49,18 +49,18 @@ impl Reason {
     }
 }
 
-/// A command that is refused. The greater of two got further.
+/// A refused command. The greater of two got further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denied {
     pub reason: Reason,
-    /// Which argument is to blame; 0 is the command itself.
+    /// The index of the refused argument; 0 is the command itself.
     pub at: usize,
 }
 
 impl Denied {
     const LEAST: Denied = Denied { reason: Reason::Database, at: 0 };
 
-    /// What was refused, as ACL LOG shows it: a key, a channel, the number of a database, or the command's name.
+    /// The refused object as ACL LOG shows it: a key, a channel, the number of a database, or the command's name.
     pub fn object<'a>(&self, row: &'static Command, args: Args<'a>) -> &'a [u8] {
         match self.reason {
             Reason::Key | Reason::Channel => args.at(self.at),
@@ -69,7 +69,7 @@ impl Denied {
         }
     }
 
-    /// For the client; ACL DRYRUN wants to know what it is about.
+    /// The error for the client; ACL DRYRUN includes the object.
     pub fn text(&self, user: &[u8], row: &Command, args: Args<'_>, with_object: bool) -> Vec<u8> {
         let to_access = |before: &[u8], after: &[u8]| {
             let object = args.at(self.at);
@@ -89,11 +89,11 @@ impl Denied {
 }
 
 impl Users {
-    /// The check as most calls of a user with restrictions need it: of a command whose one key the user has the rights
-    /// to. What this does not permit may still be permitted.
+    /// The fast path for users with restrictions: a command with a single key that the user has permission for. `false` does
+    /// not mean that the command is refused.
     ///
-    /// Not inlined: what it needs of registers would be saved for every GET of a user without restrictions, 1 % of it. It
-    /// makes no calls but the last, for the same reason: 16 instructions of 80 went into saving registers.
+    /// Not inlined: the registers it needs would be saved for every GET of a user without restrictions, 1 % of it. It
+    /// makes no calls but the last, for the same reason: 16 instructions of 80 saved registers.
     #[inline(never)]
     pub fn permits_single_key(&self, user: UserHandle, id: CommandId, args: Args<'_>) -> bool {
         let (Some(occupant), Some(key)) = (self.occupant(user), args.get(1)) else { return false };
@@ -106,7 +106,7 @@ impl Users {
         root.all_keys || root.keys.permit_by_first(key, needed) || root.keys.permit(key, needed)
     }
 
-    /// Whether the user may do this.
+    /// Checks a command.
     pub fn check(&self, user: UserHandle, call: &Call<'_>) -> Result<(), Denied> {
         if self.permits_all(user) || self.permits_single_key(user, call.id, call.args) {
             return Ok(());
@@ -114,7 +114,7 @@ impl Users {
         self.check_whole(user, call)
     }
 
-    /// As [`Users::check`], for what [`Users::permits_single_key`] does not permit.
+    /// As [`Users::check`], for commands that [`Users::permits_single_key`] does not permit.
     pub fn check_whole(&self, user: UserHandle, call: &Call<'_>) -> Result<(), Denied> {
         let Some(user) = self.get(user) else {
             return Err(Denied { reason: Reason::Command, at: 0 });
@@ -129,14 +129,14 @@ impl Users {
         Err(furthest)
     }
 
-    /// Whether the user may do this with a key, by some selector.
+    /// Whether some selector permits this access to a key.
     pub fn permits_key(&self, user: UserHandle, key: &[u8], access: Access) -> bool {
         let permits = |selector: &Selector| selector.all_keys || selector.keys.permit(key, needed(access));
         self.permits_all(user) || self.get(user).is_some_and(|user| user.selectors().any(permits))
     }
 
-    /// As [`Users::check`], where the command may also do `access` with keys that its arguments do not name: whether one
-    /// selector permits both.
+    /// As [`Users::check`], for a command that may also `access` keys that its arguments do not name: one selector must
+    /// permit both.
     pub fn permits_any_key(&self, user: UserHandle, call: &Call<'_>, access: Access) -> bool {
         let permits = |selector: &Selector| {
             let any_key = selector.all_keys || selector.keys.permit_any(needed(access));
@@ -197,7 +197,7 @@ impl Selector {
     fn check_keys(&self, call: &Call<'_>) -> Result<(), Denied> {
         let mut refused = None;
         let valid = call.row.visit_keys(call.args, &mut |at, access| {
-            // Who only asks may ask about a call that lacks its keys.
+            // A command that is only checked, not run (ACL DRYRUN), can lack its keys.
             let is_refused = |key| !self.keys.permit(key, needed(access));
             if refused.is_none() && call.args.get(at).is_some_and(is_refused) {
                 refused = Some(at);
@@ -219,7 +219,7 @@ impl Selector {
     }
 }
 
-/// Whether a channel is one of these or matches one, or a pattern of channels is one of these.
+/// Whether a channel matches one of these patterns; a pattern of channels must be equal to one.
 pub fn permits_channel(permitted: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
     permitted.iter().any(|pattern| match is_pattern {
         true => pattern == channel,
@@ -227,7 +227,7 @@ pub fn permits_channel(permitted: &[Vec<u8>], channel: &[u8], is_pattern: bool) 
     })
 }
 
-/// Positions and numbers of the databases that the arguments name; none if one of them is no database.
+/// Positions and numbers of the databases that the arguments name; `None` if one of them is not a database.
 fn named_databases(find: fn(Args<'_>) -> Vec<usize>, call: &Call<'_>) -> Option<Vec<(usize, usize)>> {
     let number = |at: usize| {
         let index = call.args.get(at).and_then(wire::number::parse_i64)?;

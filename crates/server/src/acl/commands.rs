@@ -1,4 +1,4 @@
-//! Sets of commands, and what the check needs to know of every command.
+//! Sets of commands, and the properties of each command that the check needs.
 
 use super::patterns::{WRITE, needed};
 use crate::command::key_spec::{Begin, Find};
@@ -7,7 +7,7 @@ use crate::command::{Command, KeySpec, access, category};
 
 const WORDS: usize = COMMANDS_MAX / 64;
 
-/// One bit for each command or subcommand that there may be.
+/// One bit for each possible command or subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandSet([u64; WORDS]);
 
@@ -33,14 +33,14 @@ impl CommandSet {
     }
 }
 
-/// What follows from a command's row, so that it is not asked for every call.
+/// Properties that are derived from the commands' rows once, not in every check.
 #[derive(Clone, Debug)]
 pub struct CommandFacts {
-    /// The key is argument 1, there is no other one, and no right is needed but to read it.
+    /// The only key is argument 1, and read permission is enough.
     pub reads_single_key: CommandSet,
-    /// The key is argument 1, there is no other one, and more may be done with it.
+    /// The only key is argument 1, and more than read permission is needed.
     pub single_key: CommandSet,
-    /// Needs the right to its client's database.
+    /// Needs permission for its client's database.
     pub of_database: CommandSet,
 }
 
@@ -62,7 +62,7 @@ fn has_single_key(row: &Command) -> bool {
     let KeySpec { access, begin: Begin::Index(1), find: Find::Range { last: 0, .. }, .. } = spec else {
         return false;
     };
-    // Where the arguments decide more than what is done with the key, they may name other keys too.
+    // If the arguments determine more than the access to the key, they can also name other keys.
     let is_whole = access & (access::NOT_KEY | access::INCOMPLETE) == 0;
     let is_found = row.key_finder.is_none() || access & access::VARIABLE_FLAGS != 0;
     is_whole && is_found && row.channels.is_none()

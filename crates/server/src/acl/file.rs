@@ -1,21 +1,21 @@
-//! The file of users (`aclfile`): a line `user <name> <rule>...` for each. It is taken whole or not at all, and what is
-//! wrong with it is said all at once.
+//! The file of users (`aclfile`): a line `user <name> <rule>...` for each. It is applied as a whole or not at all, and all
+//! errors are reported together.
 
 use super::rule::{ArgumentError, RuleError, Rules, is_word, join_selectors};
 use super::{USERS_MAX, User, Users};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Lines that are complained about.
+/// The maximum number of reported errors.
 const ERRORS_MAX: usize = 100;
 const NOTHING_CHANGED: &str =
     "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
 
-/// Users by name, as a file has them.
+/// Users by name, as read from a file.
 pub type NamedUsers = BTreeMap<Vec<u8>, User>;
 
 impl Users {
-    /// What a file says that makes these users.
+    /// The text of a file that describes these users.
     pub fn to_file(&self) -> Vec<u8> {
         self.iter()
             .flat_map(|user| [b"user ", &user.name[..], b" ", &user.describe(), b"\n"].concat())
@@ -23,7 +23,7 @@ impl Users {
     }
 }
 
-/// Reads a file's text; `file` is its name, for errors.
+/// Parses a file's text; `file` is its name, for errors.
 pub fn read(text: &[u8], file: &str, rules: Rules<'_>) -> Result<NamedUsers, String> {
     let mut users = NamedUsers::new();
     let mut errors = Vec::new();
@@ -42,8 +42,8 @@ pub fn read(text: &[u8], file: &str, rules: Rules<'_>) -> Result<NamedUsers, Str
     if errors.is_empty() { Ok(users) } else { Err(errors.concat() + NOTHING_CHANGED) }
 }
 
-/// What stands behind `user ` for each user that words of a configuration describe, by name; the last description of a
-/// user counts. Those that make no sense are left out.
+/// The text after `user ` for each user that lines of a configuration describe, by name; the last line of a user counts.
+/// Invalid lines are skipped.
 pub fn configured_users<'a>(
     descriptions: impl Iterator<Item = &'a [Vec<u8>]>,
     rules: Rules<'_>,
@@ -96,12 +96,12 @@ fn read_line(
         let rule = trimmed(&rule, b"\t\r\n");
         match user.apply(rule, rules) {
             Ok(()) => {}
-            // The names of commands are no secrets.
+            // Names of commands are not secret.
             Err(error @ RuleError::UnknownCommand) => {
                 let shown = String::from_utf8_lossy(rule);
                 errors += &format!("{place}: Error in applying operation '{shown}': {error}. ");
             }
-            // What follows may be wrong because of it.
+            // Further errors can be consequences of the first.
             Err(error) if !is_known_wrong => {
                 is_known_wrong = true;
                 errors += &format!("{place}: {error}. ");

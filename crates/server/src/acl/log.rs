@@ -1,16 +1,16 @@
-//! What has been refused: ACL LOG.
+//! ACL LOG: the log of refused commands and logins.
 
 use super::check::Reason;
 use std::collections::VecDeque;
 
-/// What is alike, and within so much time, is counted in one entry.
+/// Similar refusals within this time share an entry.
 const GROUPED_MS: u64 = 60_000;
-/// So many entries are searched for one that is alike.
+/// The number of entries searched for a similar refusal.
 const SEARCHED_MAX: usize = 10;
-/// Bytes of a key, a name or a client's line that are kept.
+/// The maximum stored length of a key, a name or a client's line.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Where the refused command came from.
+/// The context of the refused command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialContext {
     TopLevel,
@@ -19,7 +19,7 @@ pub enum DenialContext {
 }
 
 impl DenialContext {
-    /// As ACL LOG shows it.
+    /// The name in ACL LOG.
     pub const fn name(self) -> &'static str {
         match self {
             DenialContext::TopLevel => "toplevel",
@@ -29,7 +29,7 @@ impl DenialContext {
     }
 }
 
-/// Something that has just been refused.
+/// A refusal to record.
 #[derive(Clone, Debug)]
 pub struct Refusal<'a> {
     pub reason: Reason,
@@ -37,12 +37,12 @@ pub struct Refusal<'a> {
     /// See [`super::Denied::object`].
     pub object: &'a [u8],
     pub user_name: &'a [u8],
-    /// The client's line of CLIENT LIST.
+    /// The client's line in CLIENT LIST.
     pub client_info: &'a [u8],
     pub now_unix_ms: i64,
 }
 
-/// Refusals that are alike.
+/// A group of similar refusals.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub count: u64,
@@ -50,7 +50,7 @@ pub struct Entry {
     pub context: DenialContext,
     pub object: Vec<u8>,
     pub user_name: Vec<u8>,
-    /// Of the latest.
+    /// The client of the latest refusal.
     pub client_info: Vec<u8>,
     pub id: u64,
     pub created_unix_ms: i64,
@@ -85,7 +85,7 @@ impl DenialLog {
         self.entries = VecDeque::new();
     }
 
-    /// Counts what has been refused with what is like it, or as a new entry. No more than `max_len` are kept.
+    /// Adds a refusal to the entry of similar ones, or as a new entry. Keeps at most `max_len` entries.
     pub fn record(&mut self, refusal: &Refusal<'_>, max_len: usize) {
         if max_len == 0 {
             return self.clear();

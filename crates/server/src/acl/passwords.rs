@@ -1,4 +1,4 @@
-//! Passwords, of which only digests are kept.
+//! Passwords; only their digests are stored.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 const DIGEST_BYTES: usize = 32;
 
-/// SHA-256 of a password; `Display` gives lower-case hexadecimal digits, as rules spell it.
+/// SHA-256 of a password; `Display` writes lower-case hexadecimal digits, as in rules.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Digest([u8; DIGEST_BYTES]);
 
@@ -15,7 +15,7 @@ impl Digest {
         Digest(Sha256::digest(password).into())
     }
 
-    /// From 64 hexadecimal digits, none of them a capital.
+    /// Parses 64 lower-case hexadecimal digits.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -32,7 +32,7 @@ impl Digest {
         Some(Digest(bytes))
     }
 
-    /// Takes equally long wherever the two differ.
+    /// Compares in constant time.
     pub fn is(&self, other: &Digest) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -50,10 +50,10 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Makes up passwords, from a secret that nobody else has.
+/// Generates passwords from a secret of this process.
 pub struct PasswordGenerator {
     secret: [u8; DIGEST_BYTES],
-    /// Digests that have been made.
+    /// The number of generated digests.
     count: u64,
 }
 
@@ -62,7 +62,7 @@ impl PasswordGenerator {
         PasswordGenerator { secret, count: 0 }
     }
 
-    /// So many hexadecimal digits, which say nothing of earlier or later ones.
+    /// `count` hexadecimal digits, which reveal nothing about earlier or later ones.
     pub fn digits(&mut self, count: usize) -> String {
         let mut digits = String::with_capacity(count.next_multiple_of(2 * DIGEST_BYTES));
         while digits.len() < count {

@@ -1,19 +1,19 @@
-//! Patterns of keys, as a user's rules give them and as keys are checked against them.
+//! Key patterns of a user's rules, and the check of keys against them.
 //!
-//! Most patterns are a name or a prefix. These are compared as such, and only what is a real glob goes through the
-//! matcher. A prefix's first eight bytes are compared as one number: by a call to compare bytes, a user with one pattern
-//! made a GET 4.5 % longer in instructions.
+//! Most patterns are a name or a prefix, and are compared as such; only other globs use the glob matcher. A prefix's first
+//! eight bytes are compared as one integer: with a call that compares bytes, a user with one pattern made a GET 4.5 %
+//! longer in instructions.
 
 use crate::command::{Access, access};
 
-/// What a pattern lets a command do with the keys that match it: a set of [`READ`] and [`WRITE`].
+/// The permissions of a pattern for the keys that match it: a set of [`READ`] and [`WRITE`].
 pub type Rights = u8;
 
 pub const READ: Rights = 1;
 pub const WRITE: Rights = 1 << 1;
 pub const READ_WRITE: Rights = READ | WRITE;
 
-/// What a command needs that does this with a key; 0 for one that only asks whether there is one.
+/// The rights that a command with this access to a key needs; 0 if it only tests for existence.
 pub fn needed(access: Access) -> Rights {
     let reads = access & access::ACCESS != 0;
     let writes = access & (access::INSERT | access::DELETE | access::UPDATE) != 0;
@@ -29,9 +29,9 @@ pub struct KeyPattern {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Only the text itself.
+    /// Matches only the text itself.
     Literal,
-    /// What begins with the text without its last byte, a star.
+    /// The text without its last byte, a star, is a prefix.
     Prefix(Head),
     Glob,
 }
@@ -39,9 +39,9 @@ enum Shape {
 /// The first bytes of a prefix, eight at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
-    /// The first byte lowest; 0 where the prefix is shorter.
+    /// The first byte is the lowest; 0 after the end of the prefix.
     bytes: u64,
-    /// Ones where the prefix has bytes.
+    /// Ones at the bytes of the prefix.
     mask: u64,
 }
 
@@ -57,8 +57,8 @@ impl Head {
         Head { bytes: u64::from_le_bytes(bytes), mask: u64::from_le_bytes(mask) }
     }
 
-    /// Whether what begins with `prefix`, of which this is the head, is this key; a star stands for something, so an
-    /// empty key is none.
+    /// Whether the key begins with `prefix`, whose head this is; an empty key does not match, because a star needs at least
+    /// one byte.
     #[inline]
     fn begins(self, key: &[u8], prefix: &[u8]) -> bool {
         if key.len() < HEAD_BYTES {
@@ -67,7 +67,7 @@ impl Head {
         self.begins_whole(key) && (prefix.len() <= HEAD_BYTES || key.starts_with(prefix))
     }
 
-    /// Whether a key of as many bytes at least begins with the head; none that is shorter does, as far as this can tell.
+    /// Whether a key of at least [`HEAD_BYTES`] bytes begins with the head; `false` for a shorter key.
     #[inline(always)]
     fn begins_whole(self, key: &[u8]) -> bool {
         let same = |first: &[u8; HEAD_BYTES]| (u64::from_le_bytes(*first) ^ self.bytes) & self.mask == 0;
@@ -100,12 +100,12 @@ impl KeyPattern {
         }
     }
 
-    /// As rules spell it.
+    /// The pattern as a rule.
     fn rule(&self, is_alone: bool) -> Vec<u8> {
         let rights: &[u8] = match self.rights {
             READ => b"%R~",
             WRITE => b"%W~",
-            // `~*` would be a rule of its own, which no other pattern may stand beside.
+            // `~*` would be the rule for all keys, which excludes other patterns.
             _ if self.text == b"*" && !is_alone => b"%RW~",
             _ => b"~",
         };
@@ -113,12 +113,12 @@ impl KeyPattern {
     }
 }
 
-/// The patterns of a selector, in the order in which they were given.
+/// The patterns of a selector, in the order of the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPatterns(Vec<KeyPattern>);
 
 impl KeyPatterns {
-    /// As rules spell them, separated by spaces.
+    /// The patterns as rules, separated by spaces.
     pub fn rules(&self) -> Vec<u8> {
         let is_alone = self.0.len() == 1;
         self.0.iter().map(|pattern| pattern.rule(is_alone)).collect::<Vec<_>>().join(&b' ')
@@ -132,7 +132,7 @@ impl KeyPatterns {
         self.0.len()
     }
 
-    /// Adds rights to a pattern, which may be a new one.
+    /// Adds rights to a pattern; creates the pattern if it is new.
     pub fn add(&mut self, text: &[u8], rights: Rights) {
         match self.0.iter_mut().find(|pattern| pattern.text == text) {
             Some(pattern) => pattern.rights |= rights,
@@ -140,8 +140,8 @@ impl KeyPatterns {
         }
     }
 
-    /// Whether the first pattern is a short prefix that the key begins with and has all of these rights: what most users
-    /// have, found without comparing more than a number.
+    /// Whether the first pattern is a short prefix of the key with all of these rights. This is the most common rule, and the
+    /// check compares a single integer.
     #[inline(always)]
     pub fn permit_by_first(&self, key: &[u8], needed: Rights) -> bool {
         let Some(pattern) = self.0.first() else { return false };
@@ -153,7 +153,7 @@ impl KeyPatterns {
     /// Whether one of the patterns matches the key and has all of these rights.
     #[inline(never)]
     pub fn permit(&self, key: &[u8], needed: Rights) -> bool {
-        // A loop, for a closure would be called.
+        // A loop, because a closure would not be inlined.
         for pattern in &self.0 {
             if pattern.rights & needed == needed && pattern.matches(key) {
                 return true;
@@ -162,7 +162,7 @@ impl KeyPatterns {
         false
     }
 
-    /// Whether one of them has all of these rights to any key.
+    /// Whether one of the patterns has all of these rights for every key.
     pub fn permit_any(&self, needed: Rights) -> bool {
         self.0.iter().any(|pattern| pattern.rights & needed == needed && pattern.text == b"*")
     }
@@ -172,7 +172,7 @@ impl KeyPatterns {
 mod tests {
     use super::{HEAD_BYTES, KeyPattern, KeyPatterns, READ_WRITE};
 
-    /// Prefixes and keys of all lengths around a head's, the same but for one byte at most.
+    /// Tests prefixes and keys of all lengths around a head's, which differ in at most one byte.
     #[test]
     fn prefixes_match_what_the_glob_matches() {
         let text = b"abcdefghijklmnopqrst";

@@ -1,18 +1,18 @@
-//! What is said of a user in rules, and why a rule is refused.
+//! The context in which rules are parsed, and why a rule is refused.
 
 use crate::command::registry::Registry;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What rules are read against.
+/// The context in which rules are parsed.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
     pub registry: &'a Registry,
-    /// New users and selectors may use all channels (`acl-pubsub-default`).
+    /// New users and selectors have access to all channels (`acl-pubsub-default`).
     pub all_channels: bool,
 }
 
-/// Why a rule is refused; `Display` gives the text that clients and logs see.
+/// Why a rule is refused; `Display` is the text for clients and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
     Syntax,
@@ -26,7 +26,7 @@ pub enum RuleError {
     /// `+command|subcommand|argument`.
     ArgumentOfSubcommand,
     DatabaseOutOfRange,
-    /// More of something than a user may have.
+    /// A user has the maximum number of something.
     TooMany,
 }
 
@@ -54,23 +54,23 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// Why the rules of a user are refused, with the rule that is to blame.
+/// Why the rules of a user are refused, with the refused rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentError {
     Rule {
         rule: Vec<u8>,
         error: RuleError,
     },
-    /// A selector that begins here has no end.
+    /// A selector that begins here has no closing bracket.
     Unmatched {
         rule: Vec<u8>,
-        /// Which of the arguments.
+        /// The index of the argument.
         at: usize,
     },
     TooManyUsers,
 }
 
-/// Puts selectors that came as several arguments together; the others stay as they are.
+/// Joins the arguments of selectors that span several; the other arguments stay as they are.
 pub fn join_selectors<'a>(arguments: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, ArgumentError> {
     let mut joined: Vec<Cow<'a, [u8]>> = Vec::with_capacity(arguments.len());
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -94,7 +94,7 @@ pub fn join_selectors<'a>(arguments: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, 
     }
 }
 
-/// Whether the bytes are a C string without blanks, as names and patterns have to be: they are written in lines of words.
+/// Whether the bytes are a C string without blanks, as names and patterns must be: lines separate them with blanks.
 pub fn is_word(bytes: &[u8]) -> bool {
     !bytes.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' '))
 }

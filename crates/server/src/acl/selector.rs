@@ -1,5 +1,5 @@
-//! A selector: commands, keys, channels and databases that are permitted together. Every user has one, the root, to
-//! which rules outside brackets belong, and may have others.
+//! A selector: commands, keys, channels and databases that are permitted together. Every user has the root selector, which
+//! contains the rules outside brackets, and can have others.
 
 use super::commands::CommandSet;
 use super::patterns::{KeyPatterns, READ, READ_WRITE, Rights, WRITE};
@@ -7,7 +7,7 @@ use super::rule::{RuleError, Rules, is_word};
 use crate::command::category;
 use crate::command::registry::{CommandId, Registry};
 
-/// Patterns of keys, channels, databases or rules for commands, each: one more is searched for among those there are.
+/// The maximum number of key patterns, channels, databases or command rules, each: every addition scans the existing ones.
 const RULES_MAX: usize = 1 << 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,27 +17,27 @@ pub struct Selector {
     pub all_channels: bool,
     pub all_databases: bool,
     pub commands: CommandSet,
-    /// Commands that may come in the future are permitted too: the rules begin with `+@all`.
+    /// Permits commands of future versions too: the rules begin with `+@all`.
     begins_with_all: bool,
-    /// Rules that have made `commands` what it is, those left out that later ones have undone.
+    /// The rules that produced `commands`, without those that later rules have undone.
     command_rules: Vec<CommandRule>,
-    /// Commands that may be run with this first argument only, whatever `commands` says.
+    /// Commands that are permitted with this first argument only, regardless of `commands`.
     first_arguments: Vec<(CommandId, Vec<u8>)>,
     pub keys: KeyPatterns,
     pub channels: Vec<Vec<u8>>,
-    /// In order.
+    /// Sorted.
     pub databases: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CommandRule {
     permits: bool,
-    /// In lower case: `get`, `config|set`, `@read`, `select|0`.
+    /// In lower case, such as `get`, `config|set`, `@read`, `select|0`.
     subject: Vec<u8>,
 }
 
 impl Selector {
-    /// One that permits nothing, but for channels if `all_channels`.
+    /// A selector without permissions, except for channels if `all_channels`.
     pub fn new(all_channels: bool) -> Self {
         Selector {
             all_commands: false,
@@ -54,7 +54,7 @@ impl Selector {
         }
     }
 
-    /// One that permits everything.
+    /// A selector that permits everything.
     pub fn of_all() -> Self {
         let mut selector = Selector::new(true);
         selector.all_keys = true;
@@ -66,7 +66,7 @@ impl Selector {
         self.all_commands && self.all_keys && self.all_channels && self.all_databases
     }
 
-    /// Whether a command that is not among `commands` is permitted because of its first argument.
+    /// Whether a command that is not in `commands` is permitted by its first argument.
     pub fn permits_first_argument(&self, id: CommandId, argument: Option<&[u8]>) -> bool {
         let Some(argument) = argument else { return false };
         self.first_arguments
@@ -74,7 +74,7 @@ impl Selector {
             .any(|(command, permitted)| *command == id && permitted.eq_ignore_ascii_case(argument))
     }
 
-    /// Applies a rule; nothing has happened if it is refused.
+    /// Applies a rule; a refused rule changes nothing.
     pub fn apply(&mut self, rule: &[u8], rules: Rules<'_>) -> Result<(), RuleError> {
         match (rule, rule.to_ascii_lowercase().as_slice()) {
             (_, b"allkeys" | b"~*") => self.set_all_keys(true),
@@ -168,7 +168,7 @@ impl Selector {
         limited(self.channels.len())
     }
 
-    /// `+command`, `+container|subcommand` or `+command|argument`.
+    /// Parses `+command`, `+container|subcommand` or `+command|argument`.
     fn add_command(&mut self, subject: &[u8], registry: &Registry) -> Result<(), RuleError> {
         let named = |name: &[u8]| registry.named_originally(name).ok_or(RuleError::UnknownCommand);
         let Some(bar) = subject.iter().rposition(|&byte| byte == b'|') else {
@@ -223,7 +223,7 @@ impl Selector {
         self.remember(subject, permits)
     }
 
-    /// Permits or refuses a command with all its subcommands, and whatever was said of its first argument is over.
+    /// Permits or refuses a command with all its subcommands, and removes its first-argument rules.
     fn set_command(&mut self, id: CommandId, permits: bool, registry: &Registry) {
         self.commands.set(id, permits);
         self.all_commands &= permits;
@@ -233,7 +233,7 @@ impl Selector {
         }
     }
 
-    /// Keeps a rule for printing. It takes the place of earlier ones about the same, or about its subcommands.
+    /// Records a rule for printing. It replaces earlier rules of the same subject or of its subcommands.
     fn remember(&mut self, subject: &[u8], permits: bool) -> Result<(), RuleError> {
         let subject = subject.to_ascii_lowercase();
         let is_undone = |earlier: &[u8]| match earlier.strip_prefix(&subject[..]) {
@@ -283,7 +283,7 @@ impl Selector {
         format!("db={}", numbers.join(",")).into()
     }
 
-    /// All rules: those that make a new selector this one.
+    /// Writes all rules: applied to a new selector, they reproduce this one.
     pub fn describe(&self, text: &mut Vec<u8>) {
         let mut add = |rules: Vec<u8>| {
             if !rules.is_empty() {
@@ -309,7 +309,7 @@ fn limited(count: usize) -> Result<(), RuleError> {
     if count <= RULES_MAX { Ok(()) } else { Err(RuleError::TooMany) }
 }
 
-/// What follows the `%`: letters of rights, and a pattern behind a `~`.
+/// Parses the text after the `%`: letters of rights, and a pattern after a `~`.
 fn rights_and_pattern(rest: &[u8]) -> Result<(Rights, &[u8]), RuleError> {
     let mut rights = 0;
     for (at, letter) in rest.iter().enumerate() {
@@ -320,11 +320,11 @@ fn rights_and_pattern(rest: &[u8]) -> Result<(Rights, &[u8]), RuleError> {
             _ => return Err(RuleError::Syntax),
         }
     }
-    // Without a `~` it is about the empty key.
+    // Without a `~` the pattern is empty.
     if rights == 0 { Err(RuleError::Syntax) } else { Ok((rights, b"")) }
 }
 
-/// The number of a database, which may have blanks and a sign before it.
+/// Parses the number of a database, which can have blanks and a sign before it.
 fn database(text: &[u8]) -> Result<u32, RuleError> {
     let text = std::str::from_utf8(text).map_err(|_| RuleError::Syntax)?;
     let text = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);

@@ -31,7 +31,7 @@ impl World {
         String::from_utf8(user.describe()).unwrap()
     }
 
-    /// The reason with the argument to blame, or `ok`.
+    /// The reason with the index of the refused argument, or `ok`.
     fn verdict(&self, name: &str, db_index: usize, command: &str) -> String {
         let user = self.users.named(name.as_bytes()).unwrap();
         self.verdict_of(user, db_index, command)
@@ -89,7 +89,7 @@ fn a_refused_rule_leaves_the_user_alone() {
         assert_eq!(world.described("u"), before, "{rules}");
     }
     assert!(world.set("new", "+nosuch").is_err());
-    assert_eq!(world.users.named(b"new"), None, "nobody is made by rules that are refused");
+    assert_eq!(world.users.named(b"new"), None, "refused rules create no user");
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn a_user_who_is_gone_may_do_nothing_even_when_another_has_the_place() {
     assert!(world.users.permits_all(first));
     assert_eq!(world.users.remove(b"u"), Some(first));
     let second = world.set("v", "+@all ~* &*").unwrap().user;
-    assert_eq!(first.index, second.index, "the place is used again");
+    assert_eq!(first.index, second.index, "the index is reused");
     assert!(!world.users.permits_all(first));
     assert_eq!(world.verdict_of(first, 0, "get a"), "command 0");
     assert_eq!(world.users.name(first), b"");
     assert_eq!(world.users.remove(b"default"), None);
 }
 
-/// Rules, most of which make sense.
+/// Random rules, most of them valid.
 fn random_rules(random: &mut structures::random::Random, registry: &Registry) -> Vec<String> {
     const PATTERNS: [&str; 9] = ["a", "a*", "*", "\"", "'x", "[a-", "\\", "", "a)"];
     const WHOLE: [&str; 23] = [
@@ -254,10 +254,10 @@ fn refusals_that_are_alike_are_counted_together_for_a_minute() {
     log.record(&refusal("a", 1000), 3);
     log.record(&refusal("b", 1500), 3);
     log.record(&refusal("a", 61_000), 3);
-    assert_eq!(seen(&log), [(0, 2, 1000, 61_000), (1, 1, 1500, 1500)], "the latest comes first");
+    assert_eq!(seen(&log), [(0, 2, 1000, 61_000), (1, 1, 1500, 1500)], "the latest entry is first");
     assert_eq!(log.iter().next().unwrap().client_info, b"its line");
     log.record(&refusal("b", 61_501), 3);
-    assert_eq!(seen(&log)[0], (2, 1, 61_501, 61_501), "a minute after the last one it is another one");
+    assert_eq!(seen(&log)[0], (2, 1, 61_501, 61_501), "a minute after the last refusal a new entry begins");
     log.record(&refusal("c", 61_502), 3);
     assert_eq!(seen(&log).iter().map(|entry| entry.0).collect::<Vec<_>>(), [3, 2, 0]);
     log.record(&refusal("d", 61_503), 0);

@@ -1,4 +1,4 @@
-//! One user: whether and how they log in, and their selectors.
+//! A user: authentication and selectors.
 
 use super::passwords::Digest;
 use super::rule::{RuleError, Rules};
@@ -8,16 +8,16 @@ use super::{DEFAULT_NAME, SUPERUSER_NAME};
 const PASSWORDS_MAX: usize = 1 << 10;
 const SELECTORS_MAX: usize = 1 << 10;
 
-/// What proves that somebody is a user.
+/// The credentials of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// Any password will do.
+    /// Any password is accepted.
     pub needs_no_password: bool,
     passwords: Vec<Digest>,
 }
 
 impl Credentials {
-    /// This one password, or none needed.
+    /// A single password, or none required.
     pub fn of(password: Option<&[u8]>) -> Self {
         Credentials {
             needs_no_password: password.is_none(),
@@ -29,16 +29,16 @@ impl Credentials {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: Vec<u8>,
-    /// May log in. Who is connected already stays.
+    /// Login is enabled. Existing connections are not affected.
     pub is_enabled: bool,
     pub credentials: Credentials,
     pub root: Selector,
-    /// Those in brackets.
+    /// Selectors in brackets.
     pub others: Vec<Selector>,
 }
 
 impl User {
-    /// One who cannot log in and may do nothing, but use channels if `all_channels`.
+    /// A user that cannot log in and has no permissions, except for channels if `all_channels`.
     pub fn new(name: &[u8], all_channels: bool) -> Self {
         User {
             name: name.to_vec(),
@@ -49,7 +49,7 @@ impl User {
         }
     }
 
-    /// `default`, where nothing is said of it: may do everything, and needs no password.
+    /// The initial `default`: all permissions, and no password required.
     pub(super) fn default_user() -> Self {
         let root = Selector::of_all();
         User { is_enabled: true, credentials: Credentials::of(None), root, ..User::new(DEFAULT_NAME, true) }
@@ -71,14 +71,14 @@ impl User {
         self.credentials.passwords.iter()
     }
 
-    /// Whether this may be logged in as with this password.
+    /// Whether login with this password is permitted.
     pub fn accepts(&self, password: &Digest) -> bool {
         let Credentials { needs_no_password, passwords } = &self.credentials;
         let is_right = passwords.iter().fold(false, |accepted, digest| accepted | digest.is(password));
         self.is_enabled && (*needs_no_password || is_right)
     }
 
-    /// Applies a rule; a refused one may have done half of what it says, so that this is for a copy.
+    /// Applies a rule; a refused rule can be half applied, so apply it to a copy.
     pub fn apply(&mut self, rule: &[u8], rules: Rules<'_>) -> Result<(), RuleError> {
         match (rule, rule.to_ascii_lowercase().as_slice()) {
             ([], _) | (_, b"sanitize-payload" | b"skip-sanitize-payload") => Ok(()),
@@ -135,7 +135,7 @@ impl User {
         Ok(())
     }
 
-    /// Words as a line of configuration has them; where its quotes are not closed there are none.
+    /// Adds a selector. The rules are words in the syntax of a configuration line; with unmatched quotes there are none.
     fn add_selector(&mut self, inner: &[u8], rules: Rules<'_>) -> Result<(), RuleError> {
         if self.others.len() >= SELECTORS_MAX {
             return Err(RuleError::TooMany);
@@ -148,14 +148,14 @@ impl User {
         Ok(())
     }
 
-    /// Flags, as rules spell them.
+    /// Flags in the notation of rules.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
         flags.extend(self.credentials.needs_no_password.then_some("nopass"));
         flags
     }
 
-    /// All rules: those that make a new user this one.
+    /// All rules: applied to a new user, they reproduce this one.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for flag in self.flags() {
@@ -170,7 +170,7 @@ impl User {
             let mut rules = Vec::new();
             selector.describe(&mut rules);
             text.extend_from_slice(b" (");
-            // A bracket at the end of a word would be taken for the selector's.
+            // A closing bracket at the end of a word would end the selector.
             let needs_quotes = |word: &[u8]| has_quotes(word) || word.ends_with(b")");
             text.extend_from_slice(&with_quotes(&rules, needs_quotes));
             text.push(b')');
@@ -178,12 +178,12 @@ impl User {
         text
     }
 
-    /// Name and rules as the words of a line of configuration.
+    /// Name and rules as words of a configuration line.
     pub fn config_line(&self) -> Vec<u8> {
         with_quotes(&[&self.name[..], b" ", &self.describe()].concat(), has_quotes)
     }
 
-    /// Which channels and patterns are left to listen to, for who was `before`; `None` if none has gone.
+    /// The channels and patterns that are still permitted, compared with `before`; `None` if none was lost.
     pub(super) fn channels_left_of(&self, before: &User) -> Option<Vec<Vec<u8>>> {
         if self.selectors().any(|selector| selector.all_channels) {
             return None;
@@ -200,7 +200,7 @@ fn has_quotes(word: &[u8]) -> bool {
     word.iter().any(|byte| matches!(byte, b'"' | b'\''))
 }
 
-/// Words for where quotes mean something: those that need them are put in quotes.
+/// Puts the words that need it in quotes, for a syntax with quotes.
 fn with_quotes(text: &[u8], needs_quotes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let is_plain = |word: &[u8]| !word.is_empty() && !needs_quotes(word);
     let words = text.split(|&byte| byte == b' ');

@@ -220,7 +220,7 @@ fn named(word: &str) -> Argument {
     let (word, since) = split_off(word, '@');
     let (word, key_spec) = split_off(word, '#');
     let described = Argument {
-        key_spec: key_spec.map(|index| index.parse().expect("'#' is followed by the index of a key specification")),
+        key_spec: key_spec.map(|index| index.parse().expect("'#' precedes a key specification's index")),
         since,
         deprecated_since,
         ..plain(String::new(), ArgumentKind::PureToken)

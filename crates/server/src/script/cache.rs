@@ -88,7 +88,7 @@ impl Cache {
         function: Reference,
         lasting: bool,
     ) -> u32 {
-        let digest: Rc<str> = Rc::from(std::str::from_utf8(&sha1_text(body)).expect("hexadecimal digits are UTF-8"));
+        let digest: Rc<str> = Rc::from(std::str::from_utf8(&sha1_text(body)).expect("digits are UTF-8"));
         let body: Rc<[u8]> = body.into();
         let at = self.free.pop().unwrap_or_else(|| {
             self.scripts.push(None);
