@@ -1,10 +1,10 @@
-//! The configuration: every option once, as a row of [`table`] and as a plain field of [`Config`].
+//! The configuration: each option is defined once, as a row of [`table`] and as a plain field of [`Config`].
 //!
-//! 1. `Config::load` reads what the server was started with: file, standard input, `--option value` arguments.
-//! 2. The engine owns the one `Config` and hands `&Config` around; a hot path reads a field.
+//! 1. `Config::load` reads the startup configuration: file, standard input, `--option value` arguments.
+//! 2. The engine owns the only `Config` and passes `&Config`; a hot path reads a field.
 //! 3. CONFIG GET is [`Config::get`].
-//! 4. CONFIG SET is [`Config::prepare`], which checks everything and returns a second `Config`. The owner applies what
-//!    touches the world (a port, a directory), then assigns it, or drops it and nothing has happened.
+//! 4. CONFIG SET is [`Config::prepare`], which checks everything and returns a new `Config`. The owner applies the external
+//!    changes (a port, a directory), then assigns it; if that fails, it drops it and nothing has changed.
 //! 5. CONFIG REWRITE is [`Config::rewrite`].
 
 mod buffer_limits;
@@ -40,17 +40,17 @@ pub use table::{Config, OptionId, ROWS};
 /// A row of the table of options.
 pub type Row = option::Row<Config, OptionId>;
 
-/// The row that `name` names in any case, by name or alias, and that name as the table spells it.
+/// The row with this name or alias, ignoring case, and the name in the table's spelling.
 pub fn find(name: &[u8]) -> Option<(&'static Row, &'static str)> {
     ROWS.iter().find_map(|row| row.name_matching(name).map(|spelled| (row, spelled)))
 }
 
-/// True when the value of this option must be redacted wherever commands are shown.
+/// Whether the value of this option must be redacted wherever commands are shown.
 pub fn is_sensitive(name: &[u8]) -> bool {
     find(name).is_some_and(|(row, _)| row.flags.has(Flags::SENSITIVE))
 }
 
-/// Where a CONFIG SET comes from and when.
+/// The origin and the time of a CONFIG SET.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetOrigin {
     /// The dataset is being loaded.
@@ -70,7 +70,7 @@ pub struct Change {
 /// Why CONFIG SET did nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
-    /// Answered with the server's LOADING error.
+    /// The reply is the server's LOADING error.
     Loading,
     Unknown {
         name: Vec<u8>,
@@ -82,7 +82,7 @@ pub enum SetError {
 }
 
 impl SetError {
-    /// For the owner: the world would not take what `change` asks for.
+    /// For the owner: applying `change` outside of the configuration failed.
     pub fn not_applied(change: &Change, reason: impl Into<Refusal>) -> Self {
         Self::refused(change.name, reason)
     }
@@ -91,7 +91,7 @@ impl SetError {
         Self::Refused { name: name.into(), reason: reason.into() }
     }
 
-    /// The error as a client reads it, with its code; `None` for `Loading`, whose text belongs to the engine.
+    /// The error for the client, with its code; `None` for `Loading`, whose text belongs to the engine.
     pub fn text(&self) -> Option<Vec<u8>> {
         match self {
             Self::Loading => None,
@@ -112,8 +112,8 @@ impl SetError {
 }
 
 impl Config {
-    /// The options that any of `patterns` names, sorted by name, each once. A word without wildcards names one
-    /// option or alias, and is echoed as it was typed. A pattern matches names and aliases, but no hidden option.
+    /// The options that match any of `patterns`, sorted by name, without duplicates. A word without wildcards names one
+    /// option or alias, and is returned as it was typed. A pattern matches names and aliases, but no hidden option.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, &Row)> = Vec::new();
         for wanted in patterns {
@@ -132,13 +132,12 @@ impl Config {
         found.into_iter().map(|(name, row)| (name, (row.get)(self))).collect()
     }
 
-    /// The value of one option as text.
+    /// The value of one option as CONFIG GET shows it.
     pub fn value_of(&self, row: &Row) -> Vec<u8> {
         (row.get)(self)
     }
 
-    /// What this configuration would be with every pair set, and which options that changes. Nothing is set when
-    /// anything is refused.
+    /// This configuration with every pair set, and the options that this changes. An error refuses all of them.
     pub fn prepare(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -167,14 +166,14 @@ impl Config {
         Ok((next, changes))
     }
 
-    /// `prepare` and commit, for owners with nothing to apply.
+    /// `prepare` and assign, for owners that apply nothing else.
     pub fn set(&mut self, pairs: &[(&[u8], &[u8])], origin: SetOrigin) -> Result<Vec<Change>, SetError> {
         let (next, changes) = self.prepare(pairs, origin)?;
         *self = next;
         Ok(changes)
     }
 
-    /// The rows that `pairs` name, if all of them may be set now.
+    /// The rows that `pairs` name, if all of them can be set now.
     fn settable(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -204,7 +203,7 @@ impl Config {
     }
 }
 
-/// Shows option names and values, but no secrets.
+/// Shows option names and values, without secrets.
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown = |row: &Row| match row.flags.has(Flags::SENSITIVE) {

@@ -1,9 +1,9 @@
-//! `client-output-buffer-limit`: how much unsent reply a client may pile up, by class of client.
+//! `client-output-buffer-limit`: the limits of a client's unsent output, by class of client.
 
 use super::kinds::{memory_with_unit, parse_memory};
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 
-/// A client is closed at once past `hard_bytes`, and after `soft_seconds` past `soft_bytes`. 0 is no limit.
+/// A client is closed immediately above `hard_bytes`, and after `soft_seconds` above `soft_bytes`. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
     pub hard_bytes: u64,
@@ -35,7 +35,7 @@ impl OutputBufferLimits {
     }
 }
 
-/// Groups of `class hard soft seconds`; classes that are not mentioned keep their limits.
+/// Groups of `class hard soft seconds`; other classes keep their limits.
 pub(super) struct BufferLimits;
 
 impl Kind<OutputBufferLimits> for BufferLimits {

@@ -1,8 +1,8 @@
-//! What the text of particular options must look like.
+//! Syntax checks for the text of particular options.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Accepts a text or says why not.
+/// Accepts a text or returns why not.
 pub(super) type Check = fn(&[u8]) -> Result<(), &'static str>;
 
 const HOSTNAME_BYTES_MAX: usize = 255;
@@ -13,17 +13,17 @@ fn require(holds: bool, refusal: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(refusal) }
 }
 
-/// Whether text can be an address or the name of a machine, and stand in INFO's lines and lists, and in the log, as it is.
+/// Whether the text can be an address or a host name, and is safe to show in INFO's lines and lists, and in the log.
 pub fn is_host(text: &[u8]) -> bool {
     text.len() <= HOSTNAME_BYTES_MAX && text.iter().all(|&byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// The address at which others find a server; empty text is none.
+/// The address at which others reach a server; empty text is none.
 pub(super) fn host(text: &[u8]) -> Result<(), &'static str> {
     require(is_host(text), "argument must be an address or a host name")
 }
 
-/// Text that is shown in a line of its own.
+/// Text that is shown on a line of its own.
 pub(super) fn one_line(text: &[u8]) -> Result<(), &'static str> {
     require(!text.iter().any(u8::is_ascii_control), "argument must not contain control characters")
 }
@@ -56,7 +56,7 @@ pub(super) fn cluster_config_file(text: &[u8]) -> Result<(), &'static str> {
     require(!text.is_empty(), "cluster-config-file can't be empty")
 }
 
-/// Only bytes that mean nothing in the cluster's node file, where these texts are written.
+/// Whether all bytes are free of special meaning in the cluster's node file, to which these texts are written.
 fn fits_node_file(text: &[u8]) -> bool {
     text.iter().all(|byte| *byte > b',' && *byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(byte))
 }
@@ -92,7 +92,7 @@ pub(super) fn hash_seed(text: &[u8]) -> Result<(), &'static str> {
     require(text.len() <= HASH_SEED_BYTES_MAX, "hash-seed must be less than or equal to 256 characters")
 }
 
-/// `{variable}`s that exist, `{{` for a brace, and something to show even when title, mode and socket are empty.
+/// Checks that all `{variable}`s exist, and that the title is not empty even if title, mode and socket are; `{{` is a brace.
 pub(super) fn proc_title_template(text: &[u8]) -> Result<(), &'static str> {
     require(shows_something(text) == Some(true), "template format is invalid or contains unknown variables")
 }

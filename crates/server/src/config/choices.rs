@@ -1,4 +1,4 @@
-//! Options that are one word of a few: the enums, and the words they are spelled with.
+//! Options whose value is one of a few words: the enums and their words.
 
 use super::option::{Kind, Occurrence, Refusal};
 
@@ -9,7 +9,7 @@ pub trait Named: Copy + PartialEq + 'static {
 
     fn name(self) -> &'static str {
         let found = Self::NAMES.iter().find(|(_, variant)| *variant == self);
-        found.expect("every variant is declared together with its name").0
+        found.expect("every variant is declared with its name").0
     }
 }
 
@@ -27,7 +27,7 @@ macro_rules! choices {
 }
 
 choices! {
-    /// What is evicted when `maxmemory` is reached.
+    /// Which keys are evicted when `maxmemory` is reached.
     MaxmemoryPolicy {
         VolatileLru = "volatile-lru",
         VolatileLfu = "volatile-lfu",
@@ -51,7 +51,7 @@ choices! {
         Local6 = "local6",
         Local7 = "local7",
     }
-    /// The least important messages that are still logged.
+    /// The lowest level of messages that are logged.
     LogLevel {
         Debug = "debug",
         Verbose = "verbose",
@@ -72,7 +72,7 @@ choices! {
     TlsAuthClientsUser { CommonName = "CN", Uri = "URI", Off = "off" }
     OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
     AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
-    /// Who may do what an option guards.
+    /// Which clients have the permission that an option controls.
     ProtectedAction { No = "no", Yes = "yes", Local = "local" }
     ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
     ClusterConfigSave { Sync = "sync", BestEffort = "best-effort" }
@@ -80,12 +80,12 @@ choices! {
     LogFormat { Legacy = "legacy", Logfmt = "logfmt", Json = "json" }
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
-    /// The structure of sorted sets past the compact limits.
+    /// The data structure of sorted sets above the compact limits.
     ZsetIndex { Skiplist = "skiplist", Fbtree = "fbtree" }
 }
 
 impl ProtectedAction {
-    /// May a client do this? `local` clients come over loopback or a Unix socket.
+    /// Whether a client has the permission. `local` clients are connected over loopback or a Unix socket.
     pub fn allows(self, local: bool) -> bool {
         match self {
             Self::Yes => true,
@@ -96,29 +96,29 @@ impl ProtectedAction {
 }
 
 impl MaxmemoryPolicy {
-    /// True for the policies that only evict keys with a TTL.
+    /// Whether the policy evicts only keys with a TTL.
     pub fn is_volatile(self) -> bool {
         use MaxmemoryPolicy::*;
         matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl | VolatileLrm)
     }
 
-    /// True for the policies that need the access frequency of a key instead of its idle time.
+    /// Whether the policy uses the access frequency of a key instead of its idle time.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
 
-    /// True for the policies by which a key is idle since its last change, whoever reads it.
+    /// Whether the policy measures idle time from the last write, ignoring reads.
     pub fn is_lrm(self) -> bool {
         matches!(self, Self::VolatileLrm | Self::AllkeysLrm)
     }
 
-    /// True for the policies that evict what has been idle for longest.
+    /// Whether the policy evicts the key that has been idle for longest.
     pub fn is_by_age(self) -> bool {
         self.is_lrm() || matches!(self, Self::VolatileLru | Self::AllkeysLru)
     }
 }
 
-/// One word of an enum, in any case.
+/// One word of an enum, ignoring case.
 pub(super) struct Choice;
 
 impl<T: Named> Kind<T> for Choice {
@@ -147,7 +147,7 @@ fn one_of<T>(all: &[(&str, T)]) -> Refusal {
     format!("argument(s) must be one of the following: {}", names(all)).into()
 }
 
-/// What a signal asks of the shutdown, as a set of bits.
+/// The options of a shutdown by signal, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownFlags(u8);
 
@@ -158,7 +158,7 @@ impl ShutdownFlags {
     pub const NOSAVE: Self = Self(1 << 1);
     /// Do not wait for replicas.
     pub const NOW: Self = Self(1 << 2);
-    /// Stop in spite of errors.
+    /// Stop despite errors.
     pub const FORCE: Self = Self(1 << 3);
     pub const SAFE: Self = Self(1 << 4);
     pub const FAILOVER: Self = Self(1 << 5);
@@ -182,7 +182,7 @@ impl ShutdownFlags {
     }
 }
 
-/// Words of a shutdown, in any order.
+/// The options of a shutdown, in any order.
 pub(super) struct ShutdownWords;
 
 impl Kind<ShutdownFlags> for ShutdownWords {

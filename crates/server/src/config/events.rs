@@ -1,9 +1,9 @@
-//! `notify-keyspace-events`: the classes of events that are published, one letter each.
+//! `notify-keyspace-events`: the classes of published events, one letter each.
 
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 use super::quote::quoted;
 
-/// Classes of keyspace events, as a set of bits. `KEYSPACE` and `KEYEVENT` choose the channels, the others the events.
+/// Classes of keyspace events, as a set of bits. `KEYSPACE` and `KEYEVENT` select the channels, the others the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventClasses(u16);
 
@@ -23,7 +23,7 @@ impl EventClasses {
     pub const KEY_MISS: Self = Self(1 << 11);
     pub const MODULE: Self = Self(1 << 12);
     pub const NEW: Self = Self(1 << 13);
-    /// What `A` stands for: all but key misses and new keys.
+    /// The classes of `A`: all except key misses and new keys.
     pub const ALL: Self = Self(
         Self::GENERIC.0
             | Self::STRING.0
@@ -37,7 +37,7 @@ impl EventClasses {
             | Self::MODULE.0,
     );
 
-    /// The letters, in the order in which they print. `n` only prints where `A` does not.
+    /// The letters, in output order. `n` is written only if `A` is not.
     const LETTERS: [(u8, Self); 14] = [
         (b'g', Self::GENERIC),
         (b'$', Self::STRING),
@@ -55,12 +55,12 @@ impl EventClasses {
         (b'm', Self::KEY_MISS),
     ];
 
-    /// True when every class of `other` is in this set.
+    /// Whether every class of `other` is in this set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// True when a class of `other` is in this set.
+    /// Whether a class of `other` is in this set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -73,7 +73,7 @@ impl EventClasses {
         self.0 == 0
     }
 
-    /// `None` when a letter names no class.
+    /// The set of these letters; `None` if a letter is unknown.
     pub fn parse(letters: &[u8]) -> Option<Self> {
         letters.iter().try_fold(Self::NONE, |classes, letter| {
             if *letter == b'A' {
@@ -84,7 +84,7 @@ impl EventClasses {
         })
     }
 
-    /// The letters of this set in the canonical order, with `A` in place of all that it stands for.
+    /// The letters of this set in canonical order, with `A` in place of its classes.
     pub fn letters(self) -> Vec<u8> {
         let all = self.has(Self::ALL);
         let shown = |class: Self| self.has(class) && !(all && Self::ALL.with(Self::NEW).has(class));
@@ -115,7 +115,7 @@ impl Kind<EventClasses> for EventLetters {
     }
 
     fn rewritten(&self, value: &EventClasses, default: &EventClasses) -> Vec<RewrittenLine> {
-        // `A` hides `n` where clients look, but a file must not lose it.
+        // CONFIG GET hides `n` after `A`, but a file must not lose it.
         let mut letters = value.letters();
         if value.has(EventClasses::ALL.with(EventClasses::NEW)) {
             letters.push(b'n');

@@ -1,4 +1,4 @@
-//! The configuration file in which every option is explained.
+//! The explained configuration file: every option with its description.
 
 use super::option::Flags;
 use super::{Config, OptionId, ROWS, Row};
@@ -15,8 +15,8 @@ const HEAD: &str = "\
 # renames a command, or removes it if the new name is \"\".
 ";
 
-/// What a server may be started with that has no other file: the defaults, as comments. Options that have no effect, or
-/// are made for tests, are left out.
+/// A configuration file with the defaults as comments, usable if there is no other file. Omits options that have no effect
+/// or exist for tests.
 pub fn explained_file() -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";
@@ -36,7 +36,7 @@ pub fn explained_file() -> String {
     text
 }
 
-/// The values of an option and their unit.
+/// The permitted values of an option and their unit.
 pub fn takes(row: &Row) -> String {
     let accepts = (row.accepts)();
     match unit(row) {
@@ -45,7 +45,7 @@ pub fn takes(row: &Row) -> String {
     }
 }
 
-/// What a number of this option counts, by the name of its field.
+/// The unit of this option's number, derived from the name of its field.
 fn unit(row: &Row) -> Option<&'static str> {
     const UNITS: [(&str, &str); 6] = [
         ("_seconds", "seconds"),
@@ -69,7 +69,7 @@ fn at_run_time(row: &Row) -> &'static str {
     }
 }
 
-/// The default as CONFIG GET has it; what depends on where the server runs is written so that it does not.
+/// The default as CONFIG GET shows it; defaults that depend on the environment are replaced by fixed text.
 pub fn default_value(row: &Row) -> String {
     match row.id {
         OptionId::dir => ".".to_owned(),
@@ -77,7 +77,7 @@ pub fn default_value(row: &Row) -> String {
     }
 }
 
-/// The default as the lines of a file have it, without the option's name.
+/// The default as lines of a file, without the option's name.
 pub fn default_lines(row: &Row) -> Vec<String> {
     let config = Config::default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -96,7 +96,7 @@ pub fn default_lines(row: &Row) -> Vec<String> {
     }
 }
 
-/// Text as lines of a comment.
+/// Formats text as comment lines.
 fn commented(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split_whitespace() {

@@ -1,32 +1,32 @@
-//! `key-policy`: options that have another value for the keys that a glob matches.
+//! `key-policy`: options with different values for the keys that a glob matches.
 //!
 //! A rule's settings are rows of the table that are flagged `BY_KEY`, checked and printed by their own kinds, and
-//! `compress-values`, which no option is. What they come to is a configuration in which those options are set, so that
-//! whoever copies options from a configuration copies a rule's from there.
+//! `compress-values`, which is not an option. A rule is applied by setting these options in a configuration, so code that
+//! copies options from a configuration copies a rule's in the same way.
 
 use super::option::{Flags, Kind, Occurrence, Refusal, RewrittenLine};
 use super::quote::quoted;
 use super::{Config, ROWS, Row, find};
 
-/// Rules that there may be.
+/// The maximum number of rules.
 pub const RULES_MAX: usize = 128;
-/// The longest glob of a rule.
+/// The maximum length of a rule's glob.
 pub const GLOB_BYTES_MAX: usize = 256;
-/// What stands between two rules that are written in one text.
+/// The separator of rules in one text.
 const SEPARATOR: &[u8] = b";";
-/// The setting that no option of the whole server is.
+/// The setting that is not an option of the server.
 const COMPRESS_VALUES: &str = "compress-values";
 
-/// A rule: what holds for the keys that its glob matches, unless they match an earlier one's.
+/// A rule: its settings apply to the keys that its glob matches and no earlier rule's does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPolicy {
     pub glob: Vec<u8>,
-    /// Names as the table spells them, and values as CONFIG GET shows them.
+    /// Names in the table's spelling, and values as CONFIG GET shows them.
     settings: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl KeyPolicy {
-    /// Reads a glob and what it is to have, as pairs.
+    /// Parses a glob and its settings, as pairs.
     pub fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
         let Some((&glob, pairs)) = words.split_first() else {
             return Err("a rule begins with a glob".into());
@@ -56,28 +56,28 @@ impl KeyPolicy {
         self.settings.iter().map(|(name, value)| (*name, value.as_slice()))
     }
 
-    /// Whether strings are to be kept compressed.
+    /// Whether string values are stored compressed.
     pub fn compresses_values(&self) -> bool {
         self.settings.iter().any(|(name, value)| *name == COMPRESS_VALUES && value == b"yes")
     }
 
-    /// Runs `read` with a configuration in which the rule's options are set; it is as before afterwards.
+    /// Calls `read` with the configuration after setting the rule's options in it, and restores it afterwards.
     pub fn with_applied<R>(&self, config: &mut Config, read: impl FnOnce(&Config) -> R) -> R {
         let rows = || self.settings.iter().filter_map(|(name, value)| Some((row_of(name)?, value)));
         let before: Vec<(&Row, Vec<u8>)> = rows().map(|(row, _)| (row, config.value_of(row))).collect();
         for (row, value) in rows() {
             let set = (row.set)(config, &[value], Occurrence::First);
-            debug_assert!(set.is_ok(), "what has been checked is accepted");
+            debug_assert!(set.is_ok(), "a checked value is accepted");
         }
         let result = read(config);
         for (row, value) in before {
             let set = (row.set)(config, &[&value], Occurrence::First);
-            debug_assert!(set.is_ok(), "what was there is accepted");
+            debug_assert!(set.is_ok(), "the previous value is accepted");
         }
         result
     }
 
-    /// As a line of a file has it.
+    /// The rule as a line of a file.
     fn text(&self) -> Vec<u8> {
         let mut text = if is_bare(&self.glob) { self.glob.clone() } else { quoted(&self.glob) };
         for (name, value) in &self.settings {
@@ -93,7 +93,7 @@ pub fn settings() -> impl Iterator<Item = &'static str> {
     options.chain([COMPRESS_VALUES])
 }
 
-/// All settings with the values that hold under a rule of the configuration, or under none.
+/// All settings with their values under a rule of the configuration, or under none.
 pub fn in_force(config: &Config, rule: Option<usize>) -> Vec<(&'static str, Vec<u8>)> {
     let rule = rule.and_then(|index| config.key_policy.get(index));
     let by_rule = |name: &str| {
@@ -108,7 +108,7 @@ fn row_of(name: &str) -> Option<&'static Row> {
     find(name.as_bytes()).map(|(row, _)| row).filter(|row| row.flags.has(Flags::BY_KEY))
 }
 
-/// A setting as a rule keeps it.
+/// Checks a setting and returns it as a rule stores it.
 fn checked(name: &[u8], value: &[u8], scratch: &mut Config) -> Result<(&'static str, Vec<u8>), Refusal> {
     let shown = || String::from_utf8_lossy(name).into_owned();
     if name.eq_ignore_ascii_case(COMPRESS_VALUES.as_bytes()) {
@@ -126,7 +126,7 @@ fn checked(name: &[u8], value: &[u8], scratch: &mut Config) -> Result<(&'static 
     Ok((row.name, scratch.value_of(row)))
 }
 
-/// Puts a rule in the place of the one for the same glob, or before the one at `before`, or behind all.
+/// Replaces the rule for the same glob, or inserts before the one at `before`, or appends.
 pub fn put(rules: &mut Vec<KeyPolicy>, rule: KeyPolicy, before: Option<usize>) -> Result<(), Refusal> {
     let same = rules.iter().position(|other| other.glob == rule.glob);
     if let (Some(at), None) = (same, before) {
@@ -148,20 +148,20 @@ pub fn put(rules: &mut Vec<KeyPolicy>, rule: KeyPolicy, before: Option<usize>) -
     Ok(())
 }
 
-/// Takes the rule for a glob away; whether there was one.
+/// Removes the rule for a glob; returns whether there was one.
 pub fn remove(rules: &mut Vec<KeyPolicy>, glob: &[u8]) -> bool {
     let before = rules.len();
     rules.retain(|rule| rule.glob != glob);
     rules.len() < before
 }
 
-/// A word that reads the same without quotes.
+/// Whether a word needs no quotes.
 fn is_bare(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(|byte| byte.is_ascii_graphic() && !b"\"'\\#".contains(byte))
 }
 
-/// Rules, each in a line of its own or behind a separator. In a file, the first line replaces what was there and later ones
-/// add to it; of two for one glob, the later holds.
+/// Rules, one per line or separated. In a file, the first line replaces the earlier value and later ones add to
+/// it; of two rules for one glob, the later applies.
 pub(super) struct KeyPolicies;
 
 impl Kind<Vec<KeyPolicy>> for KeyPolicies {

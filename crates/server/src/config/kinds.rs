@@ -32,8 +32,8 @@ impl Kind<bool> for YesNo {
     }
 }
 
-/// What another kind takes, of which there is only the value that asks for nothing: a server that went on without what the
-/// others ask for would serve something else. The text says what is not there.
+/// Another kind restricted to the default value, because this server lacks the feature: with any other value it would behave
+/// differently from what was configured. The text names the missing feature.
 pub(super) struct Only<K>(pub K, pub &'static str);
 
 impl<T: Clone + Default + PartialEq, K: Kind<T>> Kind<T> for Only<K> {
@@ -51,8 +51,8 @@ impl<T: Clone + Default + PartialEq, K: Kind<T>> Kind<T> for Only<K> {
     }
 }
 
-/// An integer type of a field. Text becomes an `i64` first, whose bits an unsigned field reads as its own: that is
-/// where the bounds apply, so that -1 is out of the range of an unsigned option and not a very large value.
+/// An integer type of a field. Text is parsed as an `i64`, whose bits an unsigned field reinterprets; the bounds apply to
+/// the result, so that -1 is out of the range of an unsigned option and not a very large value.
 pub(super) trait Whole: Copy + PartialEq {
     const SIGNED: bool;
     fn from_bits(bits: i64) -> Self;
@@ -83,7 +83,7 @@ fn out_of_range(low: i128, high: i128) -> Refusal {
     format!("argument must be between {low} and {high} inclusive").into()
 }
 
-/// An integer between two bounds, both included.
+/// An integer between two bounds, inclusive.
 pub(super) struct Integer(pub i128, pub i128);
 
 impl<T: Whole> Kind<T> for Integer {
@@ -111,7 +111,7 @@ impl<T: Whole> Kind<T> for Integer {
     }
 }
 
-/// `hz`: any count from 0 is accepted and brought into the range that makes sense.
+/// `hz`: any number from 0 on is accepted and clamped to the valid range.
 pub(super) struct Hertz;
 
 impl Kind<u32> for Hertz {
@@ -133,7 +133,7 @@ impl Kind<u32> for Hertz {
     }
 }
 
-/// File permissions in base 8.
+/// File permissions in octal.
 pub(super) struct Octal(pub u32);
 
 impl Kind<u32> for Octal {
@@ -159,8 +159,8 @@ impl Kind<u32> for Octal {
     }
 }
 
-/// A count of bytes with an optional unit: `1k` is 1,000, `1kb` is 1,024, `m`, `mb`, `g`, `gb` likewise, in any case.
-/// No digits at all mean 0, as configuration files have relied on.
+/// A number of bytes with an optional unit: `1k` is 1,000, `1kb` is 1,024, `m`, `mb`, `g`, `gb` likewise, in any case.
+/// Without digits it is 0, because existing configuration files rely on that.
 pub fn parse_memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);
@@ -180,7 +180,7 @@ pub fn parse_memory(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(number).ok()?.parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// Bytes with the largest unit that divides them.
+/// Bytes in the largest unit that divides them.
 pub(super) fn memory_with_unit(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")];
     match UNITS.iter().find(|(scale, _)| bytes != 0 && bytes.is_multiple_of(*scale)) {
@@ -189,7 +189,7 @@ pub(super) fn memory_with_unit(bytes: u64) -> String {
     }
 }
 
-/// A size of memory between two bounds, both included.
+/// A memory size between two bounds, inclusive.
 pub(super) struct Memory(pub i128, pub i128);
 
 impl<T: Whole> Kind<T> for Memory {
@@ -219,7 +219,7 @@ impl<T: Whole> Kind<T> for Memory {
     }
 }
 
-/// `repl-backlog-size`: any size is accepted, and made large enough to be of use.
+/// `repl-backlog-size`: any size is accepted, and raised to the useful minimum.
 pub(super) struct BacklogSize;
 
 impl Kind<u64> for BacklogSize {
@@ -245,13 +245,13 @@ impl Kind<u64> for BacklogSize {
     }
 }
 
-/// A size of memory, or a negative number that stands for "no limit".
+/// A memory size, or a negative number that means "no limit".
 pub(super) struct SignedMemory(pub i128, pub i128);
 
 impl Kind<i64> for SignedMemory {
     fn parse(&self, words: &[&[u8]], _before: &i64, _occurrence: Occurrence) -> Result<i64, Refusal> {
         let number = match parse_memory(words[0]) {
-            // A size beyond all signed numbers is beyond the range, and none of the negative ones.
+            // A size above the signed range is out of range, and must not become negative.
             Some(bytes) => i64::try_from(bytes).map_err(|_| out_of_range(self.0, self.1))?,
             None => wire::number::parse_i64(words[0]).ok_or("argument must be a memory value")?,
         };
@@ -286,7 +286,7 @@ pub enum MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The limit in bytes when 100 % are `whole_bytes`. 0 is no limit.
+    /// The limit in bytes if 100 % are `whole_bytes`. 0 is no limit.
     pub fn bytes_of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -341,7 +341,7 @@ impl Kind<MemoryLimit> for MemoryOrPercent {
     }
 }
 
-/// Text that ends up in system calls, and so holds no NUL. An `Option` field is `None` when the text is empty.
+/// Text that is passed to system calls, and therefore contains no NUL. An `Option` field is `None` if the text is empty.
 pub(super) struct Text(pub Check);
 
 /// Any bytes.
@@ -404,7 +404,7 @@ macro_rules! text_kind {
             }
 
             fn rewritten(&self, value: &Option<Vec<u8>>, default: &Option<Vec<u8>>) -> Vec<RewrittenLine> {
-                // None is written by leaving the word out.
+                // `None` is written by omitting the line.
                 let line = |text: &Vec<u8>| RewrittenLine { text: quoted(text), forced: value != default };
                 value.iter().map(line).collect()
             }

@@ -1,4 +1,4 @@
-//! Reading the configuration at start: a file with what it includes, standard input, and the command line.
+//! Reads the configuration at startup: a file with its includes, standard input, and the command line.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -16,12 +16,12 @@ mod error;
 
 pub use error::ConfigError;
 
-/// All files together; a real configuration is a thousandth of that.
+/// The limit of all files together; real configurations have a thousandth of that.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 const FILES_MAX: usize = 10_000;
 const INCLUDE_DEPTH_MAX: usize = 64;
 
-/// Directives of older versions that are accepted with one value and mean nothing any more.
+/// Directives of older versions that are accepted with one value and ignored.
 const OBSOLETE: [&str; 7] = [
     "list-max-ziplist-entries",
     "list-max-ziplist-value",
@@ -32,10 +32,10 @@ const OBSOLETE: [&str; 7] = [
     "sanitize-dump-payload",
 ];
 
-/// Directives that are not options: CONFIG GET does not know them, and CONFIG REWRITE keeps their lines.
+/// Directives that are not options: CONFIG GET does not return them, and CONFIG REWRITE keeps their lines.
 pub(super) const NOT_OPTIONS: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];
 
-/// Where a line came from.
+/// The source of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     File(PathBuf),
@@ -43,29 +43,29 @@ pub enum Source {
     CommandLine,
 }
 
-/// A line of configuration, for errors about it.
+/// A line of configuration, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub source: Source,
-    /// From 1. Standard input and the command line count on from the file before them.
+    /// From 1. Standard input and the command line continue the numbers of the preceding file.
     pub line_number: usize,
     /// Without surrounding blanks.
     pub line: Vec<u8>,
 }
 
-/// A directive that another part of the server carries out: `rename-command`, `user`, `loadmodule`, `module.option`.
+/// A directive of another part of the server: `rename-command`, `user`, `loadmodule`, `module.option`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// The first one is the directive's name, in lower case.
+    /// The first is the directive's name, in lower case.
     pub words: Vec<Vec<u8>>,
     pub place: Place,
 }
 
-/// What the server was started with.
+/// The configuration and directives at startup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Startup {
     pub config: Config,
-    /// `rename-command <command> <new name, or empty to remove it>`.
+    /// `rename-command <command> <new name, or empty to remove the command>`.
     pub rename_commands: Vec<Directive>,
     /// `user <name> <rule>...`.
     pub users: Vec<Directive>,
@@ -78,8 +78,8 @@ pub struct Startup {
 }
 
 impl Config {
-    /// Reads `[file] [-] [--option value...]`, the arguments behind the program's name. What comes later wins.
-    /// Nothing is applied, not even the working directory changes; but the log file, if there is one, exists then.
+    /// Reads `[file] [-] [--option value...]`, the arguments after the program's name. Later values override earlier ones.
+    /// Nothing is applied, not even the working directory; but the log file, if there is one, is created.
     pub fn load(arguments: &[OsString]) -> Result<Startup, ConfigError> {
         Self::load_with_input(arguments, &mut io::stdin())
     }
@@ -92,7 +92,7 @@ impl Config {
         Ok(startup)
     }
 
-    /// `load` for those who only want to know whether it would work: no file is made.
+    /// `load` as a check only: no file is created.
     pub fn check(arguments: &[OsString]) -> Result<Startup, ConfigError> {
         let startup = Self::read(arguments, &mut io::stdin())?;
         let Some(path) = startup.config.logfile_path() else { return Ok(startup) };
@@ -107,7 +107,7 @@ impl Config {
         Ok(startup)
     }
 
-    /// Where the log goes, unless to standard output.
+    /// The log file, or `None` for standard output.
     pub fn logfile_path(&self) -> Option<PathBuf> {
         (!self.logfile.is_empty()).then(|| self.dir.join(OsStr::from_bytes(&self.logfile)))
     }
@@ -125,13 +125,13 @@ impl Config {
             loader.startup.read_standard_input = true;
             line_number += loader.load_text(&Source::StandardInput, &text, line_number)?;
         }
-        // The options stand on lines of their own behind an empty one, which keeps the familiar numbers.
+        // The options are separate lines after an empty one, for the same line numbers as in the reference.
         loader.load_text(&Source::CommandLine, &command_line.options, line_number + 1)?;
         Ok(loader.startup)
     }
 }
 
-/// What a start in the directory would read from the file if that had this text.
+/// The startup configuration in the directory `started_in` if the file had this text.
 pub(super) fn read_as_file(path: &Path, text: &[u8], started_in: &Path) -> Result<Startup, ConfigError> {
     let mut loader = Loader::new();
     loader.startup.config.dir = started_in.to_owned();
@@ -142,9 +142,9 @@ pub(super) fn read_as_file(path: &Path, text: &[u8], started_in: &Path) -> Resul
 
 struct Loader {
     startup: Startup,
-    /// Options that have been set, by name.
+    /// Names of the options that have been set.
     seen: Vec<&'static str>,
-    /// Canonical paths of the files being read, the innermost last.
+    /// Canonical paths of the files that are being read, the innermost last.
     open_files: Vec<PathBuf>,
     files_read: usize,
     bytes_left: u64,
@@ -161,13 +161,13 @@ impl Loader {
         }
     }
 
-    /// Paths are relative to the working directory as `dir` lines have changed it so far.
+    /// Resolves a path relative to the working directory that `dir` lines have set so far.
     fn absolute(&self, path: &OsStr) -> PathBuf {
         self.startup.config.dir.join(path)
     }
 
-    /// Reads the file of that name, or all files that a pattern matches, which may be none. Returns how many line
-    /// breaks there were.
+    /// Reads the file of that name, or all files that a pattern matches, possibly none. Returns the number of line
+    /// breaks.
     fn load_named(&mut self, name: &[u8], included_from: Option<&Place>) -> Result<usize, ConfigError> {
         if !name.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[')) {
             return self.load_file(OsStr::from_bytes(name), included_from);
@@ -181,7 +181,7 @@ impl Loader {
         Ok(line_breaks)
     }
 
-    /// The files that a pattern matches, sorted. Names that start with a dot are only matched by a dot.
+    /// The files that a pattern matches, sorted. A leading dot of a name must be matched by a literal dot.
     fn matching_files(&self, pattern: &[u8]) -> io::Result<Vec<PathBuf>> {
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
         let directory = self.startup.config.dir.to_str().map(glob::Pattern::escape);
@@ -238,7 +238,7 @@ impl Loader {
         Ok(text)
     }
 
-    /// Reads all lines, the first of which has the number `line_number`. Returns how many line breaks there were.
+    /// Reads all lines; the first has the number `line_number`. Returns the number of line breaks.
     fn load_text(&mut self, source: &Source, text: &[u8], line_number: usize) -> Result<usize, ConfigError> {
         let mut line_breaks = 0;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -275,7 +275,7 @@ impl Loader {
             return Err("wrong number of arguments".into());
         }
         let occurrence = if self.seen.contains(&row.name) { Occurrence::Again } else { Occurrence::First };
-        // `--option "a b c"` means what `--option a b c` means.
+        // `--option "a b c"` is the same as `--option a b c`.
         let resplit = match values {
             [one] if multi && !one.is_empty() => Some(split_line(one)?),
             _ => None,
@@ -319,7 +319,7 @@ fn cannot_open_log(error: io::Error) -> ConfigError {
     ConfigError::anywhere(format!("Can't open the log file: {}", system_text(&error)))
 }
 
-/// A line without blanks at its ends.
+/// A line without leading and trailing blanks.
 pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
@@ -327,7 +327,7 @@ pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The words of a line. What follows a zero byte would be lost silently, so there must be none.
+/// The words of a line. Zero bytes are refused, because the text after one would be lost silently.
 pub fn split_line(line: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     if line.contains(&0) {
         return Err("Zero byte in configuration line".into());

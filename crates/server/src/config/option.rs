@@ -1,9 +1,9 @@
-//! What an option is: a row of the table, a kind that reads and prints its value, and the macro that turns the table
-//! into the typed fields of `Config`.
+//! Options: a row of the table, a kind that parses and prints the value, and the macro that generates the typed fields
+//! of `Config` from the table.
 
 use std::borrow::Cow;
 
-/// Why a value was refused, in the words that a client or an operator reads.
+/// Why a value was refused, as text for a client or an operator.
 pub type Refusal = Cow<'static, str>;
 
 /// Properties of an option, as a set of bits.
@@ -16,21 +16,21 @@ impl Flags {
     pub const IMMUTABLE: Self = Self(1);
     /// Its value must not reach logs, MONITOR or the slow log.
     pub const SENSITIVE: Self = Self(1 << 1);
-    /// CONFIG GET shows it only when it is named exactly.
+    /// CONFIG GET shows it only for its exact name.
     pub const HIDDEN: Self = Self(1 << 2);
     /// Takes several words.
     pub const MULTI: Self = Self(1 << 3);
-    /// Immutable unless `enable-protected-configs` says otherwise.
+    /// Immutable unless `enable-protected-configs` permits changes.
     pub const PROTECTED: Self = Self(1 << 4);
     /// CONFIG SET answers LOADING while a dataset is being loaded.
     pub const DENIED_WHILE_LOADING: Self = Self(1 << 5);
-    /// Names something whose content may change behind the same name, so that setting it always counts as a change.
+    /// Refers to content that can change under the same name, so that setting it always counts as a change.
     pub const VOLATILE: Self = Self(1 << 6);
-    /// Accepted, kept and rewritten, but this server has nothing that it could steer.
+    /// Accepted, stored and rewritten, but without effect in this server.
     pub const NO_EFFECT: Self = Self(1 << 7);
     /// A rule of `key-policy` may set it for some keys.
     pub const BY_KEY: Self = Self(1 << 8);
-    /// CONFIG SET reads its words as a file does, with quotes.
+    /// CONFIG SET parses its words as a file does, with quotes.
     pub const QUOTED: Self = Self(1 << 9);
 
     pub const fn with(self, other: Self) -> Self {
@@ -42,39 +42,39 @@ impl Flags {
     }
 }
 
-/// Whether a directive is the first of its name since the start began, or a later one that may add to it.
-/// CONFIG SET always replaces, so there it is `First`.
+/// Whether a directive is the first of its name since startup began, or a later one that can add to it.
+/// CONFIG SET always replaces, so it passes `First`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     First,
     Again,
 }
 
-/// One line that CONFIG REWRITE would write for an option, without the option's name.
+/// One line of CONFIG REWRITE for an option, without the option's name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RewrittenLine {
     pub text: Vec<u8>,
-    /// Written even where the old file does not mention the option: its value is not the default.
+    /// Written even if the old file does not contain the option: its value is not the default.
     pub forced: bool,
 }
 
-/// How the value of an option is read, checked and printed. `T` is the type of the option's field.
+/// How the value of an option is parsed, checked and printed. `T` is the type of the option's field.
 pub trait Kind<T: Clone + PartialEq> {
-    /// Reads the words behind the option's name. Exactly one word comes unless the row is `MULTI`.
+    /// Parses the words after the option's name: exactly one word, unless the row is `MULTI`.
     fn parse(&self, words: &[&[u8]], before: &T, occurrence: Occurrence) -> Result<T, Refusal>;
 
-    /// The value as CONFIG GET shows it.
+    /// Formats the value as CONFIG GET shows it.
     fn format(&self, value: &T) -> Vec<u8>;
 
-    /// Which values there are, for a person.
+    /// A description of the permitted values.
     fn accepts(&self) -> String;
 
-    /// The least and the greatest value, of a kind that is one number.
+    /// The minimum and the maximum, if the kind is one number.
     fn range(&self) -> Option<(i128, i128)> {
         None
     }
 
-    /// The lines that CONFIG REWRITE keeps; none drops the option from the file.
+    /// The lines of CONFIG REWRITE; an empty list removes the option from the file.
     fn rewritten(&self, value: &T, default: &T) -> Vec<RewrittenLine> {
         vec![RewrittenLine { text: self.format(value), forced: value != default }]
     }
@@ -82,25 +82,25 @@ pub trait Kind<T: Clone + PartialEq> {
 
 type Setter<C> = fn(&mut C, &[&[u8]], Occurrence) -> Result<bool, Refusal>;
 
-/// One row of the table, with its accessors resolved to the option's field. `C` is the configuration.
+/// One row of the table, with accessors for the option's field. `C` is the configuration.
 pub struct Row<C: 'static, Id: 'static> {
     pub id: Id,
     pub name: &'static str,
-    /// An older name that means the same.
+    /// An older name of the same option.
     pub alias: Option<&'static str>,
     pub flags: Flags,
-    /// The heading that documentation has it under.
+    /// The option's section in the documentation.
     pub section: &'static str,
-    /// What it does, for a person.
+    /// The option's description.
     pub doc: &'static str,
-    /// Which values it takes, for a person.
+    /// A description of the permitted values.
     pub accepts: fn() -> String,
-    /// The least and the greatest value, if it is one number.
+    /// The minimum and the maximum, if it is one number.
     pub range: fn() -> Option<(i128, i128)>,
     pub(super) get: fn(&C) -> Vec<u8>,
-    /// Sets the field and says whether its value changed.
+    /// Sets the field and returns whether its value changed.
     pub(super) set: Setter<C>,
-    /// Arguments: the configuration, and the default one.
+    /// Arguments: the configuration, and the default configuration.
     pub(super) rewritten: fn(&C, &C) -> Vec<RewrittenLine>,
 }
 
@@ -110,15 +110,15 @@ impl<C, Id> Row<C, Id> {
         std::iter::once(self.name).chain(self.alias)
     }
 
-    /// The name or the alias, as the table spells it, when `typed` is one of them.
+    /// The name or the alias in the table's spelling, if `typed` is one of them.
     pub fn name_matching(&self, typed: &[u8]) -> Option<&'static str> {
         self.names().find(|name| typed.eq_ignore_ascii_case(name.as_bytes()))
     }
 }
 
-/// The table: `@ "section"`, and behind it rows: `/// What it does.` and
+/// The table: `@ "section"`, followed by its rows: `/// Description.` and
 /// `field: type = default, "name" | "alias", kind, FLAG, FLAG;` Each row declares a public field of `Config` and a variant
-/// of `OptionId` called the same.
+/// of `OptionId` with the same name.
 macro_rules! options {
     ($( @ $section:literal $( $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr,
         $name:literal $(| $alias:literal)?, $kind:expr $(, $flag:ident)* ; )* )*) => {
@@ -126,9 +126,9 @@ macro_rules! options {
         #[derive(Clone, PartialEq)]
         pub struct Config {
             $( $( $(#[doc = $doc])* pub $field: $type, )* )*
-            /// The file that the server was started with, absolute; what CONFIG REWRITE writes.
+            /// The absolute path of the startup file, which CONFIG REWRITE writes.
             pub config_file: Option<std::path::PathBuf>,
-            /// Where the server was started, which relative paths in its files count from.
+            /// The working directory at startup; relative paths in its files start there.
             pub started_in: std::path::PathBuf,
         }
 
@@ -138,12 +138,12 @@ macro_rules! options {
             }
         }
 
-        /// Names an option; spelled like its field.
+        /// Identifies an option; spelled like its field.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum OptionId { $( $( $field, )* )* }
 
-        /// Every option, in the order in which CONFIG REWRITE appends new ones.
+        /// All options, in the order in which CONFIG REWRITE appends new ones.
         pub static ROWS: &[Row<Config, OptionId>] = &[ $( $( Row {
             id: OptionId::$field,
             name: $name,

@@ -1,11 +1,11 @@
-//! The option `memory-prefixes`: how keys are counted by what they begin with.
+//! The option `memory-prefixes`: the prefixes for which keys are counted.
 
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 use super::special::{always_written, is_bare};
 
-/// Given prefixes.
+/// The maximum number of configured prefixes.
 const PREFIXES_MAX: usize = 256;
-/// Longer prefixes are neither given nor learnt.
+/// The maximum length of configured and learnt prefixes.
 pub const PREFIX_LEN_MAX: usize = 128;
 const LEARN: &[u8] = b"learn";
 
@@ -13,9 +13,9 @@ const LEARN: &[u8] = b"learn";
 pub enum PrefixRule {
     #[default]
     Off,
-    /// Up to the first separator.
+    /// Prefixes up to the first separator, learnt from keys.
     Learn,
-    /// Each may end with a `*`.
+    /// Configured prefixes; each can end with a `*`.
     Given(Vec<Vec<u8>>),
 }
 
@@ -36,7 +36,7 @@ impl Kind<PrefixRule> for Prefixes {
             if text.len() > PREFIX_LEN_MAX {
                 return Err(format!("a prefix has no more than {PREFIX_LEN_MAX} bytes").into());
             }
-            // A pattern's other signs would be taken for what they are not.
+            // The other special characters of globs would have no effect.
             if !is_bare(word) || text.iter().any(|byte| b"*?[".contains(byte)) {
                 return Err(
                     "a prefix is printable text without *, ?, [ and quotes, and may end with one *".into()

@@ -1,6 +1,6 @@
-//! Text in the quotes that the configuration's syntax reads back as the same bytes.
+//! Quotes text so that the configuration's syntax parses it as the same bytes.
 
-/// `bytes` in double quotes, with escapes for what is not printable ASCII.
+/// `bytes` in double quotes, with escapes for all but printable ASCII.
 pub fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     out.push(b'"');

@@ -25,7 +25,7 @@ pub(super) fn default_save_points() -> Vec<SavePoint> {
 }
 
 /// Pairs of seconds and changes. In a file, the first `save` replaces the defaults and later ones add to it; an
-/// empty word forgets all.
+/// empty word removes all.
 pub(super) struct SavePoints;
 
 impl Kind<Vec<SavePoint>> for SavePoints {
@@ -68,12 +68,12 @@ impl Kind<Vec<SavePoint>> for SavePoints {
     }
 }
 
-/// A line that is written whatever the default, with an empty word when there is nothing to say.
+/// A line that is always written, with an empty word for an empty value.
 pub(super) fn always_written(text: Vec<u8>) -> RewrittenLine {
     RewrittenLine { text: if text.is_empty() { b"\"\"".into() } else { text }, forced: true }
 }
 
-/// A word that reads the same without quotes.
+/// Whether a word needs no quotes.
 pub(super) fn is_bare(word: &[u8]) -> bool {
     !word.is_empty()
         && word.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'))
@@ -83,12 +83,12 @@ fn join_words(words: impl Iterator<Item = String>) -> Vec<u8> {
     words.collect::<Vec<_>>().join(" ").into()
 }
 
-/// A decimal integer that may carry a sign and leading zeros.
+/// A decimal integer with optional sign and leading zeros.
 fn parse_integer(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// How much the kernel should prefer to kill this process when memory runs out.
+/// The kernel's preference for killing this process when memory runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OomScoreAdjValues {
     pub primary: i32,
@@ -99,7 +99,7 @@ pub struct OomScoreAdjValues {
 impl OomScoreAdjValues {
     pub(super) const DEFAULT: Self = Self { primary: 0, replica: 200, background_child: 800 };
 
-    /// Unprivileged processes can only raise their score, so it must not fall from role to role.
+    /// Unprivileged processes can only raise their score, so it must not decrease from role to role.
     pub fn works_unprivileged(self) -> bool {
         self.primary <= self.replica && self.replica <= self.background_child
     }
@@ -137,7 +137,7 @@ impl Kind<OomScoreAdjValues> for OomScores {
     }
 }
 
-/// Where to listen. A leading `-` means that it does not matter when an address is not available.
+/// The addresses to listen on. A leading `-` permits that an address is not available.
 pub(super) struct Addresses;
 
 impl Kind<Vec<String>> for Addresses {
@@ -153,7 +153,7 @@ impl Kind<Vec<String>> for Addresses {
         if let [[]] = words {
             return Ok(Vec::new());
         }
-        // Nothing that could be an address needs quotes, here or when it is written back.
+        // Addresses never need quotes, here or when they are written back.
         let text = |word: &&[u8]| match std::str::from_utf8(word) {
             Ok(text) if is_bare(word) => Ok(text.to_owned()),
             _ => Err("Invalid bind address.".into()),
@@ -267,7 +267,7 @@ pub(super) fn current_directory() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
-/// The working directory, absolute. It must exist, but entering it is the business of the program's `main`.
+/// The absolute path of the working directory. It must exist, but the program's `main` enters it.
 pub(super) struct Directory;
 
 impl Kind<PathBuf> for Directory {
@@ -291,9 +291,9 @@ impl Kind<PathBuf> for Directory {
     }
 }
 
-/// The absolute path of a directory that exists and may be entered.
+/// The absolute path of a directory that exists and can be entered.
 fn enterable(path: &Path) -> io::Result<PathBuf> {
-    // Resolving `.` inside needs what chdir needs: that it is a directory, and the right to search it.
+    // Resolving `.` inside needs the same as chdir: a directory, and permission to search it.
     std::fs::metadata(path.join("."))?;
     std::fs::canonicalize(path)
 }

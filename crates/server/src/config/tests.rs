@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Config, ConfigError, SetError, SetOrigin, Startup};
 
-/// A directory that goes away with its test.
+/// A directory that is removed after its test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -44,7 +44,7 @@ fn load(arguments: &[&str]) -> Result<Startup, ConfigError> {
     Config::load_with_input(&arguments, &mut std::io::empty())
 }
 
-/// Loads a file of that text.
+/// Loads a file with this text.
 fn load_text(text: impl AsRef<[u8]>) -> Result<Startup, ConfigError> {
     let arguments = [OsString::from("-")];
     Config::load_with_input(&arguments, &mut text.as_ref())
@@ -71,7 +71,7 @@ fn set(config: &mut Config, pairs: &[(&str, &str)]) -> Result<Vec<&'static str>,
     Ok(changes.iter().map(|change| change.name).collect())
 }
 
-/// The error of setting one option, as a client reads it.
+/// The error of setting one option, as the client sees it.
 fn refusal(name: &str, value: &str) -> String {
     let mut config = Config { enable_protected_configs: super::ProtectedAction::Yes, ..Config::default() };
     let error = set(&mut config, &[(name, value)]).unwrap_err();

@@ -1,4 +1,4 @@
-//! The arguments `[file] [-] [--option value...]`, and the configuration text that the options stand for.
+//! The arguments `[file] [-] [--option value...]`, and their translation to configuration text.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,13 +9,13 @@ use super::super::quote::quoted;
 pub(super) struct CommandLine {
     pub file: Option<OsString>,
     pub reads_standard_input: bool,
-    /// One directive a line.
+    /// One directive per line.
     pub options: Vec<u8>,
 }
 
-/// `arguments` are those behind the program's name. The first is a file unless it starts with `-`; a lone `-` as the
-/// first or last one is standard input. `--name` opens an option once the option before it has a value; everything
-/// else is a value, even when it starts with `--`.
+/// Parses the arguments after the program's name. The first is a file unless it starts with `-`; a lone `-` as the
+/// first or last one is standard input. `--name` starts an option once the option before it has a value; every
+/// other argument is a value, even if it starts with `--`.
 pub(super) fn parse(arguments: &[OsString]) -> CommandLine {
     let file = arguments.first().filter(|first| !first.as_bytes().starts_with(b"-")).cloned();
     let mut parsed = CommandLine { file: file.clone(), reads_standard_input: false, options: Vec::new() };
@@ -36,19 +36,19 @@ pub(super) fn parse(arguments: &[OsString]) -> CommandLine {
     parsed
 }
 
-/// Starts the line of an option. True when the option needs no value from the arguments that follow.
+/// Starts the line of an option. Returns whether the option needs no value from the following arguments.
 fn open_option(options: &mut Vec<u8>, name: &[u8], next: Option<&OsStr>) -> bool {
     if !options.is_empty() {
         options.push(b'\n');
     }
     options.extend(name);
     options.push(b' ');
-    // `--port 6380` may also come as one argument.
+    // `--port 6380` can also be one argument.
     let words = wire::request::split_args(name).map_or(0, |words| words.len());
     if words != 1 {
         return true;
     }
-    // Scripts that build a command line from a list write `--save` with nothing behind it for an empty list.
+    // Scripts that build a command line from a list pass `--save` without a value for an empty list.
     let next_is_option = next.is_some_and(|next| next.as_bytes().starts_with(b"--"));
     if name.eq_ignore_ascii_case(b"save") && (next.is_none() || next_is_option) {
         options.extend(b"\"\"");

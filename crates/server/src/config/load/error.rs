@@ -10,7 +10,7 @@ use crate::sys::file::system_text;
 /// An error that stops the start. `Display` is the whole text for standard error.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// A file could not be opened or read, or must not be read.
+    /// A file could not be opened or read, or may not be read.
     Open { file: Vec<u8>, error: io::Error, included_from: Option<Place> },
     /// Standard input could not be read.
     StandardInput { error: io::Error },
@@ -19,7 +19,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// An error about a line, also for the parts of the server that carry out a `Directive`.
+    /// An error about a line, also for the parts of the server that process a `Directive`.
     pub fn at(place: &Place, reason: impl Into<Refusal>) -> Self {
         Self::Invalid { place: Some(place.clone()), reason: reason.into() }
     }
@@ -71,7 +71,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The line, of a `user` line without the passwords in it.
+/// The line; the passwords of a `user` line are removed.
 fn without_passwords(line: &[u8]) -> Vec<u8> {
     let is_of_user = line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"user "));
     let shown = |word: &[u8]| match word {

@@ -1,4 +1,4 @@
-//! `key-policy`: rules in files, CONFIG SET, and what is written back.
+//! `key-policy`: rules in files, in CONFIG SET, and in rewritten files.
 
 use super::*;
 use crate::config::key_policy::{GLOB_BYTES_MAX, KeyPolicy, RULES_MAX, put, remove, settings};
@@ -28,7 +28,7 @@ fn rules_of_a_file_add_up_and_are_shown_and_rewritten() {
     let rewritten = config.rewritten_text(text.as_bytes(), RewriteRequest::default());
     assert!(configured(&rewritten).key_policy == config.key_policy);
     assert_eq!(String::from_utf8(rewritten).unwrap().matches("key-policy").count(), 3);
-    // What CONFIG GET shows, CONFIG SET takes.
+    // CONFIG SET accepts the output of CONFIG GET.
     let mut other = configured("key-policy x compress-values no");
     set(&mut other, &value(&config, "key-policy")).unwrap();
     assert!(other.key_policy == config.key_policy);
@@ -106,7 +106,7 @@ fn rules_are_put_where_they_are_wanted() {
     assert_eq!(text(&rules), "cba");
 }
 
-/// Every setting is taken with its default value, and comes to what the server's option comes to.
+/// Every setting accepts its default value, with the same effect as the server's option.
 #[test]
 fn every_setting_can_be_set() {
     let default = Config::default();

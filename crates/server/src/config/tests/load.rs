@@ -1,4 +1,4 @@
-//! What the server is started with.
+//! Loading the startup configuration.
 
 use super::*;
 use crate::config::*;
@@ -78,7 +78,7 @@ fn command_line_options() {
     let flags = config(&["--shutdown-on-sigint", "nosave force", "--shutdown-on-sigterm", "now"]);
     assert_eq!(value(&flags, "shutdown-on-sigint"), "nosave force");
     assert_eq!(value(&flags, "shutdown-on-sigterm"), "now");
-    // A value may look like an option.
+    // A value can look like an option.
     assert_eq!(config(&["--requirepass", "--port", "--hz", "3"]).requirepass.unwrap(), b"--port");
     assert_eq!(config(&["--slaveof", "no", "one"]).replicaof, None);
     assert!(load(&[]).unwrap().config == Config::default());
@@ -142,7 +142,7 @@ fn an_error_names_file_line_and_word() {
         bad.display()
     );
     assert_eq!(load_file(&bad).unwrap_err().to_string(), expected);
-    // The same from a file that includes it.
+    // The same error from a file that includes it.
     let outer = scratch.write("outer.conf", format!("save \"\"\n\n\ninclude {}\n", bad.display()));
     assert_eq!(load_file(&outer).unwrap_err().to_string(), expected);
 }
@@ -161,12 +161,12 @@ fn file_then_standard_input_then_options() {
     assert_eq!((config.port, config.hz, config.timeout_seconds), (1, 2, 3));
     assert!(startup.read_standard_input);
     assert_eq!(config.config_file.as_deref(), Some(file.as_path()));
-    // In the middle a dash is a value.
+    // A dash in the middle is a value.
     let mut input: &[u8] = b"hz 2";
     let startup =
         Config::load_with_input(&arguments(&["--requirepass", "-", "--port", "4"]), &mut input).unwrap();
     assert_eq!((startup.config.hz, startup.config.requirepass.unwrap()), (1, b"-".to_vec()));
-    // Lines are counted on from the file.
+    // Line numbers continue after the file.
     let error = Config::load_with_input(&arguments(&["--foo", "1"]), &mut std::io::empty()).unwrap_err();
     let text = error.to_string();
     assert!(
@@ -215,7 +215,7 @@ fn include_loops_and_towers_end_with_an_error() {
     let text = load_file(&scratch.path("0.tower")).unwrap_err().to_string();
     assert!(text.contains("more than 64 files include each other"), "{text}");
 
-    // Twenty files that each include the next one twice would be read a million times.
+    // Twenty files that each include the next one twice would cause a million reads.
     for level in 0..20 {
         let next = scratch.path(&format!("{}.bomb", level + 1));
         scratch.write(&format!("{level}.bomb"), format!("include {0}\ninclude {0}", next.display()));
@@ -249,7 +249,7 @@ fn hostile_text() {
     let long = "x".repeat(5 << 20);
     assert_eq!(configured(format!("requirepass {long}")).requirepass.unwrap().len(), 5 << 20);
     assert!(reason(format!("port {long}").as_bytes()).contains("couldn't be parsed into an integer"));
-    // Every truncation of the examples is accepted or refused, without harm.
+    // Every truncation of the examples is accepted or refused, without a crash.
     for end in (0..DIRECTIVES.len()).step_by(7) {
         let _ = load_text(&DIRECTIVES[..end]);
     }

@@ -112,7 +112,7 @@ fn errors_of_names() {
     );
     assert_eq!(text(&[("Databases", "3")]), related("Databases", "can't set immutable config"));
     assert_eq!(text(&[("dir", "/")]), related("dir", "can't set protected config"));
-    // Values are blamed on the option's proper name.
+    // Errors of values contain the option's canonical name.
     assert_eq!(
         text(&[("Loglevel", "x")]),
         related(
@@ -312,6 +312,6 @@ fn hostile_patterns_take_no_time() {
     let config = Config::default();
     let pattern = "*a".repeat(10_000);
     assert!(config.get(&[pattern.as_bytes(), b"["]).is_empty());
-    // Classes that are not closed and a backslash at the end are odd, but no harm.
+    // Unclosed classes and a trailing backslash are unusual, but valid.
     let _ = config.get(&[b"[^", b"*[a-", b"*\\", b"*[z-a]"]);
 }

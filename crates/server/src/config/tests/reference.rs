@@ -1,5 +1,5 @@
-//! Comparison with the reference where there is one: `REFERENCE=host:port` names a running server, which is left as it
-//! was found; `VALKEY_SERVER=path` names the program, which is started with configurations of its own.
+//! Comparison with the reference, if available: `REFERENCE=host:port` names a running server, whose configuration is
+//! restored; `VALKEY_SERVER=path` names the program, which is started with configurations of its own.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{Scratch, load, load_file, set, value};
 use crate::config::*;
 
-/// Options that differ on purpose, or that depend on how the reference was started.
+/// Options with intended differences, or that depend on how the reference was started.
 const INTENDED_DIFFERENCES: &[(&str, &str)] = &[
     ("syslog-ident", "the program's own name"),
     ("tcp-nodelay", "new"),
@@ -33,7 +33,7 @@ const INTENDED_DIFFERENCES: &[(&str, &str)] = &[
 struct Reference(BufReader<TcpStream>);
 
 impl Reference {
-    /// The server that the environment names, for one test at a time.
+    /// The server of the environment variable, for one test at a time.
     fn named() -> Option<(Self, MutexGuard<'static, ()>)> {
         static TURN: Mutex<()> = Mutex::new(());
         let address = std::env::var("REFERENCE").ok()?;
@@ -108,7 +108,7 @@ fn the_same_options_with_the_same_defaults() {
     }
 }
 
-/// Refused values get the same error; the reference stays as it is.
+/// Refused values have the same error; the reference is not changed.
 #[test]
 fn the_same_errors() {
     let Some((mut reference, _turn)) = Reference::named() else { return };
@@ -127,7 +127,7 @@ fn the_same_errors() {
     ];
     let mut compared = 0;
     for name in ROWS.iter().flat_map(Row::names) {
-        // The reference has no RDMA and no TLS here, and cannot be asked about what is new.
+        // The reference has no RDMA and no TLS here, and lacks the new options.
         if differs_on_purpose(name)
             || ["rdma-", "tls-", "locale-"].iter().any(|start| name.starts_with(start))
         {
@@ -149,11 +149,11 @@ fn the_same_errors() {
     assert!(compared > 500, "{compared}");
 }
 
-/// Values that are accepted print the same.
+/// Accepted values are printed in the same way.
 #[test]
 fn the_same_values() {
     let Some((mut reference, _turn)) = Reference::named() else { return };
-    // What would cut the connection, move the server, or depends on how the reference was built.
+    // Options that would close the connection, change the address, or depend on the build of the reference.
     let risky = [
         "requirepass",
         "appendonly",
@@ -236,7 +236,7 @@ fn the_same_errors_at_start() {
         let output = Command::new(&program).args(*arguments).stdin(Stdio::null()).output().unwrap();
         let theirs = String::from_utf8_lossy(&output.stderr).into_owned();
         let ours = load(arguments).unwrap_err().to_string();
-        // Behind the line with the version, and without our last line, which names file and word.
+        // After the line with the version, and without our last line, which contains file and word.
         let theirs: Vec<&str> = theirs.lines().skip(2).collect();
         let ours: Vec<&str> = ours.lines().skip(2).filter(|line| !line.starts_with('(')).collect();
         assert_eq!(ours, theirs, "{arguments:?}");
@@ -244,7 +244,7 @@ fn the_same_errors_at_start() {
     }
 }
 
-/// A server of the test's own.
+/// A server started by the test.
 struct Server(Child);
 
 impl Server {

@@ -192,7 +192,7 @@ fn the_file_is_replaced() {
     assert!(text.starts_with("port 2\n"), "{text}");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o133, 0);
     assert!(load_file(&path).unwrap().config == config);
-    // A file that has gone is written anew, and nothing else is left in the directory.
+    // A missing file is created, and no other file is left in the directory.
     std::fs::remove_file(&path).unwrap();
     config.rewrite(RewriteRequest::default()).unwrap();
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
@@ -213,7 +213,7 @@ fn failures() {
     assert_eq!(error.text(), "ERR Rewriting config file: Is a directory");
 }
 
-/// Damaged files are refused, or what they mean survives a rewrite.
+/// Damaged files are refused, or their meaning is the same after a rewrite.
 #[test]
 fn damaged_files() {
     let scale: u64 = std::env::var("WARMLINE_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap());
