@@ -42,7 +42,7 @@ pub mod transactions;
 use crate::command::{Args, Command, Context, Outcome, syntax};
 use crate::error::ClientError;
 
-/// Every row there is; the registry is built from it.
+/// All rows; the registry is built from them.
 pub const GROUPS: &[&[Command]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
@@ -82,7 +82,7 @@ pub const GROUPS: &[&[Command]] = &[
     transactions::COMMANDS,
 ];
 
-/// The HELP of every command that has subcommands: what its rows say of them.
+/// The HELP reply of every command with subcommands, generated from their rows.
 pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let container = args.at(0).to_ascii_lowercase();
     let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
@@ -94,7 +94,7 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()
     )];
-    // HELP comes last.
+    // HELP is the last entry.
     let word_of = |sub: &Command| sub.name.rsplit('|').next().unwrap_or_default().to_ascii_uppercase();
     let (help, others): (Vec<&Command>, Vec<&Command>) =
         row.subcommands.iter().partition(|sub| word_of(sub) == "HELP");
@@ -109,7 +109,7 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A call of many options over several lines, the later ones indented.
+/// Wraps a long syntax over several lines, the later ones indented.
 fn wrapped(call: &str) -> Vec<String> {
     const WIDTH: usize = 90;
     let mut lines = vec![String::new()];
@@ -123,12 +123,12 @@ fn wrapped(call: &str) -> Vec<String> {
     lines
 }
 
-/// A command that is only its subcommands: alone it has too few arguments.
+/// The handler of a command that has only subcommands: without one it has too few arguments.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }
 
-/// A subcommand got arguments that it knows nothing of.
+/// The error for a subcommand with invalid arguments.
 pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
     let container = command.name.split('|').next().unwrap_or(command.name);
     ClientError::UnknownSubcommand {
@@ -175,7 +175,7 @@ mod tests {
         let plain = "get set del mget mset incr expire ttl rename copy move object|encoding append bitcount pfadd geosearch \
             hset hget hgetall hexpire lpush lpop lmpop sadd spop sunionstore zadd zmpop zrange xadd xrange xgroup|create sort";
         assert!(plain.split_whitespace().all(is_plain));
-        // Their handlers ask the engine for more than their reply, or change clients, other keys or the server.
+        // Their handlers request a [`Next`], or change clients, other keys or the server.
         let others = "migrate blpop blmove bzmpop xread xreadgroup scan keys randomkey select multi exec watch subscribe \
             publish eval fcall client|reply client|tracking config|set debug flushall swapdb wait waitaof memory|usage hello \
             auth reset quit monitor replicaof failover sync acl|setuser script|kill function|load shutdown bgsave info ping";

@@ -1,4 +1,4 @@
-//! ACL: users, their rules, and what was refused to them.
+//! ACL: users, their rules, and the log of refusals.
 
 mod describe;
 
@@ -96,7 +96,7 @@ fn all_but_subcommand(args: Args<'_>) -> Vec<usize> {
     (2..args.len()).collect()
 }
 
-/// Too many arguments for the subcommand: its row asks for fewer than it may have.
+/// Refuses too many arguments of a subcommand, because its row's arity is only a minimum.
 fn at_most(args: Args<'_>, count: usize) -> Result<(), ClientError> {
     if args.len() <= count {
         return Ok(());
@@ -183,7 +183,7 @@ fn dry_run(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The longest password that ACL GENPASS makes up.
+/// The maximum length of a password of ACL GENPASS.
 const PASSWORD_BITS_MAX: i64 = 4096;
 
 fn generate_password(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -1,4 +1,4 @@
-//! Strings as bits: single bits, ranges of them, whole strings combined, and integer fields.
+//! Strings as bitmaps: single bits, ranges of bits, combinations of strings, and integer fields.
 
 mod combination;
 mod field;
@@ -79,8 +79,8 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-/// A bit's position, which must lie within the longest string there may be; `#n` stands for the `n`-th field of
-/// `width` bits, where fields are meant.
+/// A bit's position, which must lie within the maximum length of a string; `#n` is the `n`-th field of `width` bits,
+/// if `width` is given.
 fn bit_offset(ctx: &Context<'_>, word: &[u8], width: Option<u32>) -> Result<u64, ClientError> {
     let (digits, unit) = match (word, width) {
         ([b'#', digits @ ..], Some(width)) => (digits, i64::from(width)),
@@ -124,11 +124,11 @@ fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The range that BITCOUNT and BITPOS look at, as given.
+/// The range of BITCOUNT and BITPOS, as given.
 #[derive(Clone, Copy, Default)]
 struct Range {
     start: i64,
-    /// To the end of the string if not given.
+    /// `None` is the end of the string.
     end: Option<i64>,
     in_bits: bool,
 }
@@ -156,7 +156,7 @@ impl Range {
         Ok(range)
     }
 
-    /// First and last bit in a string of `len` bytes, or `None` if the range is empty.
+    /// The first and last bit in a string of `len` bytes, or `None` if the range is empty.
     fn bits(&self, len: usize) -> Option<(u64, u64)> {
         let (unit, total) = if self.in_bits { (1, len as i64 * 8) } else { (8, len as i64) };
         let from_end = |at: i64| if at < 0 { at.saturating_add(total).max(0) } else { at };
@@ -169,7 +169,7 @@ impl Range {
 fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range = Range::parse(args, 2)?;
     let text = ctx.db.read_string(args.at(1))?;
-    // Both before the string's beginning, and the wrong way round: not the first element, as it is otherwise.
+    // Both before the beginning of the string, and reversed: empty, although clamping would select the first element.
     let backwards = range.end.is_some_and(|end| range.start < 0 && end < 0 && range.start > end);
     let count = text.filter(|_| !backwards).map_or(0, |text| {
         text.with_bytes(|bytes| {
@@ -188,7 +188,7 @@ fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let range = Range::parse(args, 3)?;
     let position = match ctx.db.read_string(args.at(1))? {
-        // What does not exist is zeros without end.
+        // A missing string is an infinite sequence of zeros.
         None if wanted => None,
         None => Some(0),
         Some(text) => text.with_bytes(|bytes| position(bytes, wanted, range)),
@@ -200,6 +200,6 @@ fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn position(bytes: &[u8], wanted: bool, range: Range) -> Option<u64> {
     let (first, last) = range.bits(bytes.len())?;
     let found = bits::position_between(bytes, wanted, first, last);
-    // Without an end, what follows the string counts as zeros.
+    // Without an end, the bits after the string count as zeros.
     found.or((!wanted && range.end.is_none()).then_some(last + 1))
 }

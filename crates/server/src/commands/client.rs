@@ -1,4 +1,4 @@
-//! CLIENT: what connections say of themselves, and what is done to those of others.
+//! CLIENT: information about connections, and changes to one's own and others'.
 
 mod filter;
 mod others;
@@ -10,7 +10,7 @@ use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
 use filter::Filter;
 
-/// What nearly all of them are.
+/// Flags of nearly all subcommands.
 const COMMON: u32 = NO_SCRIPT | LOADING | STALE | KEEPS_CACHING;
 
 const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -> Command {
@@ -108,7 +108,7 @@ fn on_or_off(args: Args<'_>, index: usize) -> Result<bool, ClientError> {
 }
 
 fn capa(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    // Capabilities of later versions are no error.
+    // Unknown capabilities are ignored, as they can be of later versions.
     if (2..args.len()).any(|at| args.is(at, "REDIRECT")) {
         ctx.server.clients[ctx.client].capabilities_redirect = true;
     }

@@ -1,4 +1,4 @@
-//! CLUSTER, of which this server is no part: where keys would be, and that nothing else is known.
+//! CLUSTER on a server without a cluster: computes the slots of keys, and otherwise reports that the cluster is disabled.
 
 use crate::command::flag::{
     ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE,
@@ -28,13 +28,13 @@ pub const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
 ];
 
-/// Of those who look.
+/// Flags of subcommands that only read.
 const LOOKS: Flags = LOADING | STALE;
-/// Of those who change the cluster.
+/// Flags of subcommands that change the cluster.
 const CHANGES: Flags = NO_ASYNC_LOADING | ADMIN | STALE;
 const VARIES: &[&str] = &["nondeterministic_output"];
 
-/// A command that only a member of a cluster has an answer to.
+/// A command that only a cluster node supports.
 const fn refused(name: &'static str, arity: i32, flags: Flags) -> Command {
     Command::new(name, arity, Group::Cluster, cluster_disabled).flags(flags)
 }
@@ -190,18 +190,18 @@ fn key_slot(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A cluster's number of slots.
+/// The number of slots of a cluster.
 const SLOTS: u16 = 16384;
 
-/// The slot of a key: only what stands between the first brace and the next counts, unless nothing does, so that
-/// keys can be made to lie together.
+/// The slot of a key: only the text between the first opening brace and the next closing one is hashed, unless it is empty,
+/// so that clients can place keys in the same slot.
 fn slot_of(key: &[u8]) -> u16 {
     let tag = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
     let tag = tag.and_then(|rest| memchr::memchr(b'}', rest).map(|close| &rest[..close]));
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, from zero, not reflected.
+/// CRC-16/XMODEM: polynomial 0x1021, initial value zero, not reflected.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8)

@@ -1,4 +1,4 @@
-//! SLOWLOG and COMMANDLOG: commands that took long or were large.
+//! SLOWLOG and COMMANDLOG: slow and large commands.
 
 use super::latency::show_stages;
 use crate::command::flag::{ADMIN, LOADING, STALE};
@@ -11,7 +11,7 @@ const LEN_TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:agg_sum
 const RESET_TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const KINDS: &str = "slow | large-request | large-reply";
 
-/// How many entries SLOWLOG GET shows when it is not told.
+/// The number of entries that SLOWLOG GET shows by default.
 const SHOWN_BY_DEFAULT: usize = 10;
 
 pub const COMMANDS: &[Command] = &[
@@ -81,7 +81,7 @@ fn kind_named(word: &[u8]) -> Result<LogKind, ClientError> {
         .ok_or(ClientError::text("ERR type should be one of the following: slow, large-request, large-reply"))
 }
 
-/// A number of entries; `None` is all.
+/// A number of entries; `None` is all of them.
 fn count_at(args: Args<'_>, index: usize) -> Result<Option<usize>, ClientError> {
     let refusal = ClientError::text("ERR count should be greater than or equal to -1");
     let count = args.integer_in(index, -1, i64::MAX, refusal)?;
@@ -107,7 +107,7 @@ fn slow_get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// With stages, an entry has a seventh field: where the time of the request went, or nothing if that was not traced.
+/// With stages, an entry has a seventh field: the stages of the request's time, empty if it was not traced.
 fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize, with_stages: bool) {
     let log = ctx.server.observed.command_logs.log(kind);
     let reply = &mut *ctx.reply;

@@ -1,4 +1,4 @@
-//! CONFIG: reading and changing the configuration of the running server.
+//! CONFIG: reads and changes the configuration of the running server.
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
@@ -72,7 +72,7 @@ fn refusal(error: &SetError, name: &str) -> ClientError {
     error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))
 }
 
-/// Has another configuration put in force when the command has run, or refuses it, with nothing changed.
+/// Prepares a new configuration, which takes effect after the command, or refuses it, with nothing changed.
 pub(super) fn adopt(server: &mut Server, next: Config, changes: Vec<Change>) -> Result<(), ClientError> {
     let name = server_name(&server.config);
     let prepared = server.process_settings.prepare(&server.config, &next, &changes);
@@ -114,7 +114,7 @@ fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The positions of arguments whose content must not be shown: values of sensitive options in CONFIG SET.
+/// The positions of arguments that must not be shown: values of sensitive options in CONFIG SET.
 fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
     (2..args.len().saturating_sub(1))
         .step_by(2)

@@ -1,4 +1,4 @@
-//! The connection itself: PING, HELLO, AUTH, SELECT and their like.
+//! The connection: PING, HELLO, AUTH, SELECT and similar commands.
 
 use crate::acl::{DenialContext, UserHandle};
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_SUBSCRIBED};
@@ -9,7 +9,7 @@ use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
 use wire::reply::Protocol;
 
-/// The version of the older server whose features clients may rely on.
+/// The Redis version whose features clients can rely on.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub const COMMANDS: &[Command] = &[
@@ -76,7 +76,7 @@ fn ping(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A long message has a buffer of its own, which the reply can refer to.
+/// A long message has its own buffer, to which the reply can refer.
 fn echo(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match args.text(1) {
         NewText::Bytes(message) => ctx.reply.bulk(message),
@@ -111,7 +111,7 @@ fn auth(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Makes the client the user of that name, if the password is right.
+/// Authenticates the client as the user of that name, if the password is correct.
 fn authenticate(
     ctx: &mut Context<'_>,
     credentials: (&[u8], &[u8]),
@@ -121,7 +121,7 @@ fn authenticate(
     ctx.server.authenticate(ctx.client, credentials, context, args)
 }
 
-/// Names and passwords of HELLO: of several AUTH the last counts, and all are secret.
+/// Names and passwords in HELLO: of several AUTH options the last one applies, and all are secret.
 fn hello_secrets(args: Args<'_>) -> Vec<usize> {
     let (mut hidden, mut at) = (Vec::new(), 2);
     while at < args.len() {
@@ -183,7 +183,7 @@ fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// From now on, in what is being answered and in what others send meanwhile.
+/// Switches the protocol of the current reply and of later messages.
 fn speak(ctx: &mut Context<'_>, protocol: Protocol) {
     ctx.reply.protocol = protocol;
     ctx.server.clients[ctx.client].output.protocol = protocol;
@@ -221,7 +221,7 @@ fn introduce(ctx: &mut Context<'_>) {
     }
 }
 
-/// Names of clients and libraries are shown in lines of space-separated words.
+/// Names of clients and libraries must not contain spaces: they are shown in lines of space-separated words.
 pub fn check_name(name: &[u8], what: &str) -> Result<(), ClientError> {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Ok(());
@@ -245,7 +245,7 @@ fn reset_client(ctx: &mut Context<'_>) {
     client.transaction = None;
     client.db_index = 0;
     client.name.clear();
-    // Its own reply may be the one that is to be skipped.
+    // The reply of RESET itself can be the one that is skipped.
     if client.reply_mode != ReplyMode::Skip {
         client.reply_mode = ReplyMode::On;
     }

@@ -1,4 +1,4 @@
-//! DEBUG: looking inside, and switches for tests. Allowed only where `enable-debug-command` says so.
+//! DEBUG: inspects internals and changes settings for tests. Allowed only if `enable-debug-command` permits it.
 
 use crate::command::flag::{ADMIN, LOADING, LOCAL, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debu
     .doc("Inspects and changes server internals, for tests.", "")
     .internal()];
 
-/// One of DEBUG's words. `args` counts arguments as in a command's arity, DEBUG and the word included.
+/// A subcommand of DEBUG. `args` counts arguments as a command's arity does, DEBUG and the subcommand included.
 struct Word {
     name: &'static str,
     arity: std::ops::RangeInclusive<usize>,
@@ -210,7 +210,7 @@ fn show_help(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A number as C reads one: what follows the digits is ignored, and no digits are zero.
+/// A number in the syntax of C: text after the digits is ignored, and no digits are zero.
 fn switch_at(args: Args<'_>, index: usize) -> bool {
     let digits = args[index].iter().skip_while(|byte| byte.is_ascii_whitespace());
     digits.take_while(|byte| byte.is_ascii_digit()).any(|byte| *byte != b'0')
@@ -228,7 +228,7 @@ fn change_history(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn feed_replicas(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut command = Vec::new();
-    write_command(&mut command, args.from(2).iter()).expect("memory takes all that is written");
+    write_command(&mut command, args.from(2).iter()).expect("writing to memory does not fail");
     ctx.next = Next::Replicate(Box::new(ReplicationRequest::Feed(command)));
     Ok(())
 }
@@ -372,7 +372,7 @@ fn error(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Longer sleeps are cut: a server that sleeps cannot be told to wake up.
+/// The maximum sleep: a sleeping server cannot be woken.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 3600);
 
 fn sleep(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -404,7 +404,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = ctx.db.policies.of_key(args.at(2)).limits.clone();
     let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
     let compresses = ctx.server.config.rdbcompression;
-    // What is there is shown, also when its time is up.
+    // Expired keys that still exist are shown too.
     ctx.db.show_expired_keys();
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
@@ -433,7 +433,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What the value takes in a snapshot, without its key and type.
+/// The size of the value in a snapshot, without its key and type.
 fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
     let mut writer = Writer::new(std::io::sink(), compresses, false);
     match write_value(&mut writer, value) {
@@ -546,7 +546,7 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What DEBUG PROTOCOL DOUBLE answers; clients' test suites expect this number.
+/// The number that DEBUG PROTOCOL DOUBLE replies; clients' test suites expect it.
 #[expect(clippy::approx_constant, reason = "three digits are what is expected, not an approximation")]
 const DEMONSTRATED_DOUBLE: f64 = 3.141;
 
@@ -588,7 +588,7 @@ fn protocol(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             if reply.protocol == Protocol::Resp2 {
                 return Err(ClientError::text("ERR RESP2 is not supported by this command"));
             }
-            // Messages wait until the reply to the command at hand is complete.
+            // Push messages are sent after the reply to the current command is complete.
             reply.bulk(b"Some real reply following the push reply");
             reply.push(2);
             reply.bulk(b"server-cpu-usage");

@@ -1,4 +1,4 @@
-//! How long keys live: EXPIRE, TTL, PERSIST and their like.
+//! The expiry of keys: EXPIRE, TTL, PERSIST and similar commands.
 
 use crate::command::flag::{FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
@@ -77,7 +77,7 @@ pub const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"]),
 ];
 
-/// When a new expiry may replace the old one. No expiry counts as later than any.
+/// Conditions for replacing an expiry. No expiry counts as later than any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireConditions {
     only_without: bool,
@@ -87,7 +87,7 @@ pub struct ExpireConditions {
 }
 
 impl ExpireConditions {
-    /// Adds the word's condition; whether it is one.
+    /// Adds the word's condition; returns whether the word is a condition.
     pub fn add(&mut self, word: &[u8]) -> bool {
         let flags = [
             ("NX", &mut self.only_without),
@@ -104,7 +104,7 @@ impl ExpireConditions {
         false
     }
 
-    /// Refuses conditions that contradict each other.
+    /// Refuses contradictory conditions.
     pub fn check(&self) -> Result<(), ClientError> {
         if self.only_without && (self.only_with || self.only_later || self.only_earlier) {
             return Err(ClientError::text(
@@ -117,7 +117,7 @@ impl ExpireConditions {
         Ok(())
     }
 
-    /// Whether an expiry at `new_ms` may replace `old_ms`.
+    /// Whether the conditions permit replacing `old_ms` with `new_ms`.
     pub fn allow(&self, old_ms: Option<i64>, new_ms: i64) -> bool {
         match old_ms {
             None => !self.only_with && !self.only_later,
@@ -146,7 +146,7 @@ fn pexpireat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     set_expiry(ctx, args, 0, 1, "pexpireat")
 }
 
-/// The expiry is `base_ms` plus the argument times `unit_ms`.
+/// Sets the expiry to `base_ms` plus the argument times `unit_ms`.
 fn set_expiry(
     ctx: &mut Context<'_>,
     args: Args<'_>,
@@ -205,7 +205,7 @@ fn pexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     answer_expiry(ctx, args, |expiry_ms| expiry_ms)
 }
 
-/// -2 without a key, -1 without an expiry.
+/// Replies with the expiry: -2 without a key, -1 without an expiry.
 fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i64) -> Outcome {
     let answer = match ctx.db.read_without_touch(args.at(1)) {
         None => -2,

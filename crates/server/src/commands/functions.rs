@@ -157,7 +157,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     restored.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
     ctx.db.change_log.add_dirty(1);
     if Origin::of(Magic::Absent, version) == Origin::Redis && ctx.db.change_log.is_recording() {
-        // Others who keep a copy may not take such a payload.
+        // Replicas and readers of the append-only file may not accept a payload of Redis.
         let compresses = ctx.server.config.rdbcompression;
         let codes = codes.iter().map(Vec::as_slice);
         let payload = libraries_payload(codes, compresses, &mut ctx.server.payload_writer);
@@ -169,7 +169,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The codes of the libraries in a payload.
+/// The sources of the libraries in a payload.
 fn libraries_of(body: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let mut reader = Reader::of_bytes(body);
     let mut codes = Vec::new();

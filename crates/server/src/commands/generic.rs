@@ -1,4 +1,4 @@
-//! Keys, whatever they hold: removing, renaming, moving, copying, and whole databases.
+//! Commands for keys of any type: removing, renaming, moving, copying, and whole databases.
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::scope::Databases;
@@ -150,8 +150,8 @@ fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tries before RANDOMKEY stops looking for a key that is not expired: while none may be removed, there may be no
-/// other.
+/// The number of tries before RANDOMKEY stops looking for a key that is not expired: while expired keys cannot be
+/// removed, there may be no other.
 const RANDOM_KEY_TRIES_MAX: usize = 100;
 
 fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -183,7 +183,7 @@ fn renamenx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the key has its new name; with `only_if_free` it may not.
+/// Renames the key unless `only_if_free` and the new name exists; returns whether it has its new name.
 fn rename_unless(
     ctx: &mut Context<'_>,
     args: Args<'_>,
@@ -207,7 +207,7 @@ fn rename_unless(
     Ok(Some(true))
 }
 
-/// The database that argument `index` names.
+/// The database in the argument at `index`.
 fn database(ctx: &Context<'_>, args: Args<'_>, index: usize) -> Result<usize, ClientError> {
     usize::try_from(args.integer_32(index)?)
         .ok()
@@ -231,7 +231,7 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Every database that is named counts, not only the last one, which is the one that is written to.
+/// Every database that an option names, not only the last one, to which the key is copied.
 fn databases_of_copy(args: Args<'_>) -> Vec<usize> {
     let mut positions = Vec::new();
     let mut at = 3;
@@ -284,7 +284,7 @@ fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether FLUSHDB or FLUSHALL may free in the background.
+/// Whether FLUSHDB or FLUSHALL can free memory in the background.
 fn flush_in_background(ctx: &Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
     match args.len() {
         1 => Ok(ctx.server.config.lazyfree_lazy_user_flush),
@@ -304,7 +304,7 @@ fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Is propagated even if there was nothing to remove, as in the reference.
+/// Propagates the command even if nothing was removed, as in the reference.
 fn propagate_flush(ctx: &mut Context<'_>, args: Args<'_>) {
     ctx.db.propagate_as_list(&[], args.iter());
 }

@@ -1,4 +1,4 @@
-//! Places on earth: members of a sorted set whose scores are positions ([`geohash`]).
+//! Geographic positions: members of a sorted set whose scores are positions ([`geohash`]).
 
 mod area;
 mod arguments;
@@ -18,7 +18,7 @@ use search::{answer_distance, answer_position};
 const READ_KEY: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
 const READS: &[KeySpec] = &[READ_KEY];
 
-/// The key behind a word that may come anywhere from `from` on.
+/// The key after a keyword at any index from `from` on.
 const fn stored_after(word: &'static str, from: i32) -> KeySpec {
     KeySpec {
         access: access::OW | access::UPDATE | access::VARIABLE_FLAGS,
@@ -131,7 +131,7 @@ pub const COMMANDS: &[Command] = &[
         .history(&[("7.0.0", "Units in upper case."), ("9.0.0", "`BYPOLYGON`.")]),
 ];
 
-/// The set, and the target named last.
+/// The sorted set, and the last target.
 fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
     let mut found = vec![(1, access::RO | access::ACCESS)];
     let mut at = 5;
@@ -180,7 +180,7 @@ fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if let Some(set) = set {
         let mut place = places.iter_mut();
         set.scores(&[args.at(2), args.at(3)], &mut |score| {
-            *place.next().expect("a score for each of two") = score.map(Position::of_score);
+            *place.next().expect("both members have a score") = score.map(Position::of_score);
         });
     }
     match places {

@@ -294,7 +294,7 @@ fn hvals(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     each(ctx, args, |_, value| value)
 }
 
-/// Answers one of field and value of all fields.
+/// Replies with one of field and value for each field.
 fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<'a>) -> Cell<'a>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
     let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
@@ -316,7 +316,7 @@ fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<
     Ok(())
 }
 
-/// Sets all pairs and returns how many fields are new.
+/// Sets all pairs and returns the number of new fields.
 fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64, ClientError> {
     if args.len() % 2 == 1 {
         return Err(ClientError::WrongArity { command: command.to_owned() });

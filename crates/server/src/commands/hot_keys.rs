@@ -1,4 +1,4 @@
-//! HOTKEYS, of Redis 8.6: which keys cost most while somebody wants to know; and HOTKEYS TOP: which are used most, always.
+//! HOTKEYS, of Redis 8.6: the most expensive keys during a recording; and HOTKEYS TOP: the most used keys, at any time.
 
 use crate::command::flag::{ADMIN, Flags, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
@@ -12,7 +12,7 @@ const METRICS: i64 = 2;
 const COUNT_DEFAULT: usize = 10;
 const COUNT_MAX: i64 = 64;
 const DURATION_S_MAX: i64 = 1_000_000;
-/// Of servers that are no part of a cluster.
+/// The last slot; a server without a cluster reports all slots.
 const LAST_SLOT: i64 = 16_383;
 
 pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, super::container)
@@ -246,7 +246,7 @@ fn write_hot_key(reply: &mut ReplyBuffer, hot: &HotKey) {
     ];
     for (name, metric) in rates {
         reply.bulk(name.as_bytes());
-        // More digits than it is exact to would only take room.
+        // More digits would exceed the accuracy.
         reply.double((hot.rates[metric as usize] * 1000.0).round() / 1000.0);
     }
     reply.bulk(b"kind");

@@ -1,4 +1,4 @@
-//! HyperLogLog: counting different elements in little memory. A sketch is a string in a format of its own.
+//! HyperLogLog: estimates the number of distinct elements in little memory. A sketch is a string in its own format.
 
 use crate::command::flag::{ADMIN, DENY_OOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
@@ -46,7 +46,7 @@ impl From<Corrupt> for ClientError {
     }
 }
 
-/// The target is written even if there is nothing to be merged into it.
+/// The target is written even without sources.
 fn merged_keys(args: Args<'_>) -> Vec<(usize, Access)> {
     let merged = (2..args.len()).map(|at| (at, access::RO | access::ACCESS));
     std::iter::once((1, access::RW | access::ACCESS | access::INSERT)).chain(merged).collect()
@@ -123,7 +123,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Raises registers to those of all the sketches that exist; whether any of these is dense.
+/// Raises registers to the maximum of all existing sketches; returns whether one of these is dense.
 fn merge(ctx: &mut Context<'_>, keys: Args<'_>, registers: &mut Registers) -> Result<bool, ClientError> {
     let mut any_dense = false;
     for key in keys.iter() {
@@ -190,7 +190,7 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What the processor has is what sketches are merged with: nothing to switch.
+/// The merge always uses the processor's instructions: the switch has no effect.
 fn simd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !args.is(2, "ON") && !args.is(2, "OFF") {
         return Err(ClientError::text("ERR Argument must be ON or OFF"));
@@ -199,7 +199,7 @@ fn simd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the sketch was sparse.
+/// Converts the sketch to the dense encoding; returns whether it was sparse.
 fn make_dense(ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, ClientError> {
     let converted = ctx.db.edit_text_if(key, |text| {
         let converted = sketch::make_dense(text);
@@ -211,7 +211,7 @@ fn make_dense(ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, ClientError> {
     Ok(converted)
 }
 
-/// A sparse sketch's runs in words: `Z:1000` and `z:3` for zeros, `v:5,2` for two registers of five.
+/// A sparse sketch's runs as text: `Z:1000` and `z:3` for zeros, `v:5,2` for two registers of five.
 fn decoded(bytes: &[u8]) -> String {
     let words: Vec<String> = sketch::runs(bytes)
         .map(|run| match run.value {
@@ -223,7 +223,7 @@ fn decoded(bytes: &[u8]) -> String {
     words.join(" ")
 }
 
-/// Elements that the self-test adds, one by one, to a sparse and to a dense sketch.
+/// The number of elements that the self-test adds to a sparse and to a dense sketch.
 const SELF_TEST_ELEMENTS: u64 = 10_000_000;
 
 fn pfselftest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -249,7 +249,7 @@ fn pfselftest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
             return Err(ClientError::text("ERR TESTFAILED dense/sparse disagree"));
         }
         let error = counted.abs_diff(n);
-        // Few elements collide rarely, but then it shows.
+        // Collisions among few elements are rare, but have a large effect.
         let error_max = if n == 10 { 1 } else { (standard_error * 6.0 * n as f64).ceil() as u64 };
         if error > error_max {
             return Err(ClientError::formatted(format!(
@@ -262,7 +262,7 @@ fn pfselftest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Rounds of storing random registers and reading them back.
+/// The number of rounds in which random registers are stored and read back.
 const SELF_TEST_ROUNDS: usize = 1000;
 
 fn check_registers(ctx: &mut Context<'_>) -> Result<(), ClientError> {

@@ -1,4 +1,4 @@
-//! INFO: what the server knows of itself, as text in sections that clients and exporters read.
+//! INFO: statistics and state of the server, as text in sections for clients and exporters.
 
 mod activity;
 mod process;
@@ -21,18 +21,18 @@ pub const COMMANDS: &[Command] = &[Command::new("info", -1, Group::Server, info)
     .history(&[("7.0.0", "Several sections at once.")])
     .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])];
 
-/// What a section reads.
+/// The data that sections read.
 struct Sources<'a> {
     db: &'a mut Db,
     server: &'a mut Server,
 }
 
-/// Part of INFO's text: `name:value` lines under a title.
+/// A section of INFO's text: `name:value` lines under a title.
 struct Section {
-    /// What a client asks for it by.
+    /// The section's name in the request.
     name: &'static str,
     title: &'static str,
-    /// Shown when no section is asked for.
+    /// Shown if no section is requested.
     by_default: bool,
     write: fn(&mut Sources<'_>, &mut Lines),
 }
@@ -46,7 +46,7 @@ const fn section(
     Section { name, title, by_default, write }
 }
 
-/// In the order in which they are shown.
+/// In output order.
 const SECTIONS: &[Section] = &[
     section("server", "Server", true, process::server),
     section("tls", "TLS", false, process::tls),
@@ -68,7 +68,7 @@ const SECTIONS: &[Section] = &[
     section("debug", "Debug", false, process::debug),
 ];
 
-/// Another name by which the section of modules is known.
+/// An alias of the section of modules.
 const MODULE_LIST: &[u8] = b"module_list";
 
 /// The lines of a section.
@@ -76,7 +76,7 @@ const MODULE_LIST: &[u8] = b"module_list";
 struct Lines(String);
 
 impl Lines {
-    /// A line of its own, whatever the value is: control characters in it, line ends above all, are shown as `_`.
+    /// Writes a line. Control characters in the value, line ends above all, are replaced by `_`.
     fn field(&mut self, name: &str, value: impl Display) {
         let start = self.0.len();
         // Writing to a String cannot fail.
@@ -132,7 +132,7 @@ fn info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Bytes as a person reads them: `1.50M`.
+/// Formats bytes with a unit: `1.50M`.
 pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
@@ -151,7 +151,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A name with what would break INFO's format replaced.
+/// A name without characters that would break INFO's format.
 fn safe_name(name: &str) -> String {
     name.chars().map(|c| if matches!(c, '#' | ':' | '\n' | '\r') { '_' } else { c }).collect()
 }

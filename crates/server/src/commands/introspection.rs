@@ -1,4 +1,4 @@
-//! COMMAND: what the server says of its own commands.
+//! COMMAND: information about the server's commands.
 
 use crate::command::flag::{self, LOADING, STALE};
 use crate::command::key_spec::{Begin, Find};
@@ -118,7 +118,7 @@ fn simple_set<'a>(reply: &mut ReplyBuffer, words: impl Iterator<Item = &'a str>)
     reply.end_set(mark, len);
 }
 
-/// First, last and step of the keys as old clients understand them.
+/// First, last and step of the keys, the format of old clients.
 #[derive(Clone, Copy, Default)]
 struct LegacyRange {
     first: i64,
@@ -130,7 +130,7 @@ fn is_plain_range(spec: &KeySpec) -> bool {
     matches!((spec.begin, spec.find), (Begin::Index(_), Find::Range { .. }))
 }
 
-/// The range that covers as many of the specifications as follow each other without a gap.
+/// The range of the longest sequence of specifications without a gap.
 fn legacy_range(specs: &[KeySpec]) -> LegacyRange {
     let ranges = specs.iter().filter_map(|spec| match (spec.begin, spec.find) {
         (Begin::Index(first), Find::Range { last, step, .. }) => {
@@ -277,8 +277,8 @@ fn document(reply: &mut ReplyBuffer, row: &Command) {
     reply.end_map(mark, pairs);
 }
 
-/// `keys` counts the key arguments so far: the n-th belongs to the n-th of the row's specifications, unless it says
-/// otherwise.
+/// `keys` counts the key arguments so far: the n-th belongs to the n-th specification of the row, unless it names
+/// another.
 fn document_arguments(reply: &mut ReplyBuffer, arguments: &[Argument], specs: usize, keys: &mut usize) {
     reply.array(arguments.len());
     for argument in arguments {
@@ -387,7 +387,7 @@ fn get_keys_and_flags(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Where the keys of a whole command are.
+/// The positions of the keys in a complete command.
 fn keys_of(ctx: &Context<'_>, command: Args<'_>) -> Result<Vec<(usize, Access)>, ClientError> {
     let Ok(id) = ctx.server.registry.find(command) else {
         return Err(ClientError::text("ERR Invalid command specified"));

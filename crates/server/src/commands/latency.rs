@@ -1,4 +1,4 @@
-//! LATENCY: spikes by kind of event, and how long each command takes.
+//! LATENCY: latency spikes by kind of event, and the durations of commands.
 
 mod trace;
 
@@ -125,7 +125,7 @@ fn graph(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// How long ago, in the largest unit that fits.
+/// The elapsed time in the largest unit that fits.
 fn age(seconds: i64) -> String {
     match seconds {
         ..60 => format!("{}s", seconds.max(0)),
@@ -245,7 +245,7 @@ fn with_parts(server: &Server, id: CommandId) -> impl Iterator<Item = CommandId>
     std::iter::once(id).chain(subcommands.filter_map(|sub| server.registry.named(sub.name.as_bytes())))
 }
 
-/// Microseconds, and how many calls took at most that long.
+/// Microseconds, and the number of calls that took at most that long.
 fn distribution(reply: &mut ReplyBuffer, latency: &Latency) {
     reply.map(2);
     reply.bulk(b"calls");

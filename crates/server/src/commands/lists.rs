@@ -1,4 +1,4 @@
-//! Lists: both ends, the middle, and waiting for elements.
+//! Lists: access to both ends and the middle, and blocking for elements.
 
 mod blocking;
 mod popping;
@@ -277,7 +277,7 @@ fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The reply's buffer is made as large as so many elements need, instead of growing with them.
+/// From this number of elements on, the reply's buffer is reserved at once instead of growing.
 const RESERVED_COUNT_MIN: usize = 1000;
 
 fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -308,7 +308,7 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     match removed {
         None => {}
-        // There is an event, but nothing has changed for those who watch the key or keep a copy.
+        // Publishes the event, but nothing has changed for WATCH or propagation.
         Some(0) => ctx.db.event(EventClasses::LIST, "ltrim", key),
         Some(removed) => {
             ctx.db.changed_many(EventClasses::LIST, "ltrim", key, removed as u64);

@@ -1,4 +1,4 @@
-//! MEMORY: where memory goes.
+//! MEMORY: reports memory use.
 
 mod big_keys;
 pub(super) mod prefixes;
@@ -60,7 +60,7 @@ fn usage(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if !args.is(at, "SAMPLES") || at + 1 == args.len() {
             return Err(ClientError::Syntax);
         }
-        // What a value occupies is known without looking at samples of it.
+        // SAMPLES has no effect, because the size of a value is known exactly.
         if args.integer(at + 1)? < 0 {
             return Err(ClientError::Syntax);
         }
@@ -189,9 +189,9 @@ fn ratios(server: &Server, breakdown: &Breakdown) -> Figures {
     ]
 }
 
-/// Below this, ratios mean nothing.
+/// Below this size, ratios are not meaningful.
 const EMPTY_BYTES: u64 = 5 << 20;
-/// What is wasted must come to more than this to be worth a word.
+/// The minimum of wasted memory that is reported.
 const WASTE_BYTES: u64 = 10 << 20;
 const CLIENT_BYTES: u64 = 200 << 10;
 

@@ -1,4 +1,4 @@
-//! MIGRATE: keys go to another server, as DUMP would answer them, and are removed here once that has taken them.
+//! MIGRATE: sends keys to another server in DUMP's format, and removes them here once it has stored them.
 
 use crate::command::flag::{NOT_STREAMED, WRITE};
 use crate::command::key_spec::{Begin, Find};
@@ -10,7 +10,7 @@ use wire::aof::write_command;
 
 const KEY: Access = access::RW | access::ACCESS | access::DELETE;
 
-/// The keys after KEYS; anything may follow it.
+/// The keys after KEYS; they can have any name, also KEYS.
 const LED_BY_KEYS: KeySpec = KeySpec {
     access: KEY | access::INCOMPLETE,
     begin: Begin::Keyword { word: "KEYS", from: -2 },
@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, m
     ).history(&[("3.0.0", "`COPY` and `REPLACE`."), ("3.0.6", "`KEYS`."), ("4.0.7", "`AUTH`."), ("6.0.0", "`AUTH2`.")])
     .tips(&["nondeterministic_output"])];
 
-/// Used when the command gives no time that makes sense.
+/// Used if the command's timeout is not positive.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ struct Options<'a> {
     replace: bool,
     user: Option<&'a [u8]>,
     password: Option<&'a [u8]>,
-    /// Where the keys after KEYS begin.
+    /// The index of the first key after KEYS.
     keys_at: Option<usize>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The command by which the client of the other server says who it is.
+    /// The command for authentication at the other server.
     fn authentication(&self) -> Option<Vec<Vec<u8>>> {
         let password = self.password?;
         let words = [Some(&b"AUTH"[..]), self.user, Some(password)];
@@ -86,7 +86,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Where the word KEYS is, if it is an option.
+/// The index of the word KEYS, if it is an option.
 fn keys_word(args: Args<'_>) -> Option<usize> {
     let mut at = 6;
     while at < args.len() {
@@ -148,7 +148,7 @@ fn migrate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Adds the command that makes the key on the other server, if there is such a key.
+/// Adds the command that creates the key on the other server, if the key exists.
 fn add_key(ctx: &mut Context<'_>, key: &[u8], replace: bool, migration: &mut Migration) {
     let compresses = ctx.server.config.rdbcompression;
     let now_ms = ctx.db.now_ms();
@@ -158,7 +158,7 @@ fn add_key(ctx: &mut Context<'_>, key: &[u8], replace: bool, migration: &mut Mig
         let arguments: [&[u8]; 5] = [b"RESTORE", key, ttl_ms.as_bytes(), payload, b"REPLACE"];
         let count = if replace { 5 } else { 4 };
         write_command(&mut migration.commands, arguments.into_iter().take(count))
-            .expect("memory takes all that is written");
+            .expect("writing to memory does not fail");
     });
     migration.keys.push(key.to_vec());
 }

@@ -1,5 +1,4 @@
-//! MODULE: what extends the server. Nothing can be loaded; the engine that runs scripts is listed as one, as clients
-//! know it.
+//! MODULE: extensions of the server. Loading is not supported; the script engine is listed as a module, as clients expect.
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
@@ -25,7 +24,7 @@ fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The list of modules, as MODULE LIST and HELLO have it.
+/// Writes the list of modules for MODULE LIST and HELLO.
 pub fn reply_modules(reply: &mut ReplyBuffer) {
     reply.array(1);
     reply.map(4);

@@ -1,4 +1,4 @@
-//! OBJECT: how a value is kept.
+//! OBJECT: the internal representation of a value.
 
 use crate::command::flag::{LOADING, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
@@ -51,7 +51,7 @@ fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     super::help(ctx, args)
 }
 
-/// Hands the value, if there is one, to `shown`; else answers null.
+/// Passes the value to `shown`; replies null if there is none.
 fn look(
     ctx: &mut Context<'_>,
     args: Args<'_>,
@@ -76,7 +76,7 @@ fn encoding(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     look(ctx, args, |value| Ok(Shown::Word(value.encoding_name())))
 }
 
-/// Figures of a ratio: four digits behind the point say enough.
+/// Rounds a ratio to four decimal places.
 fn rounded(value: f64) -> f64 {
     (value * 10_000.0).round() / 10_000.0
 }

@@ -1,4 +1,4 @@
-//! Values as bytes, and the data set on disk: DUMP, RESTORE, SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE.
+//! Serialized values, and persistence: DUMP, RESTORE, SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE.
 
 use crate::command::flag::{
     ADMIN, ASKING, DENY_OOM, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE, WRITE,
@@ -74,7 +74,7 @@ fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// RESTORE's arguments.
+/// The arguments of RESTORE.
 struct Restore<'a> {
     key: &'a [u8],
     ttl_ms: i64,
@@ -86,7 +86,7 @@ struct Restore<'a> {
 }
 
 impl<'a> Restore<'a> {
-    /// The time to live is checked later: whether the key is there comes first.
+    /// Does not check the time to live: whether the key exists is checked before it.
     fn parse(args: Args<'a>) -> Result<Self, ClientError> {
         let mut restore = Restore {
             key: args.at(1),
@@ -122,7 +122,7 @@ impl<'a> Restore<'a> {
         Ok(restore)
     }
 
-    /// Takes the value out of the payload, and whose format it is in. Nothing in it is trusted.
+    /// Parses the payload, which is not trusted; returns the value and the server whose format it has.
     fn value(&self, ctx: &mut Context<'_>) -> Result<(ReadValue, Origin), ClientError> {
         const WRONG: ClientError = ClientError::text("ERR DUMP payload version or checksum are wrong");
         const BAD: ClientError = ClientError::text("ERR Bad data format");
@@ -201,7 +201,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (_, Some(idle_s)) if !policy.lfu => Some(policy.with_idle_ms(idle_s.saturating_mul(1000), now_ms)),
         _ => None,
     };
-    // An expired key that may not be removed of itself (`import-mode`) counts as absent, and still stands there.
+    // An expired key that cannot be removed automatically (`import-mode`) counts as absent, but still exists.
     let about = LoadedKey { expiry_ms, access, replaces: true };
     let loaded = ctx.db.restore_read(restore.key, value, about);
     assert!(loaded == Loaded::Stored, "the value is not empty");
@@ -214,7 +214,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What came from Redis goes on as a payload of ours: others who keep a copy may take no other.
+/// Propagates a payload from Redis in our format: replicas and readers of the file may not accept another one.
 fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>) {
     if !ctx.db.change_log.is_recording() {
         return;

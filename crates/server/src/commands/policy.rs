@@ -1,4 +1,4 @@
-//! POLICY: the rules of `key-policy` one by one, and what they come to for a key.
+//! POLICY: changes single rules of `key-policy`, and shows the settings that apply to a key.
 
 use super::config::adopt;
 use super::memory::prefixes::{sums, write_sums};
@@ -61,7 +61,7 @@ fn refused(reason: &str) -> ClientError {
     ClientError::formatted(format!("ERR {}", quoted(reason.as_bytes())))
 }
 
-/// Puts other rules in force, as CONFIG SET does.
+/// Applies other rules, as CONFIG SET does.
 fn replace(ctx: &mut Context<'_>, rules: Vec<KeyPolicy>) -> Result<(), ClientError> {
     let mut next = ctx.server.config.clone();
     next.key_policy = rules;
@@ -154,7 +154,7 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Why this rule holds for the key, or none.
+/// Explains why this rule, or none, applies to the key.
 fn reason(rules: &[KeyPolicy], key: &[u8], rule: Option<usize>) -> String {
     let Some(rule) = rule else {
         return "no rule's glob matches: what the server's options say holds".to_owned();

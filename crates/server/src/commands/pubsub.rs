@@ -1,4 +1,4 @@
-//! Channels: SUBSCRIBE, PUBLISH and their kin.
+//! Channels: SUBSCRIBE, PUBLISH and similar commands.
 
 use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, WHILE_SUBSCRIBED};
 use crate::command::scope::Channels;
@@ -151,7 +151,7 @@ fn end(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind, word: &str) {
     }
 }
 
-/// Tells the client what it listens to now. That is a message rather than a reply: one that wants no replies gets it.
+/// Confirms a subscription change to the client. This is a message rather than a reply: CLIENT REPLY OFF does not suppress it.
 fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
     let subscriptions = &ctx.server.clients[ctx.client].subscriptions;
     let count = match kind {
@@ -178,7 +178,7 @@ fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Clients of replicas hear it too; it is no part of the data.
+/// Sends the message to replicas for their clients; it is not part of the data.
 fn propagate(ctx: &mut Context<'_>, args: Args<'_>) {
     let db_index = ctx.db.selected();
     ctx.db.change_log.propagate_to_replicas(db_index, args.iter());

@@ -1,4 +1,4 @@
-//! Copies on other servers: what a replica says to its primary (REPLCONF, PSYNC, SYNC), ROLE, and waiting for replicas
+//! Replication: the commands of a replica to its primary (REPLCONF, PSYNC, SYNC), ROLE, and waiting for replicas
 //! (WAIT, WAITAOF).
 
 use super::timeout::milliseconds;
@@ -77,7 +77,7 @@ pub const COMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
 ];
 
-/// A replica's address is no longer than a host's name may be.
+/// The maximum length of a replica's address: that of a host name.
 const ADDRESS_LEN_MAX: usize = 255;
 
 fn sync(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -101,7 +101,7 @@ fn replconf(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return acknowledge(ctx, args.from(at));
         }
         if args.is(at, "getack") {
-            // A primary is asked for nothing.
+            // A primary does not acknowledge offsets.
             ctx.next = Next::NoReply;
             return Ok(());
         }
@@ -111,7 +111,7 @@ fn replconf(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// `ACK offset [FACK offset]`: never answered, whatever is wrong with it.
+/// `ACK offset [FACK offset]`: there is no reply, even to an error.
 fn acknowledge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.next = Next::NoReply;
     let number = |at: usize| wire::number::parse_i64(args.at(at));
@@ -123,7 +123,7 @@ fn acknowledge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// One option and its value.
+/// Applies one option.
 fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
     let value = args.at(at + 1);
     let yes_no = || match args.integer(at + 1)? {
@@ -154,7 +154,7 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
             b"dual-channel" if has_channels => {
                 log::info!("Dual channel capability ignored: repl-diskless-sync disabled");
             }
-            // Others are not made use of.
+            // Other capabilities are not used.
             _ => {}
         },
         b"rdb-only" => profile.wants_snapshot_only = yes_no()? == 1,
@@ -182,7 +182,7 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
     Ok(())
 }
 
-/// Leaves everything out of the snapshot but what the words name.
+/// Restricts the snapshot to the named parts.
 fn filter(profile: &mut ReplicaProfile, words: &[u8]) -> Outcome {
     let missing = ClientError::text("ERR Missing rdb-filter-only values");
     let words = split_args(words).map_err(|_| missing)?;
@@ -197,13 +197,13 @@ fn filter(profile: &mut ReplicaProfile, words: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// `9.1.2` as 0x090102.
+/// Parses `9.1.2` as 0x090102.
 fn parse_version(text: &[u8]) -> Option<u32> {
     let parts: Vec<&[u8]> = text.split(|&byte| byte == b'.').collect();
     let [major, minor, patch] = parts[..] else { return None };
     let mut version = 0;
     for part in [major, minor, patch] {
-        // No digits are a zero, as in the reference.
+        // Missing digits are zero, as in the reference.
         let number = part.iter().try_fold(0u32, |number, digit| {
             let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
             Some(number * 10 + u32::from(digit)).filter(|number| *number <= 255)

@@ -1,4 +1,4 @@
-//! Walking keys: KEYS and SCAN, and the options that SCAN shares with HSCAN, SSCAN and ZSCAN.
+//! Iterating over keys: KEYS and SCAN, and the options that SCAN shares with HSCAN, SSCAN and ZSCAN.
 
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
@@ -41,10 +41,10 @@ fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Elements that one call aims at where COUNT does not say.
+/// The number of elements per call without COUNT.
 const COUNT_DEFAULT: usize = 10;
 
-/// Options of SCAN and its like.
+/// Options of SCAN and similar commands.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanOptions<'a> {
     pub pattern: Option<Pattern<'a>>,
@@ -54,7 +54,7 @@ pub struct ScanOptions<'a> {
     pub only_names: bool,
 }
 
-/// What is walked: it decides which options there are.
+/// The scanned object, which determines the available options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walked {
     Keys,
@@ -96,8 +96,8 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
-    /// Calls `step`, which visits what lies at a cursor, about as many as are still wanted, and answers the next cursor
-    /// and how many it visited, until enough was visited; returns the cursor for the client.
+    /// Calls `step` until enough elements were visited, and returns the cursor for the client. `step` gets a cursor and the
+    /// number of elements still wanted, visits about that many, and returns the next cursor and the number visited.
     pub fn walk(&self, cursor: u64, mut step: impl FnMut(u64, usize) -> (u64, usize)) -> u64 {
         let (mut cursor, mut visited) = (cursor, 0);
         for _ in 0..self.count.saturating_mul(STEPS_PER_ELEMENT_MAX) {
@@ -123,7 +123,7 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// What a walk has found, on its way behind the cursor that is known in the end: all texts in one buffer.
+/// The elements that a scan has found, all texts in one buffer, because the reply begins with the final cursor.
 #[derive(Default)]
 pub struct Found {
     bytes: Vec<u8>,
@@ -136,7 +136,7 @@ impl Found {
         self.ends.push(self.bytes.len());
     }
 
-    /// Answers the cursor and the texts.
+    /// Replies with the cursor and the texts.
     pub fn answer(&self, cursor: u64, reply: &mut ReplyBuffer) {
         reply.array(2);
         reply.bulk(cursor.to_string().as_bytes());
@@ -148,7 +148,7 @@ impl Found {
     }
 }
 
-/// Answers that the walk is at its end, without elements.
+/// Replies that the scan is complete, without elements.
 pub fn answer_end(reply: &mut ReplyBuffer) {
     reply.array(2);
     reply.bulk(b"0");
@@ -167,12 +167,12 @@ fn kind_named(name: &[u8]) -> Result<Kind, ClientError> {
         .ok_or_else(|| ClientError::formatted(format!("ERR unknown type name '{}'", quoted(name))))
 }
 
-/// A cursor: any unsigned 64-bit number.
+/// Parses a cursor: any unsigned 64-bit number.
 pub fn parse_cursor(word: &[u8]) -> Result<u64, ClientError> {
     wire::number::parse_u64_leniently(word).ok_or(ClientError::InvalidCursor)
 }
 
-/// Calls of the table's scan for each element wanted, before an empty stretch is handed to the client.
+/// The maximum number of table steps per wanted element, before an empty part is returned to the client.
 const STEPS_PER_ELEMENT_MAX: usize = 10;
 
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -1,4 +1,4 @@
-//! EVAL and its kin, and SCRIPT: scripts that come with the command or by their digest.
+//! EVAL and similar commands, and SCRIPT: scripts by their text or their digest.
 
 use crate::command::flag::{
     ALLOW_BUSY, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, SKIP_MONITOR, STALE,
@@ -122,7 +122,7 @@ fn loading_error(text: String) -> ClientError {
     ClientError::formatted(format!("ERR {text}"))
 }
 
-/// How many of the arguments are keys.
+/// The number of keys, checked against the number of arguments.
 pub(super) fn key_count(args: Args<'_>, number: i64) -> Result<usize, ClientError> {
     if number > args.len() as i64 - 3 {
         return Err(ClientError::text("ERR Number of keys can't be greater than number of args"));
@@ -130,7 +130,7 @@ pub(super) fn key_count(args: Args<'_>, number: i64) -> Result<usize, ClientErro
     usize::try_from(number).map_err(|_| ClientError::text("ERR Number of keys can't be negative"))
 }
 
-/// Runs the script, unless what it has declared forbids that now.
+/// Requests to run the script, unless its flags forbid that now.
 pub(super) fn start(ctx: &mut Context<'_>, mut call: Call, flags: Option<ScriptFlags>) -> Outcome {
     if let Some(flags) = flags {
         let writes = !flags.has(ScriptFlags::NO_WRITES);
@@ -191,7 +191,7 @@ fn kill(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     end_script(ctx, Mode::Eval)
 }
 
-/// Ends the script that runs, if it is of this kind.
+/// Kills the running script, if it is of this kind.
 pub(super) fn end_script(ctx: &mut Context<'_>, mode: Mode) -> Outcome {
     let error = ctx.server.slow_script_error();
     let Some(running) = &mut ctx.server.scripts.running else {

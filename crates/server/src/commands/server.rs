@@ -51,7 +51,7 @@ fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// To a script, time passes: it may wait for it. Nothing expires meanwhile.
+/// The clock advances during a script, which may wait for it. Nothing expires meanwhile.
 fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let running = ctx.server.scripts.running.as_ref().filter(|_| ctx.origin.in_script);
     let passed_us = running.map_or(0, |running| i64::try_from(running.passed_us).unwrap_or(i64::MAX));

@@ -1,4 +1,4 @@
-//! Sets: members, and sets made of sets.
+//! Sets: single members and set algebra.
 
 mod algebra;
 
@@ -191,7 +191,7 @@ fn smembers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (from, to, member) = (args.at(1), args.at(2), args.at(3));
-    // Both are looked up, whatever there is at the first.
+    // Both are looked up, whatever the first contains.
     let to_is_set = ctx.db.expect_kind(to, crate::db::Kind::Set);
     if ctx.db.peek_collection::<Set>(from)?.is_none() {
         ctx.reply.integer(0);
@@ -215,7 +215,7 @@ fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// SPOP's count: none, or a number that is not negative.
+/// The count of SPOP: none, or a number that is not negative.
 fn pop_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
     match args.len() {
         2 => Ok(None),
@@ -260,10 +260,10 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Members named in one command that tells of their removal.
+/// The maximum number of members in one propagated removal.
 const REMOVALS_PROPAGATED_TOGETHER: usize = 1024;
 
-/// What was drawn at random is propagated by name.
+/// Propagates the names of randomly drawn members.
 fn propagate_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
     if !db.change_log.is_recording() {
         return;
@@ -296,7 +296,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         Some(count) if repetition::is_worth_listing(set.len(), count) => {
             reply.array(count.unsigned_abs() as usize);
-            // A list is walked to find any: once suffices for all.
+            // A compact set is scanned to find a member: one scan collects all of them.
             let mut members = Vec::with_capacity(set.len());
             set.for_each(&mut |member| members.push(member));
             (0..count.unsigned_abs()).all(|_| {

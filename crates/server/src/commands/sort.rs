@@ -1,4 +1,4 @@
-//! SORT: the elements of a list, set or sorted set in order, of themselves or of other keys that they lead to.
+//! SORT: sorts the elements of a list, set or sorted set, by themselves or by other keys that they refer to.
 
 mod pattern;
 
@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use wire::aof::Part;
 
-/// Keys that depend on what is sorted.
+/// Keys that depend on the sorted elements.
 const LED_TO: KeySpec =
     KeySpec::unknown(access::RO | access::ACCESS, "what `BY` and `GET` lead to depends on the elements");
 const STORED: KeySpec =
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-/// The key that is sorted, and the one behind the last STORE: of several only that one counts.
+/// The sorted key, and the one after the last STORE, which overrides earlier ones.
 fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
     let mut found = vec![(1, access::RO | access::ACCESS)];
     let mut at = 2;
@@ -63,7 +63,7 @@ fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
         }
         at += match () {
             () if args.is(at, "LIMIT") => 3,
-            // What follows is no option, whatever it is called.
+            // The following argument is not an option, even if it is spelled like one.
             () if args.is(at, "GET") || args.is(at, "BY") || args.is(at, "STORE") => 2,
             () => 1,
         };
@@ -81,7 +81,7 @@ fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     sort_with(ctx, args.at(1), options)
 }
 
-/// Whether the client's user may run this with any key, and read that: then BY and GET may lead anywhere.
+/// Whether the client's user has permission to run this with any key, and to read it: BY and GET can refer to any key.
 fn may_read_any_key(ctx: &Context<'_>, args: Args<'_>) -> bool {
     let (server, user) = (&ctx.server, ctx.server.clients[ctx.client].user);
     server.users.permits_all(user)
@@ -101,7 +101,7 @@ fn denied_option(option: &str) -> ClientError {
 struct Options<'a> {
     descending: bool,
     alphabetical: bool,
-    /// Offset and count, as given.
+    /// Offset and count.
     limit: Option<(i64, i64)>,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
@@ -109,7 +109,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// `may_read_any_key`: where elements lead to depends on them.
+    /// `may_read_any_key`: BY and GET depend on it, as elements determine the keys.
     fn parse(args: Args<'a>, may_store: bool, may_read_any_key: bool) -> Result<Self, ClientError> {
         let mut options = Options::default();
         let mut at = 2;
@@ -147,12 +147,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether elements keep the order they have: BY a pattern that leads nowhere.
+    /// Whether elements keep their order: BY has a pattern that refers to no key.
     fn keeps_order(&self) -> bool {
         self.by.as_ref().is_some_and(Pattern::is_constant)
     }
 
-    /// Which of `len` sorted elements are wanted.
+    /// The range of `len` sorted elements that LIMIT selects.
     fn range(&self, len: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(offset.max(0)).unwrap_or(usize::MAX).min(len);
@@ -162,22 +162,22 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What an element is sorted by.
+/// The sort key of an element.
 enum Weight {
     Score(f64),
-    /// A part of the arena.
+    /// A range of the arena.
     Text(Range<usize>),
-    /// The element leads to nothing.
+    /// The element refers to no value.
     Missing,
 }
 
 struct Item {
-    /// A part of the arena.
+    /// A range of the arena.
     element: Range<usize>,
     weight: Weight,
 }
 
-/// The elements in the making of the answer, all their bytes in one buffer.
+/// The elements while the reply is prepared, all their bytes in one buffer.
 #[derive(Default)]
 struct Sorting {
     arena: Vec<u8>,
@@ -205,7 +205,7 @@ fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Out
     let kind = ctx.db.read(key).map(|value| value.kind());
     let mut sorts = !options.keeps_order();
     if !sorts && kind == Some(Kind::Set) && (options.store.is_some() || ctx.origin.in_script) {
-        // A set has no order of its own that could be stored, or that a script could rely on.
+        // A set has no order that could be stored, or that a script could rely on.
         (sorts, options.by, options.alphabetical) = (true, None, true);
     }
     let mut sorting = Sorting::default();
@@ -236,7 +236,7 @@ fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Out
     }
 }
 
-/// The elements at a key, in the order they have there; of all `len` only those that `wanted` names.
+/// Loads the elements of a key in their order there; of all `len` only those in the range that `wanted` returns.
 fn load(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -277,12 +277,12 @@ fn load(
     Ok(())
 }
 
-/// The number that a text is, up to a NUL.
+/// The number in a text up to a NUL.
 fn score(text: &[u8]) -> Option<Weight> {
     wire::number::parse_f64(text.split(|&byte| byte == 0).next()?).map(Weight::Score)
 }
 
-/// Finds out what each element is sorted by.
+/// Determines the sort key of each element.
 fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) -> Result<(), ClientError> {
     if options.alphabetical && options.by.is_none() {
         return Ok(());
@@ -312,7 +312,7 @@ fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) ->
     Err(ClientError::text("ERR One or more scores can't be converted into double"))
 }
 
-/// Puts the first `wanted` elements in order.
+/// Sorts the first `wanted` elements.
 fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
     let Sorting { arena, items } = sorting;
     let text = |range: &Range<usize>| &arena[range.clone()];
@@ -333,7 +333,7 @@ fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
             }
         };
         let ordering = if options.descending { ordering.reverse() } else { ordering };
-        // Those that weigh the same stay as they were loaded, also where only some of them are wanted.
+        // Equal elements keep the order in which they were loaded, also if only some of them are wanted.
         ordering.then_with(|| (a.element.start, a.element.end).cmp(&(b.element.start, b.element.end)))
     };
     if wanted > 0 && wanted < items.len() {
@@ -390,8 +390,8 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     Ok(())
 }
 
-/// Lists keep lengths in 32 bits, and clients cannot send longer elements. A string that a pattern leads to can have been
-/// made longer.
+/// Lists store lengths in 32 bits, and clients cannot send longer elements. A string that a pattern refers to can be
+/// longer.
 fn check_element_bytes(bytes: usize) -> Result<(), ClientError> {
     match bytes <= wire::request::REQUEST_LEN_MAX - REQUEST_REST_BYTES {
         true => Ok(()),
@@ -399,14 +399,14 @@ fn check_element_bytes(bytes: usize) -> Result<(), ClientError> {
     }
 }
 
-/// What a request that pushes an element to a list has beside the element, at least.
+/// The minimum size of a request that pushes an element to a list, without the element.
 const REQUEST_REST_BYTES: usize = b"*3\r\n$5\r\nRPUSH\r\n$0\r\n\r\n$4294967295\r\n\r\n".len();
 
-/// Elements propagated in one command, if they are short.
+/// The maximum number of short elements in one propagated command.
 const PROPAGATED_ELEMENTS_MAX: usize = 1024;
 
-/// What is stored is propagated element by element: elements that weigh the same come in an order that depends on how
-/// their set is kept, and fields that patterns lead to may be expired.
+/// Propagates the stored elements: the order of equal elements depends on the encoding of
+/// their set, and fields that patterns refer to can expire.
 fn propagate_stored(db: &mut Db, list: &List, destination: &[u8]) {
     if !db.change_log.is_recording() {
         return;

@@ -15,17 +15,17 @@ use crate::db::sorted_set::{Full, Insertion, SortedSet};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// A set of 2^32-1 members takes no more.
+/// The error of a set with 2^32-1 members, the maximum.
 pub(super) fn full(_: Full) -> ClientError {
     ClientError::text("ERR sorted set holds its maximum of 4294967295 members")
 }
 
-/// Whether members and scores come as pairs in an array of their own.
+/// Whether members and scores are pairs in nested arrays.
 fn nests_pairs(reply: &ReplyBuffer) -> bool {
     reply.protocol == Protocol::Resp3
 }
 
-/// A member and, if wanted, its score: as a pair in RESP3.
+/// Writes a member and, if wanted, its score: as a pair in RESP3.
 fn answer_member(reply: &mut ReplyBuffer, member: StringValue<'_>, score: Option<f64>) {
     if score.is_some() && nests_pairs(reply) {
         reply.array(2);
@@ -36,7 +36,7 @@ fn answer_member(reply: &mut ReplyBuffer, member: StringValue<'_>, score: Option
     }
 }
 
-/// The words of ZADD.
+/// The options of ZADD.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AddOptions {
     pub only_new: bool,
@@ -47,9 +47,9 @@ pub(super) struct AddOptions {
     pub increment: bool,
 }
 
-/// What became of one member.
+/// The result of adding one member.
 enum Added {
-    /// A condition did not hold, or nothing was different.
+    /// A condition was false, or the score was the same.
     No,
     New(f64),
     Changed(f64),
@@ -57,7 +57,7 @@ enum Added {
 }
 
 impl AddOptions {
-    /// Parses the words before the first score; also returns where that is.
+    /// Parses the options before the first score; also returns its index.
     fn parse(args: Args<'_>) -> Result<(Self, usize), ClientError> {
         let mut options = AddOptions::default();
         let mut at = 2;
@@ -104,7 +104,7 @@ impl AddOptions {
         score: f64,
         context: &crate::db::collection::CollectionContext<'_>,
     ) -> Result<Added, ClientError> {
-        // Without conditions one descent does everything.
+        // Without conditions one descent is enough.
         let conditional = self.only_new || self.only_present || self.only_greater || self.only_less;
         if !conditional && !self.increment {
             return Ok(added(set.insert(member, score, context).map_err(full)?, score));
@@ -147,20 +147,20 @@ fn zadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn zincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = AddOptions { increment: true, ..AddOptions::default() };
     add(ctx, args.at(1), options, scored(args.from(2))).map_err(|error| {
-        // As ZADD with INCR, of which this is a form: an option in the increment's place leaves nothing to add.
+        // As ZADD with INCR, which this is a form of: an option in place of the increment leaves no pair to add.
         let is_option = ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| args.is(2, option));
         if is_option && matches!(error, ClientError::NotFloat) { ClientError::Syntax } else { error }
     })
 }
 
-/// Arguments as `score member` pairs.
+/// The arguments as `score member` pairs.
 fn scored<'a>(
     args: Args<'a>,
 ) -> impl Iterator<Item = Result<(f64, &'a [u8]), ClientError>> + Clone + use<'a> {
     (0..args.len()).step_by(2).map(move |at| Ok((args.float(at)?, args.at(at + 1))))
 }
 
-/// Adds members as ZADD does; nothing is added if one of the scores is not a number.
+/// Adds members as ZADD does; adds none if one of the scores is not a number.
 pub(super) fn add<'a>(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -253,7 +253,7 @@ fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Visits the score of each of these members, in turn.
+/// Calls `visit` with the score of each member, in order.
 pub fn for_each_score(set: Option<&SortedSet>, members: Args<'_>, visit: &mut dyn FnMut(Option<f64>)) {
     match (set, members.len()) {
         (Some(set), 1) => visit(set.score(members.at(0))),

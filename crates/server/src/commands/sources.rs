@@ -1,11 +1,11 @@
-//! The sources of commands that combine collections: which of several ways is the shortest, however many there are.
+//! The sources of commands that combine collections: removing duplicates, and choosing the fastest algorithm.
 
 use std::ptr;
 
-/// Sources up to this number are compared one with another; of more, the addresses are sorted.
+/// Up to this number sources are compared pairwise; of more, the addresses are sorted.
 const COMPARED_MAX: usize = 16;
 
-/// Each source once, in the order in which they were first named.
+/// The sources without duplicates, in the order of their first occurrence.
 pub(super) fn distinct<T>(mut sources: Vec<&T>) -> Vec<&T> {
     if sources.len() <= COMPARED_MAX {
         for at in (1..sources.len()).rev() {
@@ -16,15 +16,15 @@ pub(super) fn distinct<T>(mut sources: Vec<&T>) -> Vec<&T> {
         return sources;
     }
     let mut named: Vec<(usize, &T)> = sources.into_iter().enumerate().collect();
-    // Stable: the first of each comes first.
+    // The sort is stable: the first occurrence of each source comes first.
     named.sort_by_key(|&(_, source)| ptr::from_ref(source));
     named.dedup_by(|next, first| ptr::eq(next.1, first.1));
     named.sort_unstable_by_key(|&(at, _)| at);
     named.into_iter().map(|(_, source)| source).collect()
 }
 
-/// Whether a difference looks at fewer members when each of the first source is sought in the others, rather than when
-/// the others' members are taken out of a table of the first. On average half of the others are asked.
+/// Whether a difference visits fewer members by looking up each member of the first source in the others, instead of
+/// removing the others' members from a table of the first. On average half of the others are looked up.
 pub(super) fn is_difference_asked(
     first_len: usize,
     other_lens: impl ExactSizeIterator<Item = usize>,

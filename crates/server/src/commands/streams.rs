@@ -1,4 +1,4 @@
-//! Streams: appending and trimming, reading and waiting, groups of consumers.
+//! Streams: appending and trimming, reading and blocking, consumer groups.
 
 mod appending;
 mod claiming;
@@ -25,7 +25,7 @@ const GROUP_DELETES: [KeySpec; 1] = [KeySpec::one(2, access::RW | access::DELETE
 const INSPECTS: [KeySpec; 1] = [KeySpec::one(2, access::RO | access::ACCESS)];
 const CHANGING: &[&str] = &["nondeterministic_output"];
 
-/// The first half of what follows STREAMS.
+/// The keys are the first half of the arguments after STREAMS.
 const fn listed_streams(from: i32) -> KeySpec {
     KeySpec {
         access: access::RO | access::ACCESS,
@@ -258,7 +258,7 @@ const INFO_COMMANDS: &[Command] = &[
         .doc("Returns the counters of a stream, or all details.", "key [full-block: FULL [COUNT count]]").history(&[("6.0.0", "`FULL`."), ("7.0.0", "Shows `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`."), ("7.2.0", "Shows `active-time`; `seen-time` counts attempts too.")]),
 ];
 
-/// Subcommands with too many arguments or wrong options are refused with this.
+/// The error of subcommands with too many arguments or wrong options.
 fn wrong_subcommand(args: Args<'_>) -> ClientError {
     let container = quoted(args.at(0)).to_ascii_uppercase();
     let shown = &args.at(1)[..args.at(1).len().min(128)];
@@ -268,7 +268,7 @@ fn wrong_subcommand(args: Args<'_>) -> ClientError {
     ))
 }
 
-/// `NOGROUP` with the rest of the sentence.
+/// `NOGROUP` followed by the rest of the sentence.
 fn no_group(sentence: std::fmt::Arguments<'_>) -> ClientError {
     ClientError::formatted(format!("NOGROUP No such {sentence}"))
 }
@@ -287,7 +287,7 @@ fn xrevrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     range(ctx, args, (3, 2), Direction::Backward)
 }
 
-/// `bounds`: which arguments are the lower and the upper end.
+/// `bounds`: the indexes of the lower and the upper end.
 fn range(ctx: &mut Context<'_>, args: Args<'_>, bounds: (usize, usize), direction: Direction) -> Outcome {
     let start = ids::lower_end(args.at(bounds.0))?;
     let end = ids::upper_end(args.at(bounds.1))?;

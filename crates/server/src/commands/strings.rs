@@ -1,4 +1,4 @@
-//! Strings: GET, SET and all that reads and changes them whole or in part.
+//! Strings: GET, SET and other commands that read and change them, whole or in part.
 
 mod comparison;
 mod lcs;
@@ -213,10 +213,10 @@ fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Replies with the long string that has just been read, without copying it if the reply can do without.
+/// Replies with the long string that was just read, without a copy if the reply can hold a reference.
 #[cold]
 fn refer(ctx: &mut Context<'_>, key: &[u8]) {
-    let there = "a string that has just been read is there";
+    let there = "a string that was just read exists";
     if ctx.reply.takes_references() {
         ctx.reply.bulk_shared(ctx.db.share_string(key).expect(there));
     } else {
@@ -251,14 +251,14 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Stores and says so.
+/// Stores the value and publishes the event.
 #[inline]
 fn store(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry_ms: Option<i64>) {
     ctx.db.put_text(key, value, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "set", key);
 }
 
-/// Whether the condition held. A time to live that is already over removes the key instead of storing it.
+/// Stores the value and returns whether the condition was true. A time to live in the past removes the key instead.
 fn set_if(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -355,7 +355,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     get(ctx, args)?;
     store(ctx, args.at(1), args.text(2), None);
-    // A copy need not look at what was there.
+    // Propagated without reading the old value.
     ctx.db.propagate_as(&[b"SET", args.at(1), args.at(2)]);
     Ok(())
 }
@@ -372,7 +372,7 @@ fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The keys and values of MSET's arguments.
+/// The pairs of keys and values in MSET's arguments.
 fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (&'a [u8], NewText<'a>)> {
     (0..count).map(move |i| (args.at(first + 2 * i), args.text(first + 2 * i + 1)))
 }
@@ -422,7 +422,7 @@ fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     for (key, value) in pairs(args, 2, count) {
         match options.expiry {
-            // What is due already is stored all the same, and expires as other keys do.
+            // An expiry in the past is stored too, and the key expires as others do.
             ExpiryOption::At { unix_ms, .. } => store_until(ctx, key, value, unix_ms),
             expiry => store_with(ctx, key, value, expiry),
         }
@@ -499,7 +499,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A string must not grow past what one bulk may hold.
+/// Refuses to let a string grow above the maximum length of a bulk.
 pub fn check_length(ctx: &Context<'_>, offset: i64, length: usize) -> Result<(), ClientError> {
     let end = offset.checked_add(length as i64);
     match end {
@@ -539,9 +539,9 @@ fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     if text.is_worth_a_reference() && ctx.reply.takes_references() {
         let range = resolved(start, end, text.len());
-        // A reply that refers to a small part would keep all of the string.
+        // A reference to a small part would keep the whole string in memory.
         if range.len() >= REFERRED_LEN_MIN && range.len() >= text.len() / 2 {
-            let shared = ctx.db.share_string(args.at(1)).expect("a string that has just been read is there");
+            let shared = ctx.db.share_string(args.at(1)).expect("a string that was just read exists");
             ctx.reply.bulk_shared_part(shared, range);
             return Ok(());
         }
@@ -550,7 +550,7 @@ fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The positions from `start` to `end`, both included; negative ones count from the end of `length` bytes.
+/// The positions from `start` to `end`, inclusive; negative ones count from the end of `length` bytes.
 fn resolved(start: i64, end: i64, length: usize) -> Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
@@ -567,14 +567,14 @@ fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// With GET, SET reads what it overwrites.
+/// SET reads the old value only with GET.
 fn set_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
     let reads = (3..args.len()).any(|at| args.is(at, "GET"));
     let bits = if reads { access::RW | access::ACCESS } else { access::OW };
     vec![(1, bits | access::UPDATE)]
 }
 
-/// Without a condition, DELEX does not read what it removes.
+/// DELEX reads the value only with a condition.
 fn delex_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
     let bits = if args.len() > 2 { access::RW | access::ACCESS } else { access::RM };
     vec![(1, bits | access::DELETE)]

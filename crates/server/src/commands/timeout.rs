@@ -1,14 +1,14 @@
-//! How long a blocking command waits.
+//! The timeouts of blocking commands.
 
 use crate::command::Args;
 use crate::error::ClientError;
 use wire::number::Extended;
 
-/// A timeout in seconds with a fraction, in microseconds rounded up to whole milliseconds; `None` (from 0) is for
-/// ever.
+/// Parses a timeout in seconds with a fraction; returns microseconds, rounded up to whole milliseconds. `None` (from 0) is
+/// for ever.
 pub fn seconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
     let text = args.at(index);
-    // The wider float is read in more forms and up to larger numbers.
+    // The wider float type supports more formats and larger numbers.
     let seconds = wire::number::parse_f64(text).or_else(|| Extended::parse(text).map(Extended::to_f64));
     let seconds = seconds.ok_or(ClientError::TimeoutNotFloat)?;
     let ms = (seconds * 1000.0).ceil();
@@ -21,7 +21,7 @@ pub fn seconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError>
     in_us(ms as u64)
 }
 
-/// A timeout in milliseconds, in microseconds; `None` (from 0) is for ever.
+/// Parses a timeout in milliseconds; returns microseconds. `None` (from 0) is for ever.
 pub fn milliseconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
     let ms = wire::number::parse_i64(args.at(index)).ok_or(ClientError::TimeoutNotInteger)?;
     in_us(u64::try_from(ms).map_err(|_| ClientError::TimeoutNegative)?)
@@ -30,7 +30,7 @@ pub fn milliseconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientE
 fn in_us(ms: u64) -> Result<Option<u64>, ClientError> {
     match ms {
         0 => Ok(None),
-        // A longer wait would end past what the clock can show.
+        // A longer timeout would overflow the clock.
         ms => ms
             .checked_mul(1000)
             .filter(|&us| us < i64::MAX as u64)

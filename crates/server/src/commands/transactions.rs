@@ -74,7 +74,7 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let server = &mut *ctx.server;
-    // EXEC will answer null already: what else changes makes no difference.
+    // EXEC will reply null in any case, so further changes do not matter.
     if !server.clients[ctx.client].watch_broken {
         let db_index = server.clients[ctx.client].db_index;
         for key in args.from(1).iter() {
