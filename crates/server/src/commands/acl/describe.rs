@@ -1,4 +1,4 @@
-//! What ACL shows: users with their rules, and what was refused.
+//! Formats users with their rules, and the log of refusals.
 
 use super::at_most;
 use crate::acl::Selector;
@@ -57,7 +57,7 @@ fn reply_selector(reply: &mut ReplyBuffer, selector: &Selector) {
     }
 }
 
-/// Entries that are shown where no number is asked for.
+/// The number of entries shown by default.
 const ENTRIES_SHOWN: i64 = 10;
 
 pub(super) fn log(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -1,23 +1,23 @@
-//! BITOP: strings combined bit by bit.
+//! BITOP: bitwise combinations of strings.
 
 use crate::command::{Args, Context, Outcome, propagation};
 use crate::db::{Db, EventClasses, StringValue};
 use crate::error::ClientError;
 
-/// A bit of the result, by the bits at its place in the first string (`x`) and in the others.
+/// The operation, on the bits at the same position of the first string (`x`) and of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combination {
     And,
     Or,
     Xor,
     Not,
-    /// `x`, and none of the others.
+    /// `x` without any of the others.
     Difference,
-    /// One of the others at least, and not `x`.
+    /// Any of the others, but not `x`.
     ReverseDifference,
-    /// `x`, and one of the others at least.
+    /// `x`, and any of the others.
     AndOr,
-    /// Exactly one of all.
+    /// Exactly one of all strings.
     One,
 }
 
@@ -63,7 +63,7 @@ pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What only Redis 8.2 and later know is propagated by its result: replicas may be of any kind.
+/// Propagates the results of operations that only Redis 8.2 and later support: replicas can be of any kind.
 pub fn propagate(args: Args<'_>, db: &mut Db) {
     let is_known_everywhere = ["AND", "OR", "XOR", "NOT"].iter().any(|word| args.is(1, word));
     if !is_known_everywhere {
@@ -71,12 +71,12 @@ pub fn propagate(args: Args<'_>, db: &mut Db) {
     }
 }
 
-/// As long as the longest of the strings; shorter ones count as followed by zeros.
+/// The result has the length of the longest string; shorter ones are extended with zeros.
 fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u8> {
     let len = texts.iter().flatten().map(StringValue::len).max().unwrap_or(0);
     let mut result = Vec::with_capacity(len);
     let (first, others) = texts.split_first().expect("there is a source");
-    // Each byte is written once where there is nothing to combine it with.
+    // Writes each byte directly, without zeroing it first.
     with_bytes(first, |bytes| match combination {
         Combination::Not => result.extend(bytes.iter().map(|byte| !byte)),
         _ => result.extend_from_slice(bytes),
@@ -84,7 +84,7 @@ fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u
     result.resize(len, 0);
     match combination {
         Combination::And => {
-            // Behind the end of the shortest there is nothing in common, and nothing more to look at.
+            // The result is zero from the end of the shortest string on.
             let shared =
                 texts.iter().map(|text| text.as_ref().map_or(0, StringValue::len)).min().unwrap_or(0);
             result[shared..].fill(0);
@@ -124,7 +124,7 @@ fn or_all(result: &mut [u8], texts: &[Option<StringValue<'_>>]) {
     }
 }
 
-/// Combines the first string with what any of the others has.
+/// Combines the first string with the union of the others.
 fn with_any(first: &mut [u8], others: &[Option<StringValue<'_>>], bits: fn(u8, u8) -> u8) {
     let mut any = vec![0; first.len()];
     or_all(&mut any, others);

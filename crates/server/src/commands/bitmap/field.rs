@@ -1,4 +1,4 @@
-//! BITFIELD: integers of 1 to 64 bits at any bit of a string.
+//! BITFIELD: integers of 1 to 64 bits at any bit offset of a string.
 
 use super::bit_offset;
 use crate::command::{Access, Args, Context, Outcome, access};
@@ -6,14 +6,14 @@ use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use structures::bits;
 
-/// What to do with a result that does not fit its field.
+/// The handling of a result that does not fit its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     /// Keep the lowest bits.
     Wrap,
-    /// Take the nearest value that fits.
+    /// Take the nearest representable value.
     Saturate,
-    /// Change nothing and answer null.
+    /// Change nothing and reply null.
     Fail,
 }
 
@@ -21,7 +21,7 @@ enum Overflow {
 struct Field {
     signed: bool,
     width: u32,
-    /// Of its highest bit.
+    /// The offset of its highest bit.
     offset: u64,
 }
 
@@ -92,7 +92,7 @@ fn parse(ctx: &Context<'_>, args: Args<'_>) -> Result<Vec<Operation>, ClientErro
     Ok(operations)
 }
 
-/// `i16`, `u8`: whether it is signed, and its width. Replies cannot hold an unsigned integer of 64 bits.
+/// Parses `i16`, `u8`: signedness and width. Replies cannot hold an unsigned integer of 64 bits.
 fn integer_type(word: &[u8]) -> Result<(bool, u32), ClientError> {
     let (signed, width_max) = match word.first() {
         Some(b'i') => (true, 64),
@@ -135,7 +135,7 @@ fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: 
     if changes > 0 {
         ctx.db.changed_many(EventClasses::STRING, "setbit", key, changes);
     } else if grown {
-        // Every write failed, but the string has been made long enough for them.
+        // Every write failed, but the string was extended for them.
         ctx.db.touched(key);
     }
     ctx.reply.array(answers.len());
@@ -149,7 +149,7 @@ fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: 
 }
 
 impl Operation {
-    /// The answer, null for what failed, and whether the field has another value than before.
+    /// The reply, null for a failed operation, and whether the field's value has changed.
     fn apply(&self, text: &mut [u8]) -> (Option<i64>, bool) {
         let before = self.field.read(text);
         let after = match self.action {
@@ -169,19 +169,19 @@ impl Field {
         self.extend(bits::read_field(bytes, self.offset, self.width))
     }
 
-    /// The value of the field's bits.
+    /// The value of the field's bits, sign-extended.
     fn extend(&self, bits: u64) -> i64 {
         let unused = 64 - self.width;
         if self.signed { (bits << unused) as i64 >> unused } else { (bits << unused >> unused) as i64 }
     }
 
-    /// `value + amount` made to fit.
+    /// `value + amount`, adjusted to the field's range.
     fn fit(&self, value: i64, amount: i64, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.limits();
         let sum = if self.signed {
             i128::from(value) + i128::from(amount)
         } else {
-            // A negative value stands for the large one with the same bits.
+            // A negative value represents the large unsigned one with the same bits.
             i128::from(value as u64) + i128::from(amount)
         };
         let above =
@@ -202,7 +202,7 @@ impl Field {
     }
 }
 
-/// BITFIELD with nothing but GET only reads.
+/// BITFIELD with only GET is a read.
 pub fn changed_key(args: Args<'_>) -> Vec<(usize, Access)> {
     const CHANGED: Access = access::RW | access::ACCESS | access::UPDATE;
     let mut at = 2;
@@ -211,7 +211,7 @@ pub fn changed_key(args: Args<'_>) -> Vec<(usize, Access)> {
         at += match () {
             () if args.is(at, "GET") && left >= 2 => 3,
             () if args.is(at, "OVERFLOW") && left >= 1 => 2,
-            // What makes no sense counts as a change: whoever guards keys must not be deceived by it.
+            // Invalid arguments count as a change, so that they cannot bypass the check of a key's permissions.
             () => return vec![(1, CHANGED)],
         };
     }

@@ -1,4 +1,4 @@
-//! Which clients CLIENT LIST shows and CLIENT KILL closes: a list of conditions, each as it is or negated by `NOT-`.
+//! The filters of CLIENT LIST and CLIENT KILL: a list of conditions, each optionally negated by `NOT-`.
 
 use crate::acl::UserHandle;
 use crate::command::{Args, Context};
@@ -6,11 +6,11 @@ use crate::error::{ClientError, quoted};
 use crate::server::client_line;
 use crate::session::Client;
 
-/// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
+/// The letters of the FLAGS filter, whether or not a client of this server can have them.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 const CAPABILITY_LETTERS: &[u8] = b"r";
 
-/// One condition and what it compares with.
+/// One condition with its operand.
 enum Condition<'a> {
     /// Any of these ids.
     Id(Vec<i64>),
@@ -35,7 +35,7 @@ struct Criterion<'a> {
     negated: bool,
 }
 
-/// All conditions must hold.
+/// A conjunction of conditions.
 #[derive(Default)]
 pub struct Filter<'a> {
     criteria: Vec<Criterion<'a>>,
@@ -43,7 +43,7 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// CLIENT KILL's old form: one address.
+    /// The old form of CLIENT KILL: one address.
     pub fn by_address(address: &'a [u8]) -> Self {
         let criteria = Criterion { condition: Condition::Address(address), negated: false };
         Filter { criteria: vec![criteria], skip_me: None }
@@ -58,7 +58,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    /// Reads the option at the front; how many arguments it took.
+    /// Parses the first option; returns the number of its arguments.
     fn parse_option(&mut self, ctx: &Context<'_>, args: Args<'a>) -> Result<usize, ClientError> {
         let word = args.at(0).to_ascii_lowercase();
         let (word, negated) = match word.strip_prefix(b"not-") {
@@ -82,13 +82,13 @@ impl<'a> Filter<'a> {
             other.negated == negated
                 && std::mem::discriminant(&other.condition) == std::mem::discriminant(&condition)
         };
-        // Said twice, the last one holds.
+        // Of repeated options the last one applies.
         self.criteria.retain(|other| !same_kind(other));
         self.criteria.push(Criterion { condition, negated });
         Ok(2)
     }
 
-    /// All numbers that follow the word; several ID options add up.
+    /// Parses all numbers after the keyword; several ID options add up.
     fn parse_ids(&mut self, args: Args<'a>, negated: bool) -> Result<usize, ClientError> {
         let mut ids = Vec::new();
         for arg in args.from(1).iter() {
@@ -110,8 +110,8 @@ impl<'a> Filter<'a> {
         Ok(taken)
     }
 
-    /// The clients for which all conditions hold, oldest first. `skip_me`: whether the client that asks is left out
-    /// if it did not say.
+    /// The clients that meet all conditions, oldest first. `skip_me`: whether the current client is skipped without a SKIPME
+    /// option.
     pub fn matching<'c>(&self, ctx: &'c Context<'_>, skip_me: bool) -> impl Iterator<Item = &'c Client> {
         let skipped = self.skip_me.unwrap_or(skip_me).then_some(ctx.client);
         let clients = ctx.server.clients.by_age().filter(|client| !client.is_linking);
@@ -233,13 +233,13 @@ fn type_of(client: &Client) -> &'static str {
 fn has_flags(client: &Client, criteria: &[u8]) -> bool {
     let flags = client_line::flags(client);
     criteria.iter().all(|&letter| match letter {
-        // A monitor is a replica of sorts.
+        // A monitor counts as a replica.
         b'S' if client.is_monitor => true,
         _ => flags.as_bytes().contains(&letter),
     })
 }
 
-/// The address without its port; a Unix socket has none.
+/// The address without its port; `None` for a Unix socket.
 fn ip_of(address: &str) -> Option<&str> {
     let (ip, port) = address.rsplit_once(':')?;
     (port != "0").then(|| ip.trim_start_matches('[').trim_end_matches(']'))

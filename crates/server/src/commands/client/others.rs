@@ -1,4 +1,4 @@
-//! What one client does to others: close them, make them wait, end their waiting.
+//! Commands for other clients: closing, pausing and unblocking them.
 
 use super::Filter;
 use crate::command::{Args, Context, Outcome};
@@ -73,7 +73,7 @@ pub fn unpause(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let with_error = match () {
-        // Of more arguments than that none counts, the reason among them.
+        // With more arguments, all of them are ignored, the reason included.
         () if args.len() != 4 || args.is(3, "TIMEOUT") => false,
         () if args.is(3, "ERROR") => true,
         () => return Err(ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),

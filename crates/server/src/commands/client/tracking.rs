@@ -1,4 +1,4 @@
-//! Client-side caching: CLIENT TRACKING and what belongs to it.
+//! Client-side caching: CLIENT TRACKING and related commands.
 
 use crate::command::{Args, Context, Outcome};
 use crate::error::{ClientError, quoted};
@@ -23,7 +23,7 @@ pub fn tracking(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The options, and the prefixes in the order in which they were given.
+/// The options, and the prefixes in argument order.
 fn parse<'a>(ctx: &Context<'_>, args: Args<'a>) -> Result<(Tracking, Vec<&'a [u8]>), ClientError> {
     let mut tracking = Tracking::default();
     let mut prefixes = Vec::new();
@@ -61,7 +61,7 @@ fn connected_client(ctx: &Context<'_>, args: Args<'_>, at: usize) -> Result<Clie
         .ok_or(ClientError::text("ERR The client ID you want redirect to does not exist"))
 }
 
-/// Options that do not go with each other, or not with how the client tracks already.
+/// Refuses options that contradict each other or the client's current tracking mode.
 fn refuse_what_contradicts(
     ctx: &Context<'_>,
     tracking: &Tracking,
@@ -92,7 +92,7 @@ fn refuse_what_contradicts(
     refuse_overlaps(current, prefixes)
 }
 
-/// A key must not be announced to one client under two prefixes.
+/// Refuses overlapping prefixes: a client must not get two invalidations of one key.
 fn refuse_overlaps(current: Option<&Tracking>, prefixes: &[&[u8]]) -> Result<(), ClientError> {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     let refusal = |prefix: &[u8], what: &str, other: &[u8]| {

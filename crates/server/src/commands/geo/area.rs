@@ -1,13 +1,13 @@
-//! Areas on earth: which places lie within one, how far from its centre, and which cells of the map cover it.
+//! Geographic areas: whether a position lies within one, its distance from the centre, and the map cells that cover it.
 
 use super::geohash::{Bounds, Cell, LATITUDE_MAX, LONGITUDE_MAX, Position, STEPS_MAX};
 use std::f64::consts::PI;
 
 /// The earth's mean radius.
 const EARTH_RADIUS_M: f64 = 6_372_797.560856;
-/// Half of the map's side.
+/// Half of the map's side length.
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
-/// Longitudes whose half difference has no larger sine count as the same: some nanometres.
+/// Longitudes whose half difference has a smaller sine count as equal: some nanometres.
 const SAME_LONGITUDE: f64 = 1e-15;
 
 fn radians(degrees: f64) -> f64 {
@@ -18,12 +18,12 @@ fn degrees(radians: f64) -> f64 {
     radians / (PI / 180.0)
 }
 
-/// Metres between two latitudes on one meridian.
+/// Metres between two latitudes on a meridian.
 fn meridian_distance_m(a: f64, b: f64) -> f64 {
     EARTH_RADIUS_M * (radians(b) - radians(a)).abs()
 }
 
-/// Metres between two places along the great circle, by the haversine formula.
+/// Metres between two positions along the great circle, by the haversine formula.
 pub fn distance_m(a: Position, b: Position) -> f64 {
     let v = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
     if v.abs() <= SAME_LONGITUDE {
@@ -35,13 +35,13 @@ pub fn distance_m(a: Position, b: Position) -> f64 {
     2.0 * EARTH_RADIUS_M * haversine.sqrt().asin()
 }
 
-/// A shape around its centre; lengths in metres.
+/// A shape around a centre; lengths in metres.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Circle {
         radius_m: f64,
     },
-    /// Its sides are bent so that opposite points of the western and eastern ones are `width_m` apart at any latitude.
+    /// Its sides are curved: opposite points of the western and eastern ones are `width_m` apart at any latitude.
     Rectangle {
         width_m: f64,
         height_m: f64,
@@ -57,7 +57,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// A polygon; its centre is where the mean of its corners, as points in space, is seen from the earth's centre.
+    /// A polygon; its centre is the mean of its corners in space, projected to the earth's surface.
     pub fn polygon(corners: Vec<Position>) -> Area {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
@@ -71,14 +71,14 @@ impl Area {
         Area { centre, shape: Shape::Polygon(corners) }
     }
 
-    /// How far from the centre a place is, in metres, if it lies within.
+    /// The distance of a position from the centre, in metres, if it lies within.
     pub fn distance_within_m(&self, place: Position) -> Option<f64> {
         match &self.shape {
             Shape::Circle { radius_m } => {
                 Some(distance_m(self.centre, place)).filter(|distance| distance <= radius_m)
             }
             Shape::Rectangle { width_m, height_m } => {
-                // The latitude costs less to look at.
+                // The check of the latitude is cheaper.
                 let same_latitude = Position { latitude: place.latitude, ..self.centre };
                 let within = meridian_distance_m(place.latitude, self.centre.latitude) <= height_m / 2.0
                     && distance_m(place, same_latitude) <= width_m / 2.0;
@@ -98,7 +98,7 @@ impl Area {
         };
         let Position { longitude, latitude } = self.centre;
         let latitude_reach = degrees(half_height_m / EARTH_RADIUS_M);
-        // Degrees of longitude are shortest on the side that is closer to a pole.
+        // Degrees of longitude are shortest on the side that is nearer to a pole.
         let polewards = if latitude < 0.0 { latitude - latitude_reach } else { latitude + latitude_reach };
         let longitude_reach = degrees(half_width_m / EARTH_RADIUS_M / radians(polewards).cos());
         Bounds {
@@ -107,7 +107,7 @@ impl Area {
         }
     }
 
-    /// No point of the area is farther from the centre than this.
+    /// An upper bound of the distance of the area's points from the centre.
     fn reach_m(&self, bounds: &Bounds) -> f64 {
         match &self.shape {
             Shape::Circle { radius_m } => *radius_m,
@@ -129,8 +129,8 @@ impl Area {
         }
     }
 
-    /// Cells that cover the area: the centre's and those of its eight neighbours that the area can touch, each once,
-    /// in the order in which they are searched.
+    /// Cells that cover the area: the centre's and those of its eight neighbours that can overlap with it, without duplicates,
+    /// in search order.
     pub fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let centre = self.centre.clamped();
@@ -140,7 +140,7 @@ impl Area {
         }
         let middle = Cell::containing(centre, steps);
         let inner = middle.bounds();
-        // Below four cells a side, a neighbour on one side is one on the other side too.
+        // With fewer than four cells per side, the neighbours on both sides are the same.
         let may_skip = steps >= 2;
         let skipped = |east: i64, north: i64| {
             may_skip
@@ -162,8 +162,8 @@ impl Area {
     }
 }
 
-/// How fine a map to search for what lies within `reach_m`: cells at least that long, so that a cell and its
-/// neighbours cover it.
+/// The resolution of the map to search within `reach_m`: cells are at least that long, so that a cell and its
+/// neighbours cover the area.
 fn steps_for(reach_m: f64, latitude: f64) -> u8 {
     if reach_m == 0.0 {
         return STEPS_MAX;
@@ -179,7 +179,7 @@ fn steps_for(reach_m: f64, latitude: f64) -> u8 {
     steps.clamp(1, i32::from(STEPS_MAX)) as u8
 }
 
-/// Whether a cell and its neighbours reach as far as the bounds.
+/// Whether a cell and its neighbours cover the bounds.
 fn neighbours_cover(cell: Cell, bounds: &Bounds) -> bool {
     cell.neighbour(0, 1).bounds().max.latitude >= bounds.max.latitude
         && cell.neighbour(0, -1).bounds().min.latitude <= bounds.min.latitude
@@ -204,7 +204,7 @@ fn bounds_of(corners: &[Position]) -> Bounds {
     })
 }
 
-/// Whether a ray from the place eastwards crosses the polygon's sides an odd number of times.
+/// Whether a ray from the position to the east crosses the polygon's sides an odd number of times.
 fn is_within_polygon(corners: &[Position], place: Position) -> bool {
     let previous = corners.iter().cycle().skip(corners.len() - 1);
     let crossings = corners.iter().zip(previous).filter(|(a, b)| {
@@ -243,8 +243,8 @@ mod tests {
         assert!((area.centre.longitude - 5.0).abs() < 1e-9);
     }
 
-    /// Whatever lies within an area lies in one of its cells: a search by cells misses nothing. Areas whose bounds
-    /// cross the date line or come near a pole are left out; they are searched as the reference does, which may miss.
+    /// Every position within an area lies in one of its cells: a search by cells is complete. Areas whose bounds
+    /// cross the date line or come near a pole are excluded; they are searched as in the reference, which can be incomplete.
     #[test]
     fn cells_cover_their_area() {
         let mut random = Random::new(17);

@@ -1,11 +1,11 @@
-//! What the geographic commands' arguments have in common: positions, units, lengths.
+//! The common arguments of the geographic commands: positions, units, lengths.
 
 use super::geohash::Position;
 use crate::command::Args;
 use crate::db::sorted_set::SortedSet;
 use crate::error::{ClientError, quoted};
 
-/// A longitude at `at` and a latitude behind it.
+/// Parses a longitude at `at` and the latitude after it.
 pub fn position(args: Args<'_>, at: usize) -> Result<Position, ClientError> {
     let position = Position { longitude: args.float(at)?, latitude: args.float(at + 1)? };
     if !position.is_on_map() {
@@ -17,7 +17,7 @@ pub fn position(args: Args<'_>, at: usize) -> Result<Position, ClientError> {
     Ok(position)
 }
 
-/// The metres of a unit.
+/// The length of a unit in metres.
 pub fn unit_m(args: Args<'_>, at: usize) -> Result<f64, ClientError> {
     const UNITS: [(&str, f64); 4] = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), ("mi", 1609.34)];
     let found = UNITS.iter().find(|(name, _)| args.is(at, name));
@@ -31,7 +31,7 @@ pub fn number(args: Args<'_>, at: usize, otherwise: &'static str) -> Result<f64,
     args.float(at).map_err(|_| ClientError::text(otherwise))
 }
 
-/// A radius at `at` and its unit behind it: the radius in that unit, and the unit in metres.
+/// Parses a radius at `at` and the unit after it: the radius in that unit, and the unit in metres.
 pub fn radius(args: Args<'_>, at: usize) -> Result<(f64, f64), ClientError> {
     let radius = number(args, at, "ERR need numeric radius")?;
     if radius < 0.0 {
@@ -40,7 +40,7 @@ pub fn radius(args: Args<'_>, at: usize) -> Result<(f64, f64), ClientError> {
     Ok((radius, unit_m(args, at + 1)?))
 }
 
-/// Where a member is.
+/// The position of a member.
 pub fn member_position(set: &SortedSet, member: &[u8]) -> Result<Position, ClientError> {
     let score = set
         .score(member)

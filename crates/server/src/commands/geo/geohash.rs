@@ -1,25 +1,25 @@
-//! Places as integers: latitude and longitude, each as a fraction of its range in binary, with their bits interleaved.
+//! Geohashes: latitude and longitude, each as a binary fraction of its range, with interleaved bits.
 //!
 //! ```text
 //!   bit:   51  50  49  48  ...   1   0
 //!          lon lat lon lat ... lon lat          26 bits ("steps") of each
 //! ```
-//! The 52 bits fit a double exactly and are the score of a place's member, so a sorted set keeps places that share
-//! leading bits, and with them a cell of the map, next to each other. A cell of `s` steps is the range of scores that
-//! begin with its `2 * s` bits; neighbours are found by adding one to the bits of either coordinate alone.
+//! The 52 bits fit a double exactly and are the score of a position's member, so a sorted set stores positions with
+//! common leading bits, which share a cell of the map, next to each other. A cell of `s` steps is the range of scores that
+//! begin with its `2 * s` bits; neighbours are found by adding one to the bits of a single coordinate.
 
 /// Bits of each coordinate in a score.
 pub const STEPS_MAX: u8 = 26;
 
-/// In degrees. The map is Mercator's, so the poles are not on it.
+/// In degrees. The map uses the Mercator projection, which excludes the poles.
 pub const LONGITUDE_MAX: f64 = 180.0;
 pub const LATITUDE_MAX: f64 = 85.05112878;
 
-/// The bits of longitudes and of latitudes.
+/// The bits of longitudes, and below of latitudes.
 const LONGITUDE_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 
-/// A place on earth, in degrees.
+/// A position on earth, in degrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     pub longitude: f64,
@@ -33,13 +33,13 @@ pub struct Bounds {
     pub max: Position,
 }
 
-/// The map that scores are places of.
+/// The map of scores.
 const MERCATOR: Bounds = Bounds {
     min: Position { longitude: -LONGITUDE_MAX, latitude: -LATITUDE_MAX },
     max: Position { longitude: LONGITUDE_MAX, latitude: LATITUDE_MAX },
 };
 
-/// The map of geohashes as people write them.
+/// The map of geohashes in text form.
 const WHOLE_EARTH: Bounds = Bounds {
     min: Position { longitude: -180.0, latitude: -90.0 },
     max: Position { longitude: 180.0, latitude: 90.0 },
@@ -53,12 +53,12 @@ pub struct Cell {
 }
 
 impl Position {
-    /// Whether it is on the map.
+    /// Whether the position is on the map.
     pub fn is_on_map(&self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
 
-    /// The nearest place on the map.
+    /// The nearest position on the map.
     pub fn clamped(self) -> Position {
         Position {
             longitude: self.longitude.clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
@@ -66,12 +66,12 @@ impl Position {
         }
     }
 
-    /// The score that stands for it.
+    /// The score of the position.
     pub fn score(self) -> f64 {
         Cell::containing(self, STEPS_MAX).bits as f64
     }
 
-    /// The middle of the cell that a score names. Any number is some place.
+    /// The centre of a score's cell. Every number is a valid score.
     pub fn of_score(score: f64) -> Position {
         let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
         let Bounds { min, max } = Cell { bits, steps: STEPS_MAX }.bounds();
@@ -82,8 +82,8 @@ impl Position {
         middle.clamped()
     }
 
-    /// Eleven letters: the geohash as it is used elsewhere, over latitudes from pole to pole. The last stands for bits
-    /// beyond the 52 there are.
+    /// The standard geohash of eleven letters, over latitudes from pole to pole. The last letter represents bits
+    /// beyond the available 52.
     pub fn text(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = bits_within(WHOLE_EARTH, self, STEPS_MAX);
@@ -95,7 +95,7 @@ impl Position {
 }
 
 impl Cell {
-    /// The cell of a place on the map.
+    /// The cell that contains a position on the map.
     pub fn containing(position: Position, steps: u8) -> Cell {
         Cell { bits: bits_within(MERCATOR, position, steps), steps }
     }
@@ -113,12 +113,12 @@ impl Cell {
         Bounds { min: corner(x, y), max: corner(x.wrapping_add(1), y.wrapping_add(1)) }
     }
 
-    /// The cell so many cells to the east and to the north (or, negative, to the west and south); around the world if
-    /// the map ends.
+    /// The cell at this distance in cells to the east and to the north (negative: to the west and south); wraps around at the
+    /// ends of the map.
     pub fn neighbour(self, east: i64, north: i64) -> Cell {
         let used = u64::MAX >> (64 - 2 * u32::from(self.steps));
         let moved = |mask: u64, by: i64| {
-            // With the other coordinate's bits set, a carry runs through them to the next bit of this one.
+            // With the other coordinate's bits set, a carry passes through them to the next bit of this one.
             let step = mask & mask.wrapping_neg();
             let bits = self.bits & mask;
             match by {
@@ -130,7 +130,7 @@ impl Cell {
         Cell { bits: moved(LONGITUDE_BITS, east) | moved(LATITUDE_BITS, north), steps: self.steps }
     }
 
-    /// The scores of places in it: from the first to below the second.
+    /// The range of scores of positions in the cell, excluding the second.
     pub fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
@@ -145,7 +145,7 @@ fn bits_within(map: Bounds, position: Position, steps: u8) -> u64 {
     spread(x) << 1 | spread(y)
 }
 
-/// Widths of the groups of bits that move together, and where their bits are.
+/// Widths of the groups of bits that move together, and the masks of their bits.
 const GROUPS: [(u32, u64); 5] = [
     (16, 0x0000_ffff_0000_ffff),
     (8, 0x00ff_00ff_00ff_00ff),
@@ -211,7 +211,7 @@ mod tests {
                 "{place:?} {back:?}"
             );
             assert!((back.latitude - place.latitude).abs() <= 180.0 / (1 << 26) as f64, "{place:?} {back:?}");
-            // The middle of a cell is of that cell: positions do not drift when they are stored again.
+            // The centre of a cell is in that cell: positions do not drift when they are stored again.
             assert_eq!(Position::of_score(back.score()), back);
             for steps in 1..=STEPS_MAX {
                 let cell = Cell::containing(place, steps);

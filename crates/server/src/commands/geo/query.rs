@@ -1,4 +1,4 @@
-//! The arguments of a search, in its older forms (GEORADIUS) and in the one that has replaced them (GEOSEARCH).
+//! The arguments of a search, in the old form (GEORADIUS) and in its replacement (GEOSEARCH).
 
 use super::area::{Area, Shape};
 use super::arguments::{member_position, number, position, radius, unit_m};
@@ -7,7 +7,7 @@ use crate::command::Args;
 use crate::db::sorted_set::SortedSet;
 use crate::error::{ClientError, quoted};
 
-/// Which command it is.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// GEORADIUS: around coordinates.
@@ -26,7 +26,7 @@ pub enum Order {
     FarthestFirst,
 }
 
-/// What is stored as a score.
+/// The stored score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     Position,
@@ -35,7 +35,7 @@ pub enum Stored {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Centre {
-    /// The member itself is not there: nothing is found.
+    /// The position of a member.
     OfMember(Position),
     At(Position),
 }
@@ -52,13 +52,13 @@ pub struct Query<'a> {
     pub with_position: bool,
     pub order: Option<Order>,
     pub count_max: Option<usize>,
-    /// Any matches will do, as soon as there are enough.
+    /// Any matches are sufficient: the search stops as soon as there are enough.
     pub any: bool,
     pub target: Option<(&'a [u8], Stored)>,
 }
 
 impl Variant {
-    /// Where the name of the sorted set is.
+    /// The index of the sorted set's key.
     pub fn source_at(self) -> usize {
         if self == Variant::SearchStore { 2 } else { 1 }
     }
@@ -67,14 +67,14 @@ impl Variant {
         matches!(self, Variant::Search | Variant::SearchStore)
     }
 
-    /// Whether STORE and STOREDIST, with a key behind them, are among its words.
+    /// Whether STORE and STOREDIST, followed by a key, are options of the command.
     fn stores_by_option(self) -> bool {
         matches!(self, Variant::Radius { may_store: true } | Variant::RadiusByMember { may_store: true })
     }
 }
 
 impl<'a> Query<'a> {
-    /// `set` is what is searched, if it exists: members that the arguments name are looked up in it.
+    /// `set` is the searched set, if it exists: members in the arguments are looked up in it.
     pub fn parse(args: Args<'a>, variant: Variant, set: Option<&SortedSet>) -> Result<Self, ClientError> {
         let mut query = Query {
             args,
@@ -109,7 +109,7 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// The arguments whose place is fixed; returns where the words begin.
+    /// Parses the arguments with fixed positions; returns the index of the first option.
     fn fixed(&mut self, set: Option<&SortedSet>) -> Result<usize, ClientError> {
         let args = self.args;
         match self.variant {
@@ -119,7 +119,7 @@ impl<'a> Query<'a> {
                 Ok(6)
             }
             Variant::RadiusByMember { .. } => {
-                // Without a set the answer is the same whatever the radius is.
+                // Without a set, the radius is not checked: nothing is found in any case.
                 if let Some(set) = set {
                     self.centre = Some(Centre::OfMember(member_position(set, args.at(2))?));
                     self.circle(3)?;
@@ -138,7 +138,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// A word about the answer; how many arguments it and what belongs to it are, or 0 if it is another word.
+    /// Parses an option of the reply; returns the number of its arguments, or 0 if it is another option.
     fn word(&mut self, at: usize) -> Result<usize, ClientError> {
         let args = self.args;
         match () {
@@ -161,7 +161,7 @@ impl<'a> Query<'a> {
         Ok(1)
     }
 
-    /// As [`Query::word`], for where the result goes.
+    /// As [`Query::word`], for the options that store the result.
     fn storing_word(&mut self, at: usize) -> usize {
         let args = self.args;
         let distance = args.is(at, "STOREDIST");
@@ -177,7 +177,7 @@ impl<'a> Query<'a> {
         0
     }
 
-    /// As [`Query::word`], for GEOSEARCH's centre and shape. A polygon is both, and shapes do not mix.
+    /// As [`Query::word`], for GEOSEARCH's centre and shape. A polygon is both, and only one shape is permitted.
     fn area_word(&mut self, at: usize, set: Option<&SortedSet>) -> Result<usize, ClientError> {
         let args = self.args;
         let left = args.len() - at - 1;
@@ -232,7 +232,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// `at` is where the number of corners is; returns the arguments taken, the word before included.
+    /// Parses the number of corners at `at`, and the corners; returns the number of arguments, the keyword included.
     fn polygon(&mut self, at: usize) -> Result<usize, ClientError> {
         let args = self.args;
         let count = args
@@ -252,7 +252,7 @@ impl<'a> Query<'a> {
         Ok(2 + 2 * count)
     }
 
-    /// What the words mean together.
+    /// Checks the combination of the options.
     fn check(&self) -> Result<(), ClientError> {
         if self.target.is_some() && (self.with_distance || self.with_score || self.with_position) {
             return Err(ClientError::text(if self.variant == Variant::SearchStore {
@@ -282,7 +282,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Where to look; `None` if the set, and with it the member in the middle, does not exist.
+    /// The area to search; `None` if the set, and therefore the central member, does not exist.
     pub fn area(&mut self) -> Option<Area> {
         match (self.shape.take()?, self.centre) {
             (Shape::Polygon(corners), _) => Some(Area::polygon(corners)),

@@ -1,4 +1,4 @@
-//! Searching an area: the cells that cover it are ranges of scores, and each is walked once.
+//! Searches an area: the cells that cover it are ranges of scores, and each is scanned once.
 
 use super::area::Area;
 use super::geohash::Position;
@@ -13,24 +13,24 @@ use crate::error::ClientError;
 use structures::decimal;
 use wire::reply::ReplyBuffer;
 
-/// A place within the area.
+/// A position within the area.
 struct Match<'a> {
     member: StringValue<'a>,
     position: Position,
     distance_m: f64,
     score: f64,
-    /// How many were found before it.
+    /// The number of matches found before it.
     number: usize,
 }
 
-/// The places found.
+/// The matches.
 #[derive(Default)]
 struct Matches<'a> {
     places: Vec<Match<'a>>,
 }
 
 impl<'a> Matches<'a> {
-    /// Looks at each place of the cells that cover the area, until `limit` are found.
+    /// Checks each position in the cells that cover the area, until `limit` matches are found.
     fn find(set: &'a SortedSet, area: &Area, limit: usize) -> Self {
         let mut places = Vec::new();
         let ranges: Vec<(ScoreBound, ScoreBound)> = area
@@ -51,7 +51,7 @@ impl<'a> Matches<'a> {
         Matches { places }
     }
 
-    /// Puts the first `count` in order and drops the rest. Equal distances stay in the order they were found in.
+    /// Sorts the first `count` matches and drops the rest. Equal distances keep the order in which they were found.
     fn arrange(&mut self, order: Option<Order>, count: usize) {
         if let Some(order) = order {
             let compare = |a: &Match<'_>, b: &Match<'_>| {
@@ -108,14 +108,14 @@ impl<'a> Matches<'a> {
     }
 }
 
-/// A distance to four digits behind the point.
+/// Writes a distance with four decimal places.
 pub fn answer_distance(reply: &mut ReplyBuffer, distance: f64) {
     const BEHIND_POINT: usize = 4;
     let parts = (distance * 10_000.0).round_ties_even() as i64;
     let mut buffer = [0; decimal::TEXT_BYTES_MAX];
     let digits = decimal::format(parts, &mut buffer);
     let mut text = [b'0'; decimal::TEXT_BYTES_MAX + 2];
-    // Below 1 there are zeros before the digits.
+    // Values below 1 need leading zeros.
     let len = digits.len().max(BEHIND_POINT + 1);
     text[len - digits.len()..len].copy_from_slice(digits);
     text.copy_within(len - BEHIND_POINT..len, len - BEHIND_POINT + 1);
@@ -123,7 +123,7 @@ pub fn answer_distance(reply: &mut ReplyBuffer, distance: f64) {
     reply.bulk(&text[..len + 1]);
 }
 
-/// A longitude and a latitude.
+/// Writes a longitude and a latitude.
 pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
     reply.array(2);
     reply.coordinate(position.longitude);
@@ -140,7 +140,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
     if let (Some(set), Some(area)) = (set, query.area()) {
         let count = query.count_max.unwrap_or(usize::MAX);
         found = Matches::find(set, &area, if query.any { count } else { usize::MAX });
-        // The first so many of no order would be no answer to anything, unless any will do.
+        // COUNT without ANY implies an order: otherwise the selected matches would be arbitrary.
         let order = query.order.or((query.count_max.is_some() && !query.any).then_some(Order::NearestFirst));
         found.arrange(order, count);
     }

@@ -1,4 +1,4 @@
-//! What the commands about expiring fields have in common: `FIELDS count field ...`, and the words before it.
+//! The common arguments of the commands about expiring fields: `FIELDS count field ...`, and the options before it.
 
 use crate::command::Args;
 use crate::commands::strings::options::ExpiryUnit;
@@ -7,12 +7,12 @@ use crate::error::ClientError;
 const WRONG_COUNT: ClientError =
     ClientError::text("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// Where FIELDS stands, sought from `first` on; not where nothing could follow it.
+/// The index of FIELDS, from `first` on, unless it is the last argument.
 pub(super) fn find_fields(args: Args<'_>, first: usize) -> Option<usize> {
     (first..args.len().saturating_sub(1)).find(|&at| args.is(at, "FIELDS"))
 }
 
-/// The arguments after `FIELDS count`, where `each` of them belong together and FIELDS is at `at`.
+/// The arguments after `FIELDS count`, in groups of `each`; FIELDS is at `at`.
 pub(super) fn counted<'a>(
     args: Args<'a>,
     at: Option<usize>,
@@ -26,17 +26,17 @@ pub(super) fn counted<'a>(
     if count == 0 || !matches { Err(wrong_count) } else { Ok(listed) }
 }
 
-/// As [`counted`], one field each, with the usual error.
+/// As [`counted`] in groups of one field, with the usual error.
 pub(super) fn fields(args: Args<'_>, at: Option<usize>) -> Result<Args<'_>, ClientError> {
     counted(args, at, 1, WRONG_COUNT)
 }
 
-/// As [`counted`], a field and a value each.
+/// As [`counted`] in groups of a field and a value.
 pub(super) fn pairs(args: Args<'_>, at: Option<usize>) -> Result<Args<'_>, ClientError> {
     counted(args, at, 2, WRONG_COUNT)
 }
 
-/// For commands that have FIELDS as their second argument; anything else there is a syntax error.
+/// For commands whose second argument must be FIELDS; anything else is a syntax error.
 pub(super) fn fields_at_2(args: Args<'_>, wrong_count: ClientError) -> Result<Args<'_>, ClientError> {
     if !args.is(2, "FIELDS") {
         return Err(ClientError::Syntax);
@@ -49,7 +49,7 @@ pub(super) fn only_fields(args: Args<'_>) -> Result<Args<'_>, ClientError> {
     fields_at_2(args, WRONG_COUNT)
 }
 
-/// The point in time that `amount` means, in milliseconds since the epoch: unlike a key's it may be the epoch.
+/// `amount` as a point in time in milliseconds since the epoch: unlike a key's, it can be the epoch itself.
 pub(super) fn resolve(
     unit: ExpiryUnit,
     amount: i64,
@@ -62,7 +62,7 @@ pub(super) fn resolve(
     ms.and_then(|ms| ms.checked_add(base_ms)).ok_or(ClientError::InvalidExpire { command })
 }
 
-/// What becomes of the fields' expiry.
+/// The change of the fields' expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Expires {
     #[default]
@@ -71,18 +71,18 @@ pub(super) enum Expires {
     Keep,
     /// PERSIST
     Never,
-    /// The argument there says when.
+    /// The argument at this index is the time.
     At(ExpiryUnit, usize),
 }
 
-/// Which of two states something must be in.
+/// Whether a key or field must exist or must be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existence {
     Absent,
     Present,
 }
 
-/// The words of HSETEX and HGETEX.
+/// The options of HSETEX and HGETEX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub expires: Expires,
@@ -107,7 +107,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Reads the word at `at`; returns the position behind it and its argument.
+    /// Parses the option at `at`; returns the index after it and its argument.
     fn parse_one(&mut self, args: Args<'_>, at: usize, sets: bool) -> Option<usize> {
         let demand = |slot: &mut Option<Existence>, wanted: Existence| {
             let allowed = slot.is_none_or(|there| there == wanted);

@@ -1,4 +1,4 @@
-//! Fields as numbers.
+//! Numeric fields: HINCRBY and HINCRBYFLOAT.
 
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
@@ -6,7 +6,7 @@ use crate::db::hash::{FieldExpiry, Hash};
 use crate::error::ClientError;
 use wire::number::{Extended, i64_text};
 
-/// The field's value, or `None`, and what to keep of its expiry.
+/// The field's value, or `None`, and the expiry that an update keeps.
 fn current(
     ctx: &mut Context<'_>,
     key: &[u8],

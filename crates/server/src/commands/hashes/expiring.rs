@@ -1,4 +1,4 @@
-//! Fields that live for a time: setting, asking, clearing.
+//! The expiry of fields: setting, reading and clearing it.
 
 use super::arguments::{self, Existence, Expires, Options, resolve};
 use crate::command::{Args, Context, Outcome};
@@ -9,7 +9,7 @@ use crate::db::collection::CollectionContext;
 use crate::db::hash::{FieldExpiry, Hash};
 use crate::error::{ClientError, quoted};
 
-/// What setting or clearing a field's expiry answers.
+/// Results of setting or clearing a field's expiry.
 const NO_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const REFUSED: i64 = 0;
@@ -32,7 +32,7 @@ pub(super) fn hpexpireat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expire(ctx, args, ExpiryUnit { in_seconds: false, absolute: true })
 }
 
-/// Gives one field an expiry if `conditions` allow; `expired` says that it lies in the past.
+/// Sets the expiry of one field if `conditions` permit; `expired`: the expiry is in the past.
 fn expire_field(
     hash: &mut Hash,
     field: &[u8],
@@ -91,7 +91,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     Ok(())
 }
 
-/// A time that has passed is propagated as the removal that it was: whoever repeats the command may have another clock.
+/// Propagates fields with an expiry in the past as removals: the clocks of replicas can differ.
 fn propagate_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
     if ctx.db.change_log.is_recording() {
         let fields: Vec<&[u8]> = fields.collect();
@@ -104,7 +104,7 @@ fn answer_integers(ctx: &mut Context<'_>, integers: &[i64]) {
     integers.iter().for_each(|&integer| ctx.reply.integer(integer));
 }
 
-/// Lets one field live for ever.
+/// Clears the expiry of one field.
 fn persist_field(hash: &mut Hash, field: &[u8], context: &mut CollectionContext<'_>) -> i64 {
     hash.remove_if_expired(field, context);
     match hash.get_with_expiry(field, i64::MIN) {
@@ -169,7 +169,7 @@ fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i
     Ok(())
 }
 
-/// What HGETEX does to each field that it answers.
+/// The change that HGETEX makes to each field after reading it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,
@@ -179,7 +179,7 @@ enum Then {
 }
 
 impl Then {
-    /// Whether it changed the field.
+    /// Applies the change; returns whether the field has changed.
     fn apply(self, hash: &mut Hash, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         match self {
             Then::Nothing => false,
@@ -267,8 +267,8 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes a field that a client names; whether it was there. One that is expired was not: it stays until the search
-/// for such comes by, and is added to `kept`.
+/// Removes a field that a client names; returns whether it existed. An expired field did not: it is kept until active
+/// expiry removes it, and is added to `kept`.
 pub(super) fn remove_or_keep(
     hash: &mut Hash,
     fields: Args<'_>,
@@ -283,7 +283,7 @@ pub(super) fn remove_or_keep(
     !is_expired && hash.remove_even_expired(fields.at(at))
 }
 
-/// Says that so many of the fields have been removed; whoever repeats that sees those that are expired and were kept.
+/// Records the removal of fields. Expired fields in `kept` are excluded from propagation, as replicas can still see them.
 pub(super) fn record_removed(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -301,7 +301,7 @@ pub(super) fn record_removed(
     }
 }
 
-/// Whether the key and the fields are as HSETEX's words demand.
+/// Whether the key and the fields meet the conditions of HSETEX.
 fn is_wanted(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -325,7 +325,7 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = arguments::pairs(args, fields_at)?;
     let key = args.at(1);
     if options.key.is_some() {
-        // Without those of its fields that are expired there may be no hash.
+        // Without its expired fields among these, the hash can be empty and no longer exist.
         ctx.db.change(key, |hash: &mut Hash, mut context| {
             pairs.iter().step_by(2).for_each(|field| _ = hash.remove_if_expired(field, &mut context));
         })?;
@@ -362,7 +362,7 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
     ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         hash.remove_expired_of(pairs.iter().step_by(2), &mut context);
         if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
-            // A field that comes twice is expired when it comes again, and yet not for having been there before.
+            // A repeated field is already expired the second time, but it did not exist before.
             context.expired_fields = None;
         }
         for at in (0..pairs.len()).step_by(2) {
@@ -376,10 +376,10 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
     Ok(())
 }
 
-/// What is set to expire in the past is removed at once, and all events are as if it had been set first.
+/// Removes fields that would be set with an expiry in the past, with the same events as if they had been set first.
 fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: Args<'_>) -> Outcome {
     let removed = ctx.db.change(key, |hash: &mut Hash, _| {
-        // Fields that are expired already go too.
+        // Already expired fields are removed too.
         pairs.iter().step_by(2).filter(|field| hash.remove_even_expired(field)).count()
     })?;
     let removed = removed.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Some fields of many: HRANDFIELD and HSCAN.
+//! Samples of fields: HRANDFIELD and HSCAN.
 
 use crate::command::repetition::{self, Repetition};
 use crate::command::{Args, Context, Outcome};
@@ -8,7 +8,7 @@ use crate::db::hash::{Cell, Hash};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// How many fields HRANDFIELD answers, and whether with values.
+/// The number of fields for HRANDFIELD, and whether values are included.
 #[derive(Clone, Copy)]
 struct SampleOptions {
     count: i64,
@@ -16,7 +16,7 @@ struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// `None` for the form that answers one field.
+    /// `None` for the form with one field.
     fn parse(args: Args<'_>) -> Result<Option<Self>, ClientError> {
         if args.len() == 2 {
             return Ok(None);
@@ -43,7 +43,7 @@ impl SampleOptions {
         let mark = reply.begin_array();
         let mut answered = 0;
         let pairs = self.with_values && reply.protocol == Protocol::Resp3;
-        // Whether more may be answered.
+        // Writes one field; returns whether more can be written.
         let mut one = |field: Cell<'_>, value: Cell<'_>| {
             answered += 1;
             if pairs {
@@ -58,10 +58,10 @@ impl SampleOptions {
         if let Ok(count) = usize::try_from(self.count) {
             hash.random_distinct(count, context.random, at_ms, &mut |field, value| _ = one(field, value));
         } else if repetition::is_worth_listing(hash.len(), self.count) {
-            // A list is walked to find any: once suffices for all.
+            // A compact hash is scanned to find a field: one scan collects all of them.
             let mut pairs = Vec::with_capacity(hash.len());
             hash.for_each(at_ms, &mut |field, value| pairs.push((field, value)));
-            // All of them may be due.
+            // All fields can be expired.
             let draws = if pairs.is_empty() { 0 } else { self.count.unsigned_abs() };
             (0..draws).all(|_| {
                 let at = usize::try_from(context.random.below(pairs.len() as u64)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Sections about what happens: clients, persistence, counters, replication, commands and errors.
+//! Sections about activity: clients, persistence, counters, replication, commands and errors.
 
 use super::{Lines, Sources, ratio, safe_name};
 use crate::observe::IoThreadFigures;
@@ -82,7 +82,7 @@ pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
     loading(sources, lines, now_s);
 }
 
-/// The append-only file, whether it is in use or not.
+/// The append-only file, enabled or not.
 fn log(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
     let figures = &sources.server.observed.persistence.log;
     let status = |ok: bool| if ok { "ok" } else { "err" };
@@ -105,7 +105,7 @@ fn log(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
     lines.field("aof_last_cow_size", figures.last_rewrite_copied_bytes);
 }
 
-/// What there is to say only of an append-only file in use.
+/// Lines for an enabled append-only file only.
 fn appended(sources: &Sources<'_>, lines: &mut Lines) {
     let figures = &sources.server.observed.persistence.log;
     if !figures.enabled {
@@ -247,7 +247,7 @@ fn loops(sources: &Sources<'_>, lines: &mut Lines) {
     ]);
 }
 
-/// The server's role and, of a replica, the link to its primary.
+/// The server's role and, on a replica, the link to its primary.
 fn link(server: &Server, lines: &mut Lines) {
     let Some(primary) = &server.config.replicaof else { return lines.field("role", "master") };
     let figures = server.observed.replication.link;
@@ -262,7 +262,7 @@ fn link(server: &Server, lines: &mut Lines) {
     lines.field("master_link_status", if is_up { "up" } else { "down" });
     lines.field("master_last_io_seconds_ago", if is_up { heard_s } else { -1 });
     lines.field("master_sync_in_progress", i32::from(state == LinkState::Sync));
-    // Who knows nothing of a stream would begin with its first byte.
+    // A replica without a known stream starts at the stream's first byte.
     let applied =
         if figures.is_some_and(|link| link.continues) { server.observed.replication.offset } else { 1 };
     let primary_client = server.clients.iter().find(|client| client.is_primary && !client.is_linking);
@@ -340,7 +340,7 @@ pub(super) fn command_statistics(sources: &mut Sources<'_>, lines: &mut Lines) {
         if figures.is_empty() {
             continue;
         }
-        // Hundreds of these lines are part of each scrape of metrics: in integers, and without strings between.
+        // Each scrape of metrics contains hundreds of these lines: uses integers, without intermediate strings.
         let busy_us = figures.busy_us();
         let hundredths =
             (busy_us.saturating_mul(100) + figures.calls / 2).checked_div(figures.calls).unwrap_or(0);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tls::certificate::Details;
 
-/// The release of the reference whose behaviour this server follows.
+/// The reference release whose behaviour this server follows.
 pub const VALKEY_VERSION: &str = "9.1.2";
 
 pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
@@ -95,7 +95,7 @@ pub(super) fn tls(sources: &mut Sources<'_>, lines: &mut Lines) {
     }
 }
 
-/// The executor is thread 0: it runs all commands, and reads and writes for some clients.
+/// Thread 0 is the executor: it runs all commands, and serves the sockets of some clients.
 pub(super) fn threads(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
     let statistics = &server.observed.statistics;
@@ -143,7 +143,7 @@ pub(super) fn cluster(_sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("cluster_enabled", 0);
 }
 
-/// The engine that runs scripts counts as a module, as MODULE LIST has it.
+/// The script engine is listed as a module, as in MODULE LIST.
 pub(super) fn modules(_sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("module", "name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options=[]");
 }

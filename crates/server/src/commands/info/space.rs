@@ -1,4 +1,4 @@
-//! Sections about memory and what fills it.
+//! Sections about memory and the keyspace.
 
 use super::{Lines, Sources, human_bytes, ratio};
 use crate::config::Named;
@@ -6,22 +6,22 @@ use crate::observe::memory::ALLOCATOR_NAME;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
-/// Where memory goes, as MEMORY STATS and INFO memory break it down.
+/// The breakdown of memory in MEMORY STATS and INFO memory.
 pub(in crate::commands) struct Breakdown {
     pub used_bytes: u64,
     pub startup_bytes: u64,
     pub clients_bytes: u64,
-    /// What waits to be written to the append-only file.
+    /// Data waiting to be written to the append-only file.
     pub log_buffer_bytes: u64,
-    /// The stream's last bytes, and what is kept of it for replicas that are further behind.
+    /// The replication backlog, and the part of the stream that is kept for replicas further behind.
     pub backlog_bytes: u64,
     pub replicas_bytes: u64,
     pub kept_stream_bytes: u64,
-    /// Bucket tables of each database that has keys, and of the first, by index.
+    /// Bucket tables of each database that has keys, and of the first, by database number.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
     pub dataset_bytes: u64,
-    /// Of what came after the start.
+    /// Percentage of the memory allocated after startup.
     pub dataset_percent: f64,
     pub keys: u64,
 }

@@ -1,4 +1,4 @@
-//! LATENCY TRACE: where the time of requests went.
+//! LATENCY TRACE: the durations of requests' stages.
 
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
@@ -28,9 +28,9 @@ const HELP: &[&str] = &[
     "    Print this help.",
 ];
 
-const EVERY_DEFAULT: NonZeroU64 = NonZeroU64::new(1000).expect("it is not zero");
+const EVERY_DEFAULT: NonZeroU64 = NonZeroU64::new(1000).expect("1000 is not zero");
 const SHOWN_BY_DEFAULT: usize = 10;
-/// As far as microseconds can be counted in nanoseconds.
+/// The maximum of microseconds that can be represented in nanoseconds.
 const NUMBER_MAX: i64 = 1 << 50;
 
 pub(super) fn trace(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -130,7 +130,7 @@ fn show(reply: &mut ReplyBuffer, trace: &Trace) {
     show_stages(reply, trace.stages);
 }
 
-/// Each stage, and its microseconds.
+/// Writes each stage and its microseconds.
 pub(in crate::commands) fn show_stages(reply: &mut ReplyBuffer, stages: Stages) {
     reply.map(Stage::ALL.len());
     for stage in Stage::ALL {

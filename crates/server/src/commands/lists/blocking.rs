@@ -1,4 +1,4 @@
-//! The forms that wait until there is something to take.
+//! Blocking list commands.
 
 use super::popping::{MultiPop, end_at, move_element, popped, take};
 use crate::command::{Args, Context, Outcome};
@@ -8,7 +8,7 @@ use crate::db::list::End;
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
-/// Waits for any of the keys, unless nothing may wait here: then it is up to the caller to answer at once.
+/// Blocks for any of the keys. `false` if blocking is not permitted here: the caller must then reply at once.
 #[must_use]
 fn wait_for<'a>(
     ctx: &mut Context<'_>,
@@ -71,7 +71,7 @@ pub(super) fn brpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     move_or_wait(ctx, args, ends, timeout_us, &[b"RPOPLPUSH", args.at(1), args.at(2)])
 }
 
-/// `propagated`: the command that does the same to a copy of the data, and never waits.
+/// `propagated`: the non-blocking command with the same effect.
 fn move_or_wait(
     ctx: &mut Context<'_>,
     args: Args<'_>,

@@ -1,4 +1,4 @@
-//! Taking elements off the ends of lists.
+//! Removing elements from the ends of lists.
 
 use super::push_event;
 use crate::command::{Args, Context, Outcome};
@@ -7,7 +7,7 @@ use crate::db::Kind;
 use crate::db::list::{End, List};
 use crate::error::ClientError;
 
-/// LEFT or RIGHT.
+/// Parses LEFT or RIGHT.
 pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
     match (args.is(index, "LEFT"), args.is(index, "RIGHT")) {
         (true, _) => Ok(End::Left),
@@ -16,11 +16,11 @@ pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
     }
 }
 
-/// Says that elements were taken off an end.
+/// Records the removal of elements from an end.
 pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) {
     let event = if end == End::Left { "lpop" } else { "rpop" };
     ctx.db.changed_many(EventClasses::LIST, event, key, count as u64);
-    // Propagated as what it did, whichever keys it was to look at and however long it was to wait.
+    // Propagates the effect, without the other keys and the timeout.
     let has_own_form = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
     if has_own_form && ctx.db.change_log.is_recording() {
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
@@ -59,7 +59,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-/// Takes the element at an end of a list.
+/// Removes and returns the element at an end of a list.
 pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option<Vec<u8>>, ClientError> {
     let taken = ctx.db.change(key, |list: &mut List, context| {
         let taken = list.pop(end, |element| element.to_vec());
@@ -86,7 +86,7 @@ fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outco
     Ok(())
 }
 
-/// What LMPOP and BLMPOP pop: the keys, the end, and how many.
+/// The arguments of LMPOP and BLMPOP: the keys, the end, and the count.
 pub(super) struct MultiPop<'a> {
     pub keys: Args<'a>,
     pub end: End,
@@ -114,8 +114,8 @@ impl<'a> MultiPop<'a> {
         Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })
     }
 
-    /// Pops from the first list that has elements and answers its key and them; whether there was one. With
-    /// `only_lists`, what is no list is passed over instead of refused.
+    /// Pops from the first list that exists and replies with its key and elements; returns whether there was one. With
+    /// `only_lists`, values of other types are skipped instead of refused.
     pub fn run(&self, ctx: &mut Context<'_>, only_lists: bool) -> Result<bool, ClientError> {
         for key in self.keys.iter() {
             let found = ctx.db.expect_kind(key, Kind::List);
@@ -139,7 +139,7 @@ pub(super) fn lmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Moves one element and answers it; whether there was one.
+/// Moves one element and replies with it; returns whether there was one.
 pub(super) fn move_element(
     ctx: &mut Context<'_>,
     from: &[u8],
@@ -152,7 +152,7 @@ pub(super) fn move_element(
     ctx.db.expect_kind(to, Kind::List)?;
     let (taken_from, pushed_to) = ends;
     if from == to {
-        // The list may be empty in between; it must not go.
+        // The list can be empty in between; it must not be removed.
         let element = ctx.db.change(from, |list: &mut List, context| {
             let element =
                 list.pop(taken_from, |element| element.to_vec()).expect("a stored list is not empty");
@@ -166,7 +166,7 @@ pub(super) fn move_element(
         return Ok(true);
     }
     let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
-    // The event of the other list comes first.
+    // The event of the other list is published first.
     let emptied = ctx.db.take_emptied();
     ctx.db.change_or_create(to, |list: &mut List, context| {
         list.push(pushed_to, &element, context.limits);

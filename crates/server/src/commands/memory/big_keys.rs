@@ -1,4 +1,4 @@
-//! MEMORY BIGKEYS: the largest keys that are known, measured at this moment.
+//! MEMORY BIGKEYS: the largest known keys, with their current sizes.
 
 use super::prefixes::count;
 use crate::command::{Args, Context, Outcome};

@@ -1,4 +1,4 @@
-//! MEMORY PREFIXES: how many keys there are of each prefix and what they take, as counted while they change.
+//! MEMORY PREFIXES: the number of keys with each prefix and their memory, counted when keys change.
 
 use crate::command::{Args, Context, Outcome};
 use crate::db::accounts::{Cell, Respect, Tally};
@@ -7,7 +7,7 @@ use wire::reply::ReplyBuffer;
 
 const COUNT_DEFAULT: i64 = 100;
 
-/// The COUNT of the subcommands that answer the largest of something.
+/// The COUNT of subcommands that reply with the largest entries.
 pub(super) fn count(args: Args<'_>, default: i64) -> Result<usize, ClientError> {
     let count = match args.len() {
         2 => default,
@@ -55,10 +55,10 @@ fn write_tally(reply: &mut ReplyBuffer, name: &[u8], tally: &Tally, is_exact: bo
     reply.bulk(if is_exact { b"exact" } else { b"counting" });
 }
 
-/// Keys and bytes.
+/// A name with the number of keys and bytes.
 pub(in crate::commands) type Sum = (&'static str, u64, u64);
 
-/// Those of each name, the largest first.
+/// The sums for each name, the largest first.
 pub(in crate::commands) fn sums(tally: &Tally, name: impl Fn(&Cell) -> &'static str) -> Vec<Sum> {
     let mut sums: Vec<Sum> = Vec::new();
     for cell in tally.cells() {

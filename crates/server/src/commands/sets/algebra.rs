@@ -1,4 +1,4 @@
-//! Intersections, unions and differences of sets, answered or stored.
+//! Intersections, unions and differences of sets, as a reply or stored.
 
 use crate::command::{Args, Context, Outcome};
 use crate::commands::sources::{distinct, is_difference_asked};
@@ -41,7 +41,7 @@ pub(super) fn sdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     store(ctx, args, Operation::Difference, "sdiffstore")
 }
 
-/// Calls `emit` for each member of the result, once, until it says stop.
+/// Calls `emit` for each member of the result, once, until it returns `true`.
 fn combine<'a>(
     sets: &[Option<&'a Set>],
     operation: Operation,
@@ -55,7 +55,7 @@ fn combine<'a>(
     }
 }
 
-/// Walks the smallest set and asks the others, smallest first.
+/// Scans the smallest set and looks its members up in the others, smallest first.
 fn intersection<'a>(sets: &[Option<&'a Set>], emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let Some(sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     let mut sets = distinct(sets);
@@ -64,19 +64,19 @@ fn intersection<'a>(sets: &[Option<&'a Set>], emit: &mut dyn FnMut(StringValue<'
     smallest.any(&mut |member| others.iter().all(|set| set.contains_value(member)) && emit(member));
 }
 
-/// Members of a compact set that are sought one by one before a table of it pays.
+/// The number of look-ups in a compact set above which a hash table of its members is faster.
 const SOUGHT_MAX: usize = 16;
-/// Members that are sought in a set, for each of its own, before a table of it pays. Sets that are asked get no more
-/// look-ups altogether than so many times the members of all.
+/// The number of look-ups in a set, per member, above which a hash table is faster. The look-ups in all sets are at most
+/// this many times their members.
 const SOUGHT_PER_MEMBER_MAX: usize = 8;
 
-/// Walks set after set, largest first; a member is new if none of the sets before has it.
+/// Scans the sets, largest first; a member is new if no earlier set contains it.
 #[expect(clippy::mutable_key_type, reason = "what decompresses a text changes nothing of the text")]
 fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let mut present = distinct(sets.iter().flatten().copied().collect());
     present.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut left: usize = present.iter().map(|set| set.len()).sum();
-    // Sets before that are asked, and the members of those that are not.
+    // Earlier sets that are looked up directly, and the members of the other earlier sets.
     let mut asked: Vec<&Set> = Vec::new();
     let mut met: HashSet<HashedValue<'a>, KeptHash> = HashSet::default();
     for set in present {
@@ -102,8 +102,8 @@ fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(Stri
     }
 }
 
-/// Either asks the other sets for each member of the first, or takes the members of the others out of a copy:
-/// whichever looks at fewer members. A set without itself is empty.
+/// Either looks up each member of the first set in the others, or removes the members of the others from a copy of the
+/// first: whichever visits fewer members. A set minus itself is empty.
 fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let Some((&Some(first), others)) = sets.split_first() else { return };
     let mut others = distinct(others.iter().flatten().copied().collect());

@@ -1,4 +1,4 @@
-//! Where an element leads: `weight_*` is the string at the key with the element for the star, `user_*->age` a field
+//! Patterns of SORT: `weight_*` is the string at the key with the element in place of the star, `user_*->age` a field
 //! of the hash there, and `#` the element itself.
 
 use crate::db::hash::Hash;
@@ -7,7 +7,7 @@ use crate::db::{Db, StringValue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern<'a> {
     Itself,
-    /// Without a star it leads nowhere.
+    /// A pattern without a star refers to no key.
     Constant,
     Key {
         before: &'a [u8],
@@ -31,12 +31,12 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether all elements lead to the same, as far as sorting is concerned.
+    /// Whether the pattern is the same for all elements, as far as sorting is concerned.
     pub fn is_constant(&self) -> bool {
         !matches!(self, Pattern::Key { .. })
     }
 
-    /// Hands over the string that `element` leads to, if there is one.
+    /// Passes the string that the pattern refers to for `element` to `found`, if there is one.
     pub fn follow<R>(
         &self,
         db: &mut Db,

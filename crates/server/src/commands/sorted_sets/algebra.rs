@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets and sets, with weights, answered or stored.
+//! Unions, intersections and differences of sorted sets and sets, with weights, as a reply or stored.
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
@@ -19,7 +19,7 @@ enum Operation {
     Difference,
 }
 
-/// How scores of the same member are combined.
+/// The combination of the same member's scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Aggregate {
     #[default]
@@ -29,8 +29,8 @@ enum Aggregate {
 }
 
 impl Aggregate {
-    /// Of `a`, a number, and `b`, which may be none: a sum with it counts as nothing, as that of opposite infinities
-    /// does, and neither minimum nor maximum heeds it.
+    /// Combines `a`, a number, and `b`, which can be NaN: a sum with it is 0, like that of opposite infinities,
+    /// and minimum and maximum ignore it.
     fn combine(self, a: f64, b: f64) -> f64 {
         match self {
             Aggregate::Sum => number_or_zero(a + b),
@@ -44,7 +44,7 @@ fn number_or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// One of the collections combined: a set's members all count 1.
+/// One of the combined collections: the members of a plain set have the score 1.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Absent,
@@ -61,7 +61,7 @@ impl Source<'_> {
         }
     }
 
-    /// Where the collection is: one key's is at one address.
+    /// The address of the collection, which identifies its key.
     fn address(&self) -> *const () {
         match self {
             Source::Absent => std::ptr::null(),
@@ -70,7 +70,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether both are of one key.
+    /// Whether both have the same key.
     fn is_same(&self, other: &Source<'_>) -> bool {
         !self.address().is_null() && self.address() == other.address()
     }
@@ -83,7 +83,7 @@ impl Source<'_> {
         }
     }
 
-    /// As [`Source::score`], of a member that came out of another source.
+    /// As [`Source::score`], for a member of another source.
     fn score_of(&self, member: &StringValue<'_>) -> Option<f64> {
         match self {
             Source::Plain(set) => set.contains_value(*member).then_some(1.0),
@@ -93,7 +93,7 @@ impl Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Visits members until `visit` says stop (`false`).
+    /// Visits members until `visit` returns `false`.
     fn for_each(self, visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool) {
         match self {
             Source::Absent => {}
@@ -111,7 +111,7 @@ struct Query<'a> {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// 0: all.
+    /// 0 is no limit.
     limit: usize,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Query<'a> {
             with_scores: false,
             limit: 0,
         };
-        // A key of another type is told before an option that makes no sense.
+        // A wrong type of a key is reported before an invalid option.
         query.keys.iter().try_for_each(|key| expect_members(ctx.db.peek(key).map(|value| value.kind())))?;
         let mut at = first + 1 + count;
         while at < args.len() {
@@ -150,7 +150,7 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// Parses the option at `at` and returns where the next one is.
+    /// Parses the option at `at` and returns the index of the next one.
     fn option(
         &mut self,
         args: Args<'a>,
@@ -190,7 +190,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What becomes of the result.
+/// The use of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Answer,
@@ -208,7 +208,7 @@ fn expect_members(kind: Option<Kind>) -> Result<(), ClientError> {
 fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
     let mut kinds = Vec::with_capacity(keys.len());
     for key in keys.iter() {
-        // That the key is used was noted where the query was parsed.
+        // The access was recorded when the query was parsed.
         let kind = db.read_without_touch(key).map(|value| value.kind());
         expect_members(kind)?;
         kinds.push(kind);
@@ -225,15 +225,15 @@ fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Client
         .collect())
 }
 
-/// The smallest first: it decides the fewest look-ups, and in which order sums are rounded.
+/// The smallest first: this needs the fewest look-ups, and determines the order in which sums are rounded.
 fn by_size(sources: &[Source<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sources.len()).collect();
     order.sort_by_key(|&index| sources[index].len());
     order
 }
 
-/// Calls `emit` for each member of the intersection until it says stop. Infinity times a weight of 0 is 0 in the first
-/// source only: in the others it makes the sum 0. In a union it is 0 in each source. So it is in the reference.
+/// Calls `emit` for each member of the intersection until it returns `false`. Infinity times a weight of 0 is 0 in the first
+/// source only: in the others it makes the sum 0. In a union it is 0 in each source. This is the same in the reference.
 fn intersect<'a>(
     query: &Query<'_>,
     sources: &[Source<'a>],
@@ -254,7 +254,7 @@ fn intersect<'a>(
     });
 }
 
-/// How many members these sources have at most, however often they are named.
+/// The maximum number of distinct members of these sources, which can contain duplicates.
 fn distinct_members_max<'s, 'a: 's>(sources: impl Iterator<Item = &'s Source<'a>>) -> usize {
     let mut lens: Vec<(*const (), usize)> = sources.map(|source| (source.address(), source.len())).collect();
     lens.sort_unstable();
@@ -262,8 +262,8 @@ fn distinct_members_max<'s, 'a: 's>(sources: impl Iterator<Item = &'s Source<'a>
     lens.into_iter().map(|(_, len)| len).sum()
 }
 
-/// Calls `emit` for each member of the union, in no order. Members of the smaller sources wait in a table; those of the
-/// largest are only looked up there.
+/// Calls `emit` for each member of the union, in no order. Members of the smaller sources are collected in a table; those
+/// of the largest are only looked up there.
 fn unite<'a>(
     query: &Query<'_>,
     sources: &[Source<'a>],
@@ -272,7 +272,7 @@ fn unite<'a>(
 ) {
     let order = by_size(sources);
     let Some((&largest, _)) = order.split_last() else { return };
-    // Of a key that is named more than once, members are visited once, for all its weights.
+    // The members of a repeated key are visited once, for all its weights.
     let (copies, others): (Vec<usize>, Vec<usize>) =
         order.into_iter().partition(|&index| sources[index].is_same(&sources[largest]) || index == largest);
     let capacity = distinct_members_max(others.iter().map(|&index| &sources[index]));
@@ -305,8 +305,8 @@ fn unite<'a>(
     }
 }
 
-/// Calls `emit` for each member of the first source that no other has, in no order. Either the others are asked for each
-/// member of the first, or their members are taken out of a table of it.
+/// Calls `emit` for each member of the first source that is in no other, in no order. Either looks up each member of the
+/// first in the others, or removes the members of the others from a table of the first.
 fn subtract<'a>(sources: &[Source<'a>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>, f64)) {
     let Some((first, others)) = sources.split_first() else { return };
     if others.iter().any(|other| first.is_same(other)) {

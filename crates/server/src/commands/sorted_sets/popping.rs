@@ -1,4 +1,4 @@
-//! Taking members off the ends, waiting for them if asked.
+//! Removing members from the ends of sorted sets, optionally blocking.
 
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::seconds;
@@ -7,14 +7,14 @@ use crate::db::{EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
-/// Which end.
+/// The end to pop from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Min,
     Max,
 }
 
-/// How popped members are shown.
+/// The format of popped members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// `member score member score...`
@@ -27,7 +27,7 @@ enum Shape {
     PairsAfterKey,
 }
 
-/// Pops up to `count` from a set that exists, and answers them.
+/// Pops up to `count` members from an existing set, and replies with them.
 fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> Outcome {
     let reply = &mut *ctx.reply;
     let taken = ctx.db.change(key, |set: &mut SortedSet, _| {
@@ -99,7 +99,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     pop_from(ctx, args.at(1), end, count.unwrap_or(1), shape)
 }
 
-/// The first of the keys that holds a sorted set; where `only_sets`, what holds something else is passed over.
+/// The first of the keys that holds a sorted set; with `only_sets`, values of other types are skipped.
 fn first_present<'a>(
     ctx: &mut Context<'_>,
     keys: Args<'a>,

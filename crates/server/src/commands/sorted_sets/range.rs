@@ -1,4 +1,4 @@
-//! Ranges by rank, score or member: answered, stored or removed.
+//! Ranges by rank, score or member: as a reply, stored, or removed.
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
@@ -10,13 +10,13 @@ use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
 use crate::error::ClientError;
 use std::ops::Range;
 
-/// A bound of a score range: a number, or `(` and a number.
+/// Parses a bound of a score range: a number, or `(` and a number.
 fn score_bound(word: &[u8]) -> Result<ScoreBound, ClientError> {
     let (number, exclusive) = match word.strip_prefix(b"(") {
         Some(rest) => (rest, true),
         None => (word, false),
     };
-    // What follows a NUL is not read, and nothing is 0.
+    // Text after a NUL is ignored, and an empty text is 0.
     let number = number.split(|&byte| byte == 0).next().filter(|number| !number.is_empty()).unwrap_or(b"0");
     let score = wire::number::parse_f64_saturating(number)
         .filter(|score| !score.is_nan())
@@ -28,7 +28,7 @@ pub(super) fn score_bounds(min: &[u8], max: &[u8]) -> Result<(ScoreBound, ScoreB
     Ok((score_bound(min)?, score_bound(max)?))
 }
 
-/// A bound of a range of members: `-`, `+`, or `[` or `(` and a member.
+/// Parses a bound of a range of members: `-`, `+`, or `[` or `(` and a member.
 fn lex_bound(word: &[u8]) -> Result<LexBound<'_>, ClientError> {
     match word {
         b"-" => Ok(LexBound::Min),
@@ -46,7 +46,7 @@ pub(super) fn lex_bounds<'a>(
     Ok((lex_bound(min)?, lex_bound(max)?))
 }
 
-/// Which members a command names.
+/// The bounds of a range.
 #[derive(Clone, Copy, Debug)]
 enum Bounds<'a> {
     Ranks(i64, i64),
@@ -91,18 +91,18 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// A whole range command: `min max [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`.
+/// The arguments of a range command: `min max [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`.
 struct Query<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
     offset: i64,
-    /// Negative: all.
+    /// Negative is no limit.
     count: i64,
     with_scores: bool,
 }
 
 impl<'a> Query<'a> {
-    /// `first` is where the bounds are. `by` and `reverse` are given where the command's name says them.
+    /// `first` is the index of the bounds. `by` and `reverse` are given if the command's name implies them.
     fn parse(
         args: Args<'a>,
         first: usize,
@@ -145,7 +145,7 @@ impl<'a> Query<'a> {
         Ok(Query { bounds: Bounds::parse(args, min, max, by)?, reverse, offset, count, with_scores })
     }
 
-    /// The ranks to answer, after LIMIT.
+    /// The ranks of the reply, after LIMIT is applied.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let ranks = self.bounds.ranks(set, self.reverse);
         if matches!(self.bounds, Bounds::Ranks(..)) {

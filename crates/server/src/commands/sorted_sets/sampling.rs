@@ -1,4 +1,4 @@
-//! Random members, and walking members some at a time.
+//! Random members, and incremental iteration over members.
 
 use super::answer_member;
 use crate::command::{Args, Context, Outcome, repetition};
@@ -32,7 +32,7 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     answer_several(ctx, args.at(1), count, with_scores)
 }
 
-/// Positive counts are of different members, negative ones may repeat.
+/// With a positive count the members are distinct; with a negative one they can repeat.
 fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
     let repetition = ctx.begin_repetition(count)?;
     let reply = &mut *ctx.reply;
@@ -74,7 +74,7 @@ pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         });
         (next, visited)
     });
-    // Clients see the same digits as there, where they come from different functions.
+    // The same digits as the reference, which uses different functions for the two encodings.
     let text = if set.is_compact() { wire::number::f64_text } else { wire::number::f64_text_17_digits };
     ctx.reply.array(2);
     ctx.reply.bulk(next.to_string().as_bytes());

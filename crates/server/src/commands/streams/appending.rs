@@ -9,7 +9,7 @@ use crate::db::stream::{AppendError, References, Stream, StreamId, TrimTo, Trimm
 use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
 
-/// Entries that an approximate trim without LIMIT removes at most: so many nodes' worth, within bounds.
+/// The maximum number of nodes whose entries an approximate trim without LIMIT removes, and its bounds in entries.
 const NODES_TRIMMED_MAX: u64 = 100;
 const TRIMMED_MAX_WITHOUT_NODE_LIMIT: u64 = 10_000;
 const TRIMMED_MAX: u64 = 1_000_000;
@@ -19,7 +19,7 @@ const BOTH_STRATEGIES: ClientError =
 const LIMIT_WITHOUT_APPROXIMATION: ClientError =
     ClientError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// MAXLEN or MINID with what belongs to it.
+/// MAXLEN or MINID with their options.
 #[derive(Clone, Copy)]
 struct Trim {
     to: TrimTo,
@@ -41,7 +41,7 @@ impl Trim {
     }
 }
 
-/// What stands before the id of XADD, and the whole of XTRIM.
+/// The arguments before the id of XADD, and all arguments of XTRIM.
 #[derive(Default)]
 struct Options {
     trim: Option<Trim>,
@@ -51,7 +51,7 @@ struct Options {
 }
 
 impl Options {
-    /// Reads MAXLEN or MINID at `at`; returns the position behind it.
+    /// Parses MAXLEN or MINID at `at`; returns the index after it.
     fn parse_trim(&mut self, args: Args<'_>, mut at: usize) -> Result<usize, ClientError> {
         if self.trim.is_some() {
             return Err(BOTH_STRATEGIES);
@@ -72,7 +72,7 @@ impl Options {
         Ok(at + 1)
     }
 
-    /// Reads one option at `at`, if there is one that both commands have; returns the position behind it.
+    /// Parses an option that both commands have at `at`; returns the index after it, or `None`.
     fn parse_one(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, ClientError> {
         let has_value = at + 1 < args.len();
         if has_value && (args.is(at, "MAXLEN") || args.is(at, "MINID")) {
@@ -91,7 +91,7 @@ impl Options {
         Ok(None)
     }
 
-    /// Settles how much a trim may remove.
+    /// Determines the limit of a trim.
     fn finish(&mut self, node_entries_max: u64) -> Result<(), ClientError> {
         let Some(trim) = &mut self.trim else {
             return match self.limit {
@@ -119,12 +119,12 @@ struct Addition<'a> {
     options: Options,
     message: Option<Message<'a>>,
     id: Option<PartialId>,
-    /// Where the first field is.
+    /// The index of the first field.
     items_at: usize,
 }
 
 impl<'a> Addition<'a> {
-    /// `is_repeated`: where the command comes from, an id has been found for it.
+    /// `is_repeated`: the command has run at its origin, which has assigned the id.
     fn parse(args: Args<'a>, is_repeated: bool) -> Result<Self, ClientError> {
         let (mut options, mut message) = (Options::default(), None);
         let mut at = 2;
@@ -150,12 +150,12 @@ impl<'a> Addition<'a> {
                 return Ok(Addition { options, message, id, items_at: at + 1 });
             }
         }
-        // No id at all: the caller finds that too few arguments follow.
+        // The id is missing: the caller finds too few arguments.
         Ok(Addition { options, message, id: None, items_at: args.len() })
     }
 }
 
-/// The id that the new entry gets.
+/// The id of the new entry.
 fn resolve(stream: &Stream, id: Option<PartialId>, now_ms: i64) -> Result<StreamId, ClientError> {
     let taken =
         ClientError::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
@@ -172,10 +172,10 @@ fn resolve(stream: &Stream, id: Option<PartialId>, now_ms: i64) -> Result<Stream
     }
 }
 
-/// What has become of an addition.
+/// The result of an addition.
 enum Added {
     New(StreamId, Trimmed),
-    /// It is a message that was added before.
+    /// The message had been added before.
     Before(StreamId),
 }
 
@@ -223,7 +223,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let key = args.at(1);
     let is_new = ctx.db.peek_collection::<Stream>(key)?.is_none();
-    // An id stands in what is repeated unless the message had been added before.
+    // A repeated command has an id, unless the message had been added before.
     let was_before = is_repeated && addition.message.is_some() && addition.id.is_none();
     if is_new && addition.options.only_if_there || was_before {
         ctx.reply.null();
@@ -241,7 +241,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         added
     } else {
         let added = ctx.db.change(key, |stream: &mut Stream, context| entry.add(stream, &context))?;
-        added.expect("the stream was there just now")?
+        added.expect("the stream existed just before")?
     };
     let id = match added {
         Added::New(id, trimmed) => {
@@ -259,7 +259,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The entry is propagated with the id that it got.
+/// Propagates the entry with its assigned id.
 fn tell_added(db: &mut Db, key: &[u8], id: StreamId, entry: &Entry<'_>) {
     if !db.change_log.is_recording() {
         return;

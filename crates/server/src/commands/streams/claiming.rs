@@ -1,4 +1,4 @@
-//! What is pending: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
+//! Pending entries: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
 use super::reading::{Seen, note_pending, see_consumer, tell_consumer, tell_pending, tell_position};
 use super::{ids, no_group};
@@ -12,7 +12,7 @@ fn no_key_or_group(args: Args<'_>) -> ClientError {
     no_group(format_args!("key '{}' or consumer group '{}'", quoted(args.at(1)), quoted(args.at(2))))
 }
 
-/// The group named by the first two arguments exists.
+/// Whether the group that the first two arguments name exists.
 fn has_group(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
     let stream = ctx.db.read_collection::<Stream>(args.at(1))?;
     Ok(stream.and_then(|stream| stream.group(args.at(2))).is_some())
@@ -36,7 +36,7 @@ pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Which pending entries XPENDING lists.
+/// The pending entries that XPENDING lists.
 struct PendingRange<'a> {
     idle_ms_min: i64,
     start: StreamId,
@@ -46,7 +46,7 @@ struct PendingRange<'a> {
 }
 
 impl<'a> PendingRange<'a> {
-    /// `None` for the form that only sums up.
+    /// `None` for the summary form.
     fn parse(args: Args<'a>) -> Result<Option<Self>, ClientError> {
         if args.len() == 3 {
             return Ok(None);
@@ -108,7 +108,7 @@ pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many are pending, between which ids, and for whom.
+/// Writes the number of pending entries, their range of ids, and their consumers.
 fn sum_up(group: &crate::db::stream::Group, reply: &mut ReplyBuffer) {
     reply.array(4);
     reply.integer(group.pending_len() as i64);
@@ -131,32 +131,32 @@ fn sum_up(group: &crate::db::stream::Group, reply: &mut ReplyBuffer) {
     reply.end_array(mark, count);
 }
 
-/// How XCLAIM and XAUTOCLAIM make an entry the consumer's.
+/// The options with which XCLAIM and XAUTOCLAIM assign an entry to the consumer.
 #[derive(Default)]
 struct Claim {
     idle_ms_min: i64,
     /// `None` is now.
     delivered_ms: Option<i64>,
-    /// What the count of deliveries becomes; `None` is one more, or with `only_ids` the same.
+    /// The new number of deliveries; `None` increments it, or keeps it with `only_ids`.
     deliveries: Option<u64>,
-    /// Entries that were not pending become so too.
+    /// Also claims entries that are not pending.
     force: bool,
     only_ids: bool,
-    /// What a file says was so: also what does not exist can be pending.
+    /// Loaded from a file: entries that do not exist can be pending too.
     replayed: bool,
 }
 
-/// What became of an entry that was to be claimed.
+/// The result of claiming an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claimed {
-    /// Nothing: it is not pending, or not for long enough.
+    /// Unchanged: it is not pending, or not idle for long enough.
     Left,
     Taken,
-    /// It was pending but does not exist: it is pending no more.
+    /// It was pending but no longer exists: it was removed from the pending entries.
     Gone,
 }
 
-/// What a claim is to change.
+/// The change that a claim makes.
 enum Verdict {
     Assigned(Pending),
     Left,
@@ -181,7 +181,7 @@ impl Verdict {
 }
 
 impl Claim {
-    /// Claims one entry for the consumer, who is there, and answers it.
+    /// Claims one entry for the consumer, which exists, and writes it to the reply.
     fn take(
         &self,
         stream: &mut Stream,
@@ -197,7 +197,7 @@ impl Claim {
         Some(verdict.apply(&mut *stream.group_mut(group_name)?, id, now_ms))
     }
 
-    /// What becomes of an entry that the consumer claims; answers it, if it gets it.
+    /// Determines the change for a claimed entry; writes the entry to the reply if it is assigned.
     fn judge(
         &self,
         group: &Group,
@@ -207,7 +207,7 @@ impl Claim {
         reply: &mut ReplyBuffer,
     ) -> Verdict {
         let pending = group.pending(id);
-        // Files of other servers make what is gone pending no more by claiming it; ours never do.
+        // Files of other servers remove deleted entries from the pending ones by claiming them; ours never do.
         let was_gone = self.replayed && self.force && pending.is_none();
         if entry.is_none() && !was_gone {
             return if pending.is_some() { Verdict::Forgotten } else { Verdict::Left };
@@ -233,7 +233,7 @@ impl Claim {
         self.idle_ms_min == 0 || now_ms.wrapping_sub(pending.delivered_ms) >= self.idle_ms_min
     }
 
-    /// Reads XCLAIM's options from `at` on; also LASTID.
+    /// Parses XCLAIM's options from `at` on; returns LASTID.
     fn parse_options(
         &mut self,
         args: Args<'_>,
@@ -269,7 +269,7 @@ impl Claim {
             }
             at += 1;
         }
-        // A time that makes no sense counts as now: clients reckon it from clocks of their own.
+        // An invalid time counts as now, because clients compute it from their own clocks.
         self.delivered_ms = self.delivered_ms.filter(|ms| (0..=now_ms).contains(ms));
         Ok(last_id)
     }
@@ -314,7 +314,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tells what has come to be pending for the consumer, and what is pending no more.
+/// Propagates the entries that became pending for the consumer, and those that are no longer pending.
 fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
     tell_consumer(db, key, who, !taken.is_empty());
     tell_pending(db, key, who.group, taken);
@@ -326,12 +326,12 @@ fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId]
     }
 }
 
-/// Pending entries that XAUTOCLAIM looks at for each that it may claim.
+/// The number of pending entries that XAUTOCLAIM examines for each that it may claim.
 const LOOKED_AT_FOR_EACH: usize = 10;
 const AUTOCLAIM_COUNT_DEFAULT: usize = 100;
 const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
 
-/// XAUTOCLAIM's arguments beyond the names.
+/// XAUTOCLAIM's arguments after the names.
 struct AutoClaim {
     claim: Claim,
     start: StreamId,
@@ -361,7 +361,7 @@ impl AutoClaim {
         Ok(AutoClaim { claim: Claim { idle_ms_min, only_ids, ..Claim::default() }, start, count })
     }
 
-    /// The entries to claim, those that are gone left in, and where the next call is to go on.
+    /// The entries to claim, deleted ones included, and the start id of the next call.
     fn choose(&self, stream: &Stream, group: &[u8], now_ms: i64) -> Option<(Vec<StreamId>, StreamId)> {
         let (mut pending, mut entries) = (stream.group(group)?.pending_from(self.start), stream.finder());
         let mut chosen = Vec::new();
@@ -393,8 +393,8 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply_id(next, reply);
         let mark = reply.begin_array();
         let mut taken = 0;
-        // All are different and ascend: what becomes of one does not depend on another, and a node is walked once for all
-        // of its own.
+        // The ids are distinct and ascending: the verdicts are independent, and each node is scanned once for all its
+        // entries.
         let (holder, mut entries) = (stream.group(group)?, stream.finder());
         let consumer = holder.find_consumer(consumer)?;
         let verdicts: Vec<(StreamId, Verdict)> = chosen

@@ -1,4 +1,4 @@
-//! XGROUP's subcommands, and XSETID.
+//! The subcommands of XGROUP, and XSETID.
 
 use super::{ids, no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
@@ -10,7 +10,7 @@ const NO_STREAM: ClientError = ClientError::text(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
 );
 
-/// MKSTREAM and ENTRIESREAD.
+/// The options MKSTREAM and ENTRIESREAD.
 #[derive(Default)]
 struct Options {
     make_stream: bool,
@@ -44,7 +44,7 @@ fn unknown_group(args: Args<'_>) -> ClientError {
     no_group(format_args!("consumer group '{}' for key name '{}'", quoted(args.at(3)), quoted(args.at(2))))
 }
 
-/// Refuses a key without a stream, and with `needs_group` a stream without the group.
+/// Refuses a key without a stream and, with `needs_group`, a stream without the group.
 fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Result<(), ClientError> {
     let stream = ctx.db.peek_collection::<Stream>(args.at(2))?.ok_or(NO_STREAM)?;
     if needs_group && stream.group(args.at(3)).is_none() {
@@ -53,7 +53,7 @@ fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Re
     Ok(())
 }
 
-/// Says an event of a group: the stream itself has not changed, and nobody's transaction breaks.
+/// Publishes an event of a group: the stream itself has not changed, and WATCH is not affected.
 fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: &[u8]) {
     ctx.db.event(EventClasses::STREAM, event, key);
     ctx.db.changed_quietly(key, 1);
@@ -119,7 +119,7 @@ pub(super) fn destroy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = ctx.db.change(key, |stream: &mut Stream, _| stream.remove_group(group))?.flatten();
     if removed.is_some() {
         group_changed(ctx, "xgroup-destroy", key);
-        // Consumers that wait for the group are to hear that it is gone.
+        // Clients that block on the group must learn that it no longer exists.
         let selected = ctx.db.selected();
         ctx.db.change_log.ready(selected, key);
     }
@@ -187,7 +187,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Refuses what would contradict the stream's entries.
+    /// Refuses values that contradict the stream's entries.
     fn check(&self, stream: &Stream, last_id: StreamId) -> Result<(), ClientError> {
         if last_id < stream.state().max_deleted_id {
             return Err(ClientError::text(

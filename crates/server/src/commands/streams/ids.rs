@@ -1,14 +1,14 @@
-//! Ids as clients write them: `ms`, `ms-seq`, `ms-*`, `-`, `+`, and `(` before an end that is left out.
+//! Ids in clients' notation: `ms`, `ms-seq`, `ms-*`, `-`, `+`, and `(` before an exclusive end.
 
 use crate::command::Args;
 use crate::db::stream::StreamId;
 use crate::error::ClientError;
 
 const INVALID: ClientError = ClientError::text("ERR Invalid stream ID specified as stream command argument");
-/// Longer texts are refused before they are looked at.
+/// Longer texts are refused without parsing.
 const TEXT_LEN_MAX: usize = 127;
 
-/// An id whose sequence number may be left to the server.
+/// An id whose sequence number can be assigned by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartialId {
     Whole(StreamId),
@@ -28,7 +28,7 @@ pub(super) fn partial(text: &[u8]) -> Result<PartialId, ClientError> {
     strict(text, 0).map(PartialId::Whole)
 }
 
-/// `ms-seq`, or `ms` with `seq_missing` for the rest.
+/// Parses `ms-seq`, or `ms` with the sequence number `seq_missing`.
 pub(super) fn strict(text: &[u8], seq_missing: u64) -> Result<StreamId, ClientError> {
     if text.len() > TEXT_LEN_MAX {
         return Err(INVALID);
@@ -49,7 +49,7 @@ fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// As [`strict`], with `-` and `+` for the least and the greatest id.
+/// As [`strict`], with `-` and `+` for the smallest and the greatest id.
 pub(super) fn lenient(text: &[u8], seq_missing: u64) -> Result<StreamId, ClientError> {
     match text {
         b"-" => Ok(StreamId::MIN),
@@ -58,12 +58,12 @@ pub(super) fn lenient(text: &[u8], seq_missing: u64) -> Result<StreamId, ClientE
     }
 }
 
-/// All arguments as ids.
+/// Parses all arguments as ids.
 pub(super) fn all(args: Args<'_>) -> Result<Vec<StreamId>, ClientError> {
     args.iter().map(|text| strict(text, 0)).collect()
 }
 
-/// The id that a range begins with.
+/// The first id of a range.
 pub(super) fn lower_end(text: &[u8]) -> Result<StreamId, ClientError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => {
@@ -73,7 +73,7 @@ pub(super) fn lower_end(text: &[u8]) -> Result<StreamId, ClientError> {
     }
 }
 
-/// The id that a range ends with.
+/// The last id of a range.
 pub(super) fn upper_end(text: &[u8]) -> Result<StreamId, ClientError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => {

@@ -1,4 +1,4 @@
-//! XINFO's subcommands.
+//! The subcommands of XINFO.
 
 use super::{no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
@@ -8,10 +8,10 @@ use crate::db::stream::{
 use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
-/// Entries and pending ones that XINFO STREAM FULL lists of each kind where COUNT does not say.
+/// The number of entries and pending entries that XINFO STREAM FULL lists of each kind without COUNT.
 const COUNT_DEFAULT: usize = 10;
 
-/// A key and an integer of a map.
+/// Writes a key and an integer of a map.
 fn number(reply: &mut ReplyBuffer, name: &str, value: u64) {
     reply.bulk(name.as_bytes());
     reply.integer(value as i64);
@@ -67,14 +67,14 @@ pub(super) fn groups(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// How far a group has read.
+/// Writes a group's read position and lag.
 fn progress(reply: &mut ReplyBuffer, group: &Group, stream: &Stream) {
     id(reply, "last-delivered-id", group.last_id);
     number_or_null(reply, "entries-read", group.entries_read.map(|read| read as i64));
     number_or_null(reply, "lag", group.lag(&stream.state()));
 }
 
-/// `None` for the short form, else how many of each kind are listed.
+/// `None` for the short form, else the maximum of listed elements of each kind.
 fn full_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
     match args.len() {
         3 => return Ok(None),
@@ -118,8 +118,8 @@ pub(super) fn stream(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is remembered of messages that are to be added once. Streams that have had none do without, as in Valkey: not
-/// every client takes fields that it does not know.
+/// Writes the state of deduplicated messages. Streams without such messages omit the fields, as in Valkey: some clients
+/// do not accept unknown fields.
 fn messages(reply: &mut ReplyBuffer, producers: &Producers, now_ms: i64) {
     let (limits, (tracked, messages)) = (producers.limits(), producers.tracked(now_ms.max(0) as u64));
     let (added, duplicates) = producers.counts();
@@ -131,7 +131,7 @@ fn messages(reply: &mut ReplyBuffer, producers: &Producers, now_ms: i64) {
     number(reply, "iids-duplicates", duplicates);
 }
 
-/// The first entry and the last.
+/// Writes the first and the last entry.
 fn ends(reply: &mut ReplyBuffer, stream: &Stream) {
     let entry = |reply: &mut ReplyBuffer, name: &str, entry: Option<Entry<'_>>| {
         reply.bulk(name.as_bytes());
@@ -145,7 +145,7 @@ fn ends(reply: &mut ReplyBuffer, stream: &Stream) {
     entry(reply, "last-entry", stream.last());
 }
 
-/// Entries and groups, at most `count` of each kind.
+/// Writes entries and groups, at most `count` of each kind.
 fn full(reply: &mut ReplyBuffer, stream: &Stream, count: usize) {
     reply.bulk(b"entries");
     let mark = reply.begin_array();

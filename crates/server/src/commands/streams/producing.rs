@@ -1,5 +1,5 @@
-//! Messages that producers have added only once, however often they send them: what XADD's IDMP and IDMPAUTO name, XCFGSET
-//! and XIDMPRECORD.
+//! Idempotent producers: messages that are added only once, however often they are sent. XADD's IDMP and IDMPAUTO,
+//! XCFGSET and XIDMPRECORD.
 
 use super::ids;
 use crate::command::{Args, Context, Outcome};
@@ -12,15 +12,15 @@ use xxhash_rust::xxh3::Xxh3;
 const TOO_MANY_PRODUCERS: ClientError =
     ClientError::text("ERR the stream remembers messages of 65536 producers and can remember no other's");
 
-/// A message of a producer.
+/// A producer's message.
 pub(super) struct Message<'a> {
     producer: &'a [u8],
-    /// `None`: its fields stand for it.
+    /// `None`: the id is derived from its fields.
     id: Option<&'a [u8]>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads IDMP or IDMPAUTO at `at`, if one is there; with the position behind it.
+    /// Parses IDMP or IDMPAUTO at `at`, if present; also returns the index after it.
     pub fn parse(args: Args<'a>, at: usize, is_second: bool) -> Result<Option<(Self, usize)>, ClientError> {
         let is_computed = args.is(at, "IDMPAUTO") && at + 1 < args.len();
         if !is_computed && !(args.is(at, "IDMP") && at + 2 < args.len()) {
@@ -52,14 +52,14 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A message whose id is known.
+/// A message with its id.
 pub(super) struct IdentifiedMessage<'a> {
     pub producer: &'a [u8],
     pub id: Cow<'a, [u8]>,
 }
 
 impl IdentifiedMessage<'_> {
-    /// The entry that the message has become already, which is counted; an error if it can not be remembered.
+    /// The entry of a message that was added before, which is counted; an error if the message cannot be remembered.
     pub fn find(&self, stream: &mut Stream, now_ms: i64) -> Result<Option<StreamId>, ClientError> {
         let Some(producers) = stream.producers() else { return Ok(None) };
         let found = producers.find(self.producer, &self.id, now_ms.max(0) as u64);
@@ -70,8 +70,8 @@ impl IdentifiedMessage<'_> {
     }
 }
 
-/// The same for the same fields and values in any order, here and in Redis: of each field with its length and its value the
-/// 128 bits of XXH3, of all of these the sums and the exclusive disjunctions, crossed.
+/// The digest of fields and values, independent of their order and the same as in Redis: the 128 bits of XXH3 of each field,
+/// its length and its value; of these the sums and the exclusive disjunctions, crossed.
 fn digest_of(items: Args<'_>) -> [u8; 16] {
     let (mut sums, mut disjunctions) = ([0u64; 2], [0u64; 2]);
     let mut hasher = Xxh3::new();
@@ -132,7 +132,7 @@ pub(super) fn xcfgset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads the number behind the option at `at`, once.
+/// Parses the number after the option at `at`, which can occur once.
 fn parse_limit(
     args: Args<'_>,
     at: usize,
@@ -163,12 +163,12 @@ pub(super) fn xidmprecord(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let stream = ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     let has_entry = stream.get(id).is_some();
-    // A message stays known when its entry is deleted.
+    // A message is still remembered after its entry was deleted.
     if !has_entry && !ctx.is_repeated() {
         return Err(ClientError::text("ERR No such message in stream"));
     }
     let message = IdentifiedMessage { producer, id: message.into() };
-    // Where the clock is behind the primary's, a message is still known here whose time has passed there.
+    // If the clock is behind the primary's, a message that has expired there is still remembered here.
     let may_differ = ctx.is_repeated();
     let recorded = ctx.db.change(key, |stream: &mut Stream, context| {
         match message.find(stream, context.now_ms)? {

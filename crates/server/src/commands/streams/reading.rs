@@ -1,4 +1,4 @@
-//! XREAD and XREADGROUP: several streams at once, waiting if asked to.
+//! XREAD and XREADGROUP: reading from several streams, optionally blocking.
 
 use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
@@ -15,7 +15,7 @@ use crate::session::claimed::Claimed;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use wire::reply::ReplyBuffer;
 
-/// The keys of XREADGROUP. A group or a consumer may be called STREAMS too.
+/// The keys of XREADGROUP. A group or a consumer can be named STREAMS too.
 pub fn find_keys_after_group(args: Args<'_>) -> Vec<(usize, Access)> {
     let mut at = 1;
     while at < args.len() && !args.is(at, "STREAMS") {
@@ -32,16 +32,16 @@ pub fn find_keys_after_group(args: Args<'_>) -> Vec<(usize, Access)> {
 
 /// The options of both commands.
 struct Reading<'a> {
-    /// Entries of each stream.
+    /// The maximum number of entries of each stream.
     count: usize,
-    /// `None` without BLOCK; `Some(None)` waits for ever.
+    /// `None` without BLOCK; `Some(None)` blocks for ever.
     timeout_us: Option<Option<u64>>,
     no_acknowledge: bool,
-    /// What has been pending in the group for so long is answered before what is new.
+    /// Entries that have been pending in the group for this time are read before new ones.
     claim_idle_ms: Option<i64>,
-    /// The group's name and the consumer's.
+    /// The names of the group and the consumer.
     group: Option<(&'a [u8], &'a [u8])>,
-    /// Where the keys begin; ids follow them.
+    /// The index of the first key; the ids follow the keys.
     streams_at: usize,
     keys: Args<'a>,
     ids: Args<'a>,
@@ -78,7 +78,7 @@ impl<'a> Reading<'a> {
         Ok(reading)
     }
 
-    /// Reads the option at `at`; returns the position behind it.
+    /// Parses the option at `at`; returns the index after it.
     fn parse_option(&mut self, args: Args<'a>, at: usize, with_group: bool) -> Result<usize, ClientError> {
         let values = args.len() - at - 1;
         if args.is(at, "CLAIM") && values >= 1 {
@@ -131,13 +131,13 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// How many entries of a stream at most.
+    /// The maximum number of entries of a stream.
     fn count_max(&self) -> usize {
         if self.count == 0 { usize::MAX } else { self.count }
     }
 
-    /// Nothing to answer: waits if asked to and allowed, else says so. `args` run again once something changes, or after
-    /// what `claims` waits for is due.
+    /// Without entries: blocks if requested and permitted, else replies null. `args` run again when a key changes, or when a
+    /// claim of `claims` is due.
     fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>, claims: Option<&Claims>) {
         let waits = self.timeout_us.is_some_and(|timeout_us| {
             let keys: Vec<Box<[u8]>> = self.keys.iter().map(Box::from).collect();
@@ -161,7 +161,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What the command waits to claim, of its keys.
+    /// The claims that the command waits for, of its keys.
     fn claim_request(
         &self,
         claims: &Claims,
@@ -181,7 +181,7 @@ fn idle_time(args: Args<'_>, at: usize) -> Result<i64, ClientError> {
     if idle_ms < 0 { Err(negative) } else { Ok(idle_ms) }
 }
 
-/// The entries of several streams, begun with the first that has any.
+/// The reply with the entries of several streams, started with the first that has any.
 #[derive(Default)]
 struct Answer {
     mark: Option<wire::reply::Mark>,
@@ -189,7 +189,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Begins the entries of one stream.
+    /// Starts the entries of one stream.
     fn stream(&mut self, ctx: &mut Context<'_>, key: &[u8]) {
         self.mark.get_or_insert_with(|| ctx.reply.begin());
         self.streams += 1;
@@ -199,7 +199,7 @@ impl Answer {
         ctx.reply.bulk(key);
     }
 
-    /// Whether there was anything.
+    /// Ends the reply; returns whether there were any entries.
     fn finish(self, ctx: &mut Context<'_>) -> bool {
         let Some(mark) = self.mark else { return false };
         if ctx.reply.protocol == wire::reply::Protocol::Resp2 {
@@ -211,7 +211,7 @@ impl Answer {
     }
 }
 
-/// The id above which XREAD answers entries, and whether it stands for the last one (`$`).
+/// The id after which XREAD reads; `$` is the last one.
 fn read_after(stream: Option<&Stream>, text: &[u8]) -> Result<StreamId, ClientError> {
     match text {
         b"$" => Ok(stream.map_or(StreamId::MIN, |stream| stream.state().last_id)),
@@ -231,7 +231,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut after = Vec::with_capacity(reading.keys.len());
     for (key, id) in reading.keys.iter().zip(reading.ids.iter()) {
         let stream = match ctx.db.read_collection::<Stream>(key) {
-            // Something else has taken the place of what was waited for.
+            // The stream that the client waited for was replaced by a value of another type.
             Err(ClientError::WrongType) if ctx.origin.retried => None,
             found => found?,
         };
@@ -239,7 +239,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let mut answer = Answer::default();
     for (key, &after) in reading.keys.iter().zip(&after) {
-        // A second look, and it counts as one: hits and misses are counted twice.
+        // This second access counts too: hits and misses are counted twice.
         let Ok(Some(stream)) = ctx.db.read_collection::<Stream>(key) else { continue };
         let above = after.next().filter(|_| stream.last_live_id().is_some_and(|last| last > after));
         let Some(start) = above else { continue };
@@ -252,7 +252,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Answers a stream's entries from `start` on.
+/// Writes a stream's entries from `start` on.
 fn answer_range(ctx: &mut Context<'_>, key: &[u8], start: StreamId, count_max: usize) -> Outcome {
     let Some(stream) = ctx.db.peek_collection::<Stream>(key)? else { return Ok(()) };
     let mark = ctx.reply.begin_array();
@@ -265,7 +265,7 @@ fn answer_range(ctx: &mut Context<'_>, key: &[u8], start: StreamId, count_max: u
     Ok(())
 }
 
-/// The arguments with every `$` replaced by what it stands for now, if there is any.
+/// The arguments with every `$` replaced by the current last id, if there is any.
 fn with_last_ids(args: Args<'_>, reading: &Reading<'_>, after: &[StreamId]) -> Option<OwnedArgs> {
     if !reading.ids.iter().any(|id| id == b"$") {
         return None;
@@ -281,12 +281,12 @@ fn with_last_ids(args: Args<'_>, reading: &Reading<'_>, after: &[StreamId]) -> O
     Some(owned)
 }
 
-/// What XREADGROUP reads of a stream.
+/// The entries that XREADGROUP reads of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReadFrom {
     /// `>`
     New,
-    /// What is pending for the consumer above an id.
+    /// Entries after this id that are pending for the consumer.
     PendingAfter(StreamId),
 }
 
@@ -301,7 +301,7 @@ fn wanted(text: &[u8]) -> Result<ReadFrom, ClientError> {
         b"+" => Err(meaningless("+")),
         b">" => Ok(ReadFrom::New),
         text => Ok(match ids::strict(text, 0)? {
-            // The greatest id is how `>` used to be told apart, and still means it.
+            // The greatest id is the former internal value of `>`, and still means it.
             StreamId::MAX => ReadFrom::New,
             id => ReadFrom::PendingAfter(id),
         }),
@@ -326,7 +326,7 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut answer = Answer::default();
     let mut claims = Claims::new(&reading, ctx.db.now_ms());
     for (key, wanted) in reading.keys.iter().zip(all_wanted) {
-        // A second look, as in XREAD, and it counts as one.
+        // A second access, as in XREAD, which counts too.
         ctx.db.figures.hits += 1;
         let who = see_consumer(ctx, key, group, consumer)?;
         match wanted {
@@ -340,7 +340,7 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 }
             }
             ReadFrom::PendingAfter(after) => {
-                // From here on, as in the reference, nothing is claimed.
+                // As in the reference, nothing is claimed from here on.
                 claims.idle_ms = None;
                 answer.stream(ctx, key);
                 answer_pending(ctx, key, &who, after, reading.count_max())?;
@@ -353,12 +353,12 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What XREADGROUP claims of several streams.
+/// The claims of XREADGROUP in several streams.
 struct Claims {
     idle_ms: Option<i64>,
     count_max: usize,
     now_ms: i64,
-    /// When what could not be claimed was first delivered; `None`: nothing is pending.
+    /// The earliest delivery time of entries that could not be claimed; `None`: nothing is pending.
     oldest_ms: Option<i64>,
 }
 
@@ -368,7 +368,7 @@ impl Claims {
         Claims { idle_ms, count_max, now_ms, oldest_ms: None }
     }
 
-    /// What is to be claimed of a stream, the longest idle first.
+    /// The entries to claim of a stream, the longest idle first.
     fn choose(&mut self, db: &mut Db, key: &[u8], group: &[u8]) -> Result<Vec<StreamId>, ClientError> {
         let Some(idle_ms) = self.idle_ms else { return Ok(Vec::new()) };
         let until_ms = self.now_ms.saturating_sub(idle_ms);
@@ -379,24 +379,24 @@ impl Claims {
         Ok(ids)
     }
 
-    /// After how long there may be something to claim of what is pending now.
+    /// The time after which one of the currently pending entries can be claimed.
     fn due_after_us(&self, idle_ms: i64) -> Option<u64> {
         let due_ms = self.oldest_ms?.saturating_add(idle_ms);
         Some(u64::try_from(due_ms.saturating_sub(self.now_ms)).unwrap_or(0).max(1).saturating_mul(1000))
     }
 }
 
-/// A consumer that has come to its group.
+/// A consumer that has accessed its group.
 pub(super) struct Seen<'a> {
     pub group: &'a [u8],
     pub consumer: &'a [u8],
-    /// It has been made, and nobody has been told.
+    /// It was created, which has not been propagated yet.
     is_new: bool,
     /// There are entries that the group has not read.
     has_any: bool,
 }
 
-/// Notes that the consumer was here, making it if it is new; [`tell_consumer`] is to follow.
+/// Updates the consumer's last access, and creates the consumer if it is new; call [`tell_consumer`] afterwards.
 pub(super) fn see_consumer<'a>(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -418,20 +418,20 @@ pub(super) fn see_consumer<'a>(
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
     }
-    // When a consumer was last seen is a change too, if not one that is told.
+    // The time of the last access is a change too, although it is not propagated.
     ctx.db.changed_quietly(key, is_new.into());
     Ok(Seen { group, consumer, is_new, has_any })
 }
 
-/// Tells of a consumer that is new, unless entries become its own, which makes it wherever that is told.
+/// Propagates a new consumer, unless `is_told`: the propagation of its entries creates it.
 pub(super) fn tell_consumer(db: &mut Db, key: &[u8], who: &Seen<'_>, is_told: bool) {
     if who.is_new && !is_told {
         db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key, who.group, who.consumer]);
     }
 }
 
-/// Answers what is claimed, and behind that entries that the group has not read yet. Of those that are asked for with
-/// a claim it is told for how long they were pending, and how often they were delivered.
+/// Writes the claimed entries, followed by entries that the group has not read yet. With a claim, each entry has
+/// its idle time and its number of deliveries.
 fn answer_claimed_and_new(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -471,7 +471,7 @@ fn answer_claimed_and_new(
     Ok(())
 }
 
-/// Gives a consumer what is pending and there, and answers it.
+/// Assigns an existing pending entry to a consumer, and writes it to the reply.
 fn claim(
     stream: &mut Stream,
     group: &[u8],
@@ -496,13 +496,13 @@ fn reply_entry_with_history(entry: &Entry<'_>, idle_ms: i64, deliveries: u64, re
     reply.integer(deliveries as i64);
 }
 
-/// Those who wait to claim what is pending in the group may have something to wait for, or have it earlier.
+/// Notifies clients that wait to claim pending entries of the group: there may be new ones, or earlier ones.
 pub(super) fn note_pending(db: &mut Db, key: &[u8], group: &[u8], may_be_due_earlier: bool) {
     let db_index = db.selected();
     db.change_log.became_pending(db_index, key, group, may_be_due_earlier);
 }
 
-/// Tells for whom entries are pending now, and since when.
+/// Propagates the consumers and delivery times of pending entries.
 pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamId]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
@@ -518,7 +518,7 @@ pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamI
     }
 }
 
-/// Tells how far a group has read.
+/// Propagates the read position of a group.
 pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
@@ -530,7 +530,7 @@ pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
     db.propagate_as(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
 }
 
-/// Answers again what is pending for the consumer; entries that are gone have no fields.
+/// Writes the consumer's pending entries again; deleted entries have no fields.
 fn answer_pending(
     ctx: &mut Context<'_>,
     key: &[u8],

@@ -1,4 +1,4 @@
-//! XDEL, XDELEX and XACKDEL, and what is propagated of entries that are removed: in words that replicas of all kinds know.
+//! XDEL, XDELEX and XACKDEL, and the propagation of removed entries, in commands that replicas of all kinds support.
 
 use super::ids;
 use crate::command::{Args, Context, Outcome};
@@ -24,7 +24,7 @@ pub(super) fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The word at `at`, if it says what becomes of references.
+/// The reference option at `at`, if it is one.
 pub(super) fn references(args: Args<'_>, at: usize) -> Option<References> {
     let words =
         [("KEEPREF", References::Keep), ("DELREF", References::Remove), ("ACKED", References::Respect)];
@@ -64,17 +64,17 @@ impl<'a> Removal<'a> {
     }
 }
 
-/// What is answered of each id.
+/// The reply for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Not in the stream, or not pending in the group.
     Absent = -1,
     Deleted = 1,
-    /// It stays, because a group still has to do with it.
+    /// Kept, because a group still refers to it.
     Referenced = 2,
 }
 
-/// What has been done to a stream.
+/// The changes to a stream.
 #[derive(Default)]
 struct Removed {
     fates: Vec<Fate>,
@@ -84,7 +84,7 @@ struct Removed {
 }
 
 impl Removed {
-    /// Deletes one entry; `is_there`: it counts as deleted even if it is gone already.
+    /// Deletes one entry; `is_there`: it counts as deleted even if it no longer exists.
     fn remove(&mut self, stream: &mut Stream, id: StreamId, references: References, is_there: bool) {
         let stays = references == References::Respect && stream.is_referenced(id);
         if references == References::Remove {
@@ -179,7 +179,7 @@ fn tell_unreferenced(db: &mut Db, key: &[u8], unreferenced: &Unreferenced) {
     }
 }
 
-/// A trim is told as what it left: another server's nodes may end elsewhere.
+/// Propagates the result of a trim: node boundaries can differ on another server.
 pub(super) fn tell_trimmed(db: &mut Db, key: &[u8], trimmed: &Trimmed) {
     if !db.change_log.is_recording() {
         return;

@@ -1,4 +1,4 @@
-//! Strings compared with what a client expects to be there, whole or by their digest: DIGEST, DELEX, DELIFEQ, and the
+//! Comparing strings with a client's expected value, in full or by digest: DIGEST, DELEX, DELIFEQ, and the
 //! conditions of SET.
 //!
 //! A digest is the 64 bits of XXH3 as 16 hexadecimal digits: <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>.
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const DIGEST_DIGITS: usize = 16;
 
-/// What a string is held against.
+/// The expected value of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison<'a> {
     Equals(&'a [u8]),
@@ -20,7 +20,7 @@ pub enum Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// The comparison that the argument at `at` names, with the one behind it.
+    /// Parses the comparison at `at`, with the argument after it.
     pub fn parse(args: Args<'a>, at: usize) -> Option<Self> {
         let words: [(&str, fn(&'a [u8]) -> Self); 4] = [
             ("IFEQ", Comparison::Equals),
@@ -32,7 +32,7 @@ impl<'a> Comparison<'a> {
         Some(comparison(args.get(at + 1)?))
     }
 
-    /// Whether it holds where there is no string.
+    /// Whether the comparison is true without a string.
     pub fn holds_of_nothing(self) -> bool {
         matches!(self, Comparison::Differs(_) | Comparison::DigestDiffers(_))
     }

@@ -3,7 +3,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
 
-/// What LCS was asked to answer.
+/// The requested form of the reply.
 #[derive(Default)]
 struct Options {
     len: bool,
@@ -12,7 +12,7 @@ struct Options {
     match_len_min: usize,
 }
 
-/// A run of equal bytes, as inclusive positions in both strings.
+/// A run of equal bytes, as inclusive ranges of both strings.
 struct Match {
     a: (usize, usize),
     b: (usize, usize),
@@ -24,7 +24,7 @@ struct Table {
     width: usize,
 }
 
-/// The row of the table that follows `row`, in its place: the one for a prefix of `a` that is longer by `byte`.
+/// Replaces `row` by the next row of the table, for a prefix of `a` that is longer by `byte`.
 fn next_row(row: &mut [u32], byte: u8, b: &[u8]) {
     let (mut before, mut left) = (0, 0);
     for (cell, &other) in row[1..].iter_mut().zip(b) {
@@ -35,7 +35,7 @@ fn next_row(row: &mut [u32], byte: u8, b: &[u8]) {
     }
 }
 
-/// The length of the longest common subsequence: of the table, one row is needed at a time.
+/// The length of the longest common subsequence, computed with one row of the table at a time.
 fn length_of(a: &[u8], b: &[u8]) -> u32 {
     let (rows, columns) = if a.len() < b.len() { (b, a) } else { (a, b) };
     let mut row = vec![0; columns.len() + 1];
@@ -46,7 +46,7 @@ fn length_of(a: &[u8], b: &[u8]) -> u32 {
 impl Table {
     fn new(a: &[u8], b: &[u8]) -> Self {
         let width = b.len() + 1;
-        // Not zeroed first: for a table of megabytes that costs as much again.
+        // Not zeroed first: for a table of megabytes that costs the same time again.
         let mut cells = Vec::with_capacity((a.len() + 1) * width);
         let mut row = vec![0; width];
         cells.extend_from_slice(&row);
@@ -68,7 +68,7 @@ pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let text = ctx.db.read_string(args.at(index)).map_err(not_strings)?;
         Ok(text.map(|text| text.to_vec()).unwrap_or_default())
     };
-    // Both are looked up, whatever there is at the first.
+    // Both are looked up, whatever the first contains.
     let (a, b): (Result<Vec<u8>, ClientError>, _) = (text_at(1), text_at(2));
     let (a, b) = (a?, b?);
     let options = parse(args)?;
@@ -120,7 +120,7 @@ fn parse(args: Args<'_>) -> Result<Options, ClientError> {
     Ok(options)
 }
 
-/// Walks the table from its end: the subsequence, and its runs, the last one first.
+/// Traces the table back from its end: returns the subsequence, and its runs, the last one first.
 fn walk(table: &Table, a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<Match>) {
     let (mut i, mut j) = (a.len(), b.len());
     let (mut subsequence, mut matches): (Vec<u8>, Vec<Match>) = (Vec::new(), Vec::new());

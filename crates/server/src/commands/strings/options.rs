@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use crate::command::Args;
 use crate::error::ClientError;
 
-/// Which command is parsed: it decides which words mean something.
+/// The parsed command, which determines the valid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     Set,
@@ -12,28 +12,28 @@ pub enum For {
     MSetEx,
 }
 
-/// When a write may happen.
+/// The condition of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition<'a> {
     #[default]
     Always,
     IfAbsent,
     IfPresent,
-    /// Only if the string there meets this.
+    /// Only if the existing string meets this.
     If(Comparison<'a>),
 }
 
-/// What becomes of the expiry.
+/// The change of the expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExpiryOption {
-    /// No word was given: SET clears it, GETEX leaves it.
+    /// No option: SET clears the expiry, GETEX keeps it.
     #[default]
     Unsaid,
     Keep,
     Persist,
     At {
         unix_ms: i64,
-        /// Given as a point in time, not as a duration.
+        /// A point in time, not a duration.
         absolute: bool,
     },
 }
@@ -42,11 +42,11 @@ pub enum ExpiryOption {
 pub struct Options<'a> {
     pub condition: Condition<'a>,
     pub expiry: ExpiryOption,
-    /// Answer the value that was there before.
+    /// Reply with the old value.
     pub get: bool,
 }
 
-/// How an expiry word counts.
+/// The unit and base of an expiry option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryUnit {
     pub in_seconds: bool,
@@ -54,7 +54,7 @@ pub struct ExpiryUnit {
 }
 
 impl ExpiryUnit {
-    /// What EX, PX, EXAT and PXAT mean; `None` for any other word.
+    /// The unit of EX, PX, EXAT and PXAT; `None` for any other word.
     pub fn of_word(word: &[u8]) -> Option<Self> {
         const WORDS: [(&str, bool, bool); 4] =
             [("EX", true, false), ("PX", false, false), ("EXAT", true, true), ("PXAT", false, true)];
@@ -64,7 +64,7 @@ impl ExpiryUnit {
             .map(|&(_, in_seconds, absolute)| ExpiryUnit { in_seconds, absolute })
     }
 
-    /// The point in time that `amount` means, in milliseconds since the epoch; it must lie after the epoch.
+    /// `amount` as a point in time in milliseconds since the epoch; it must be after the epoch.
     pub fn resolve(self, amount: i64, now_ms: i64, command: &'static str) -> Result<i64, ClientError> {
         let invalid = ClientError::InvalidExpire { command };
         let ms = if self.in_seconds { amount.checked_mul(1000) } else { Some(amount) };
@@ -73,7 +73,7 @@ impl ExpiryUnit {
     }
 }
 
-/// Parses `args` from `first` on.
+/// Parses `args` starting at `first`.
 pub fn parse<'a>(
     args: Args<'a>,
     first: usize,
