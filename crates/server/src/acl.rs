@@ -145,6 +145,7 @@ impl Users {
         self.places.get(user.index as usize).is_some_and(|place| place.unrestricted == user.generation)
     }
 
+    /// The user of a handle, if it still exists.
     pub fn get(&self, user: UserHandle) -> Option<&User> {
         self.occupant(user).map(|occupant| &occupant.user)
     }
@@ -155,6 +156,7 @@ impl Users {
         place.occupant.as_deref().filter(|_| place.generation == user.generation)
     }
 
+    /// The handle of the user with this name.
     pub fn named(&self, name: &[u8]) -> Option<UserHandle> {
         self.by_name.get(name).copied()
     }

@@ -83,6 +83,7 @@ pub struct Command {
 pub type KeyFinder = fn(Args<'_>) -> Vec<(usize, Access)>;
 
 impl Command {
+    /// A row with defaults; the methods that follow set the other columns.
     pub const fn new(name: &'static str, arity: i32, group: Group, handler: Handler) -> Self {
         Command {
             name,
@@ -114,6 +115,7 @@ impl Command {
         }
     }
 
+    /// Adds flags.
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
         self
@@ -125,6 +127,7 @@ impl Command {
         self
     }
 
+    /// Sets the key specifications.
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
         self.keys = keys;
         if let [first, ..] = keys {
@@ -134,6 +137,7 @@ impl Command {
         self
     }
 
+    /// See [`Command::categories`].
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
         self.categories = categories;
         self
@@ -152,6 +156,7 @@ impl Command {
         self
     }
 
+    /// The one-line summary, and the arguments in the notation of [`syntax`].
     pub const fn doc(mut self, summary: &'static str, syntax: &'static str) -> Self {
         self.summary = summary;
         self.syntax = syntax;
@@ -176,11 +181,13 @@ impl Command {
         self
     }
 
+    /// See [`Command::tips`].
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
         self.tips = tips;
         self
     }
 
+    /// The subcommands of a container.
     pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
         self.subcommands = subcommands;
         self
@@ -253,6 +260,7 @@ impl Command {
         self.group.category().filter(|_| has_one)
     }
 
+    /// Whether the command has any of these flags.
     pub const fn is(&self, flag: Flags) -> bool {
         self.flags & flag != 0
     }

@@ -27,13 +27,18 @@ use wire::request::ArgRange;
 
 pub use lua::{Interrupt, Kind, PIECE_BYTES, Raise, Reference, Turn};
 
+/// The stack of a native function.
 pub type Stack<'a> = lua::Stack<'a, dyn Caller>;
+/// An interpreter whose native functions use a [`Caller`].
 pub type Interpreter = lua::Interpreter<dyn Caller>;
+/// A coroutine that runs a script.
 pub type Fiber = lua::Fiber<dyn Caller>;
+/// The state of a coroutine after it ran.
 pub type Progress = lua::Progress<dyn Caller>;
 
 /// The version of Redis that the server reports to scripts.
 pub const REDIS_VERSION: &str = "7.2.4";
+/// The version of Valkey that the server reports to scripts.
 pub const VALKEY_VERSION: &str = "9.1.2";
 
 /// The maximum length of an error's text, and of a log line; the rest is ignored.
@@ -63,11 +68,13 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
+    /// Removes all arguments.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.ranges.clear();
     }
 
+    /// Appends an argument.
     #[inline]
     pub fn push(&mut self, argument: &[u8]) {
         let start = self.buffer.len();
@@ -165,6 +172,7 @@ pub struct Running {
 }
 
 impl Running {
+    /// The state of a script that starts now.
     pub fn new(call: Call, started_us: u64, started_ns: u64, is_streamed: bool) -> Self {
         Running {
             call,
@@ -200,6 +208,7 @@ const RUNS_PER_COLLECTION: u64 = 50;
 const COLLECTION_STEPS: u16 = 50;
 
 impl Scripts {
+    /// No scripts yet; interpreters are created when needed.
     pub fn new(environment: environment::Options) -> Self {
         Scripts {
             environment,
@@ -234,6 +243,7 @@ impl Scripts {
         self.slot(mode).take().expect("`interpreter` has created it")
     }
 
+    /// Returns the interpreter after a run, and collects garbage.
     pub fn give_back(&mut self, mode: Mode, mut interpreter: Interpreter) {
         self.runs += 1;
         if self.runs.is_multiple_of(RUNS_PER_COLLECTION) {

@@ -12,19 +12,24 @@ const WORDS: usize = COMMANDS_MAX / 64;
 pub struct CommandSet([u64; WORDS]);
 
 impl CommandSet {
+    /// The empty set.
     pub const NONE: Self = CommandSet([0; WORDS]);
+    /// All commands.
     pub const ALL: Self = CommandSet([u64::MAX; WORDS]);
 
+    /// Whether the command is in the set.
     #[inline]
     pub fn has(&self, id: CommandId) -> bool {
         let id = usize::from(id.0);
         self.0[id / 64 % WORDS] >> (id % 64) & 1 != 0
     }
 
+    /// The intersection.
     pub fn and(&self, other: &CommandSet) -> CommandSet {
         CommandSet(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
+    /// Adds or removes a command.
     pub fn set(&mut self, id: CommandId, value: bool) {
         let id = usize::from(id.0);
         let bit = 1 << (id % 64);
@@ -45,6 +50,7 @@ pub struct CommandFacts {
 }
 
 impl CommandFacts {
+    /// Derives the sets from the rows of all commands.
     pub fn of(registry: &Registry) -> Self {
         let none = CommandSet::NONE;
         let mut facts = CommandFacts { reads_single_key: none, single_key: none, of_database: none };

@@ -81,6 +81,7 @@ impl DenialLog {
         self.entries.iter()
     }
 
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries = VecDeque::new();
     }

@@ -11,6 +11,7 @@ const DIGEST_BYTES: usize = 32;
 pub struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
+    /// The digest of a password.
     pub fn of(password: &[u8]) -> Self {
         Digest(Sha256::digest(password).into())
     }
@@ -58,6 +59,7 @@ pub struct PasswordGenerator {
 }
 
 impl PasswordGenerator {
+    /// A generator with this secret.
     pub fn new(secret: [u8; DIGEST_BYTES]) -> Self {
         PasswordGenerator { secret, count: 0 }
     }

@@ -9,8 +9,11 @@ use crate::command::{Access, access};
 /// The permissions of a pattern for the keys that match it: a set of [`READ`] and [`WRITE`].
 pub type Rights = u8;
 
+/// Reading the key's value.
 pub const READ: Rights = 1;
+/// Changing the key's value.
 pub const WRITE: Rights = 1 << 1;
+/// Both rights.
 pub const READ_WRITE: Rights = READ | WRITE;
 
 /// The rights that a command with this access to a key needs; 0 if it only tests for existence.
@@ -20,6 +23,7 @@ pub fn needed(access: Access) -> Rights {
     u8::from(reads) * READ | u8::from(writes) * WRITE
 }
 
+/// A pattern with its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
     pub text: Vec<u8>,
@@ -87,6 +91,7 @@ impl Shape {
 }
 
 impl KeyPattern {
+    /// A pattern; its shape is determined here, once.
     pub fn new(text: &[u8], rights: Rights) -> Self {
         KeyPattern { text: text.to_vec(), rights, shape: Shape::of(text) }
     }
@@ -124,10 +129,12 @@ impl KeyPatterns {
         self.0.iter().map(|pattern| pattern.rule(is_alone)).collect::<Vec<_>>().join(&b' ')
     }
 
+    /// Removes all patterns.
     pub fn clear(&mut self) {
         self.0 = Vec::new();
     }
 
+    /// The number of patterns.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -10,6 +10,7 @@ use crate::command::registry::{CommandId, Registry};
 /// The maximum number of key patterns, channels, databases or command rules, each: every addition scans the existing ones.
 const RULES_MAX: usize = 1 << 14;
 
+/// A set of permissions that apply together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     pub all_commands: bool,
@@ -62,6 +63,7 @@ impl Selector {
         selector
     }
 
+    /// Whether it permits everything.
     pub fn permits_all(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels && self.all_databases
     }

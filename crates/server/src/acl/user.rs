@@ -26,6 +26,7 @@ impl Credentials {
     }
 }
 
+/// A user with credentials and selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: Vec<u8>,
@@ -59,14 +60,17 @@ impl User {
         User { root: Selector::of_all(), ..User::new(SUPERUSER_NAME, true) }
     }
 
+    /// Whether some selector permits everything.
     pub fn permits_all(&self) -> bool {
         self.selectors().any(Selector::permits_all)
     }
 
+    /// The root selector, and then the others.
     pub fn selectors(&self) -> impl Iterator<Item = &Selector> {
         std::iter::once(&self.root).chain(&self.others)
     }
 
+    /// The digests of the user's passwords.
     pub fn passwords(&self) -> impl ExactSizeIterator<Item = &Digest> {
         self.credentials.passwords.iter()
     }

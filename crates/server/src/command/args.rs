@@ -19,6 +19,7 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// Arguments that are all in `buffer`.
     pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Self {
         Args { buffer, ranges, apart: None }
     }
@@ -34,11 +35,13 @@ impl<'a> Args<'a> {
         Args { buffer, ranges, apart }
     }
 
+    /// The number of arguments, the name included.
     #[inline]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -71,6 +74,7 @@ impl<'a> Args<'a> {
         wire::aof::as_written(self.buffer, self.ranges)
     }
 
+    /// The argument at `index`, if there is one.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|range| self.slice(range))
@@ -122,6 +126,7 @@ impl<'a> Args<'a> {
         self.iter().map(<[u8]>::len).sum()
     }
 
+    /// The arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         self.ranges.iter().map(move |range| args.slice(range))
@@ -245,12 +250,14 @@ impl OwnedArgs {
         Ok(owned)
     }
 
+    /// Appends an argument, which must fit the request.
     pub fn push(&mut self, arg: &[u8]) {
         let range = ArgRange::within(self.buffer.len(), arg.len());
         self.ranges.push(range.expect("the arguments of one request fit into another"));
         self.buffer.extend_from_slice(arg);
     }
 
+    /// A view of the stored arguments.
     pub fn view(&self) -> Args<'_> {
         Args::with_apart(&self.buffer, &self.ranges, self.apart.as_ref())
     }

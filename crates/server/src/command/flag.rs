@@ -3,31 +3,45 @@
 /// A set of the constants below.
 pub type Flags = u32;
 
+/// Can change data.
 pub const WRITE: Flags = 1 << 0;
+/// Only reads data.
 pub const READONLY: Flags = 1 << 1;
 /// Can increase memory use: refused when memory is short.
 pub const DENY_OOM: Flags = 1 << 2;
+/// An administrative command.
 pub const ADMIN: Flags = 1 << 3;
+/// Accesses channels.
 pub const PUBSUB: Flags = 1 << 4;
+/// Not allowed in scripts.
 pub const NO_SCRIPT: Flags = 1 << 5;
+/// Can block its client.
 pub const BLOCKING: Flags = 1 << 6;
 /// Allowed while the data set loads.
 pub const LOADING: Flags = 1 << 7;
 /// Allowed on a replica whose data is stale.
 pub const STALE: Flags = 1 << 8;
+/// Not shown by MONITOR.
 pub const SKIP_MONITOR: Flags = 1 << 9;
+/// Not logged in the command log.
 pub const SKIP_COMMANDLOG: Flags = 1 << 10;
+/// Behaves as after ASKING in a cluster.
 pub const ASKING: Flags = 1 << 11;
+/// Takes constant or logarithmic time.
 pub const FAST: Flags = 1 << 12;
 /// Allowed before authentication.
 pub const NO_AUTH: Flags = 1 << 13;
 /// Can write although it is no WRITE command (a script, PUBLISH). Not shown.
 pub const MAY_REPLICATE: Flags = 1 << 14;
+/// Can be called without keys.
 pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
 /// Allowed only for clients that an option permits (DEBUG). Not shown.
 pub const PROTECTED: Flags = 1 << 16;
+/// Not allowed while a replica loads data beside its old data.
 pub const NO_ASYNC_LOADING: Flags = 1 << 17;
+/// Not allowed in a transaction.
 pub const NO_MULTI: Flags = 1 << 18;
+/// Allowed while a slow script runs.
 pub const ALLOW_BUSY: Flags = 1 << 19;
 /// Reads keys that its arguments do not name (SCAN). Not shown.
 pub const TOUCHES_ARBITRARY_KEYS: Flags = 1 << 20;

@@ -4,22 +4,32 @@ use super::Args;
 
 /// A command's access to a key; the words of COMMAND INFO's key specifications.
 pub mod access {
+    /// A set of the constants below.
     pub type Access = u16;
+    /// Only reads the key's value or metadata.
     pub const RO: Access = 1 << 0;
+    /// Reads and changes the value.
     pub const RW: Access = 1 << 1;
     /// Overwrites, regardless of the old value.
     pub const OW: Access = 1 << 2;
     /// Removes.
     pub const RM: Access = 1 << 3;
+    /// Returns, copies or uses data of the value.
     pub const ACCESS: Access = 1 << 4;
+    /// Changes data of the value.
     pub const UPDATE: Access = 1 << 5;
+    /// Adds data to the value.
     pub const INSERT: Access = 1 << 6;
+    /// Deletes data of the value.
     pub const DELETE: Access = 1 << 7;
     /// Named like a key but holds none (a shard channel).
     pub const NOT_KEY: Access = 1 << 8;
+    /// The specification does not find all keys.
     pub const INCOMPLETE: Access = 1 << 9;
+    /// The access depends on the arguments.
     pub const VARIABLE_FLAGS: Access = 1 << 10;
 
+    /// The names of these in COMMAND INFO.
     pub const NAMES: &[(Access, &str)] = &[
         (RO, "RO"),
         (RW, "RW"),
@@ -67,6 +77,7 @@ pub enum Find {
     Unknown,
 }
 
+/// The specification of some or all keys of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     pub access: Access,

@@ -175,14 +175,17 @@ fn field_expiry(args: Args<'_>, unit_ms: i64, base_ms: i64, db: &mut Db) {
     db.propagate_as_list(&[b"HPEXPIREAT", args.at(1), &at_ms], args.from(3).iter());
 }
 
+/// HEXPIRE with its expiry as a point in time.
 pub fn field_expiry_in_s(args: Args<'_>, db: &mut Db) {
     field_expiry(args, 1000, db.now_ms(), db);
 }
 
+/// HPEXPIRE with its expiry as a point in time.
 pub fn field_expiry_in_ms(args: Args<'_>, db: &mut Db) {
     field_expiry(args, 1, db.now_ms(), db);
 }
 
+/// HEXPIREAT with its expiry in milliseconds.
 pub fn field_expiry_at_s(args: Args<'_>, db: &mut Db) {
     field_expiry(args, 1000, 0, db);
 }

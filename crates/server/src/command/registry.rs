@@ -49,6 +49,7 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// Registers all rows of these groups, and their subcommands.
     pub fn new(groups: &[&'static [Command]]) -> Self {
         let mut registry = Registry {
             rows: Vec::new(),
@@ -116,6 +117,7 @@ impl Registry {
         self.plain[id.0 as usize]
     }
 
+    /// The row of a command.
     #[inline]
     pub fn row(&self, id: CommandId) -> &'static Command {
         self.rows[id.0 as usize]
@@ -126,16 +128,19 @@ impl Registry {
         self.rows.iter().enumerate().map(|(i, row)| (CommandId(i as u16), *row))
     }
 
+    /// The subcommands of a container.
     pub fn subcommands_of(&self, id: CommandId) -> impl Iterator<Item = CommandId> + '_ {
         // Subcommands are registered directly after their container.
         let count = self.row(id).subcommands.len() as u16;
         (id.0 + 1..=id.0 + count).map(CommandId)
     }
 
+    /// The number of commands, subcommands included.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
+    /// Whether there are no commands.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

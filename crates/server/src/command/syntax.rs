@@ -2,12 +2,12 @@
 //! client draws hints from.
 //!
 //! ```text
-//! name                a value, of the kind that its name says      name:integer     of another kind
-//! TOKEN               a word that stands for itself                name=TOKEN       with a name of its own
-//! TOKEN name          a value behind its word                      TOKEN < ... >    several, behind a word
-//! [ ... ]             may be left out                              < ... >          must be there
-//! a | b               one of these (in brackets)                   [label: ... ]    what is in brackets has a name
-//! a ...               once or more                                 TOKEN... a       once or more, with its word
+//! name                a value, of the type that its name implies   name:integer     of another type
+//! TOKEN               a keyword                                    name=TOKEN       with a name of its own
+//! TOKEN name          a value after its keyword                    TOKEN < ... >    several, after a keyword
+//! [ ... ]             optional                                     < ... >          required
+//! a | b               one of these (in brackets)                   [label: ... ]    a named group
+//! a ...               once or more                                 TOKEN... a       once or more, with its keyword
 //! name(text)          shown as `text`                              name#1           in the second key specification
 //! name@6.2.0          since a version                              name!6.2.0       deprecated since a version
 //! ```
@@ -29,6 +29,7 @@ pub enum ArgumentKind {
 }
 
 impl ArgumentKind {
+    /// The name of the type in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             ArgumentKind::String => "string",
@@ -74,6 +75,7 @@ impl ArgumentKind {
     }
 }
 
+/// One argument, or a block or a choice of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     pub name: String,

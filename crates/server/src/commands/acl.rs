@@ -12,6 +12,7 @@ const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
 const ON_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const MANAGES: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super::container)
     .since("6.0.0", "Depends on subcommand.")
     .doc("Shows and changes users and their permissions.", "")

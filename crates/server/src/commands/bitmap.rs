@@ -11,6 +11,7 @@ use structures::bits;
 
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("bitcount", -2, Group::Bitmap, bitcount)
         .flags(READONLY)

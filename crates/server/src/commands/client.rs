@@ -17,6 +17,7 @@ const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -
     Command::new(name, arity, Group::Connection, handler).flags(COMMON | ALLOW_BUSY)
 }
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("client", -2, Group::Connection, super::container)
     .flags(SENTINEL)
     .since("2.4.0", "Depends on subcommand.")

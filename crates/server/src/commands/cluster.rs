@@ -8,6 +8,7 @@ use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::ClientError;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     refused("asking", 1, FAST)
         .categories(&["connection"])

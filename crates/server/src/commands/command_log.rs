@@ -14,6 +14,7 @@ const KINDS: &str = "slow | large-request | large-reply";
 /// The number of entries that SLOWLOG GET shows by default.
 const SHOWN_BY_DEFAULT: usize = 10;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("commandlog", -2, Group::Server, super::container)
         .since("8.1.0", "Depends on subcommand.")

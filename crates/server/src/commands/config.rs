@@ -8,6 +8,7 @@ use crate::server::{Loading, PreparedConfig, Server};
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, super::container)
     .since("2.0.0", "Depends on subcommand.")
     .doc("Reads and changes the configuration of the running server.", "")

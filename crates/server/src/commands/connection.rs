@@ -12,6 +12,7 @@ use wire::reply::Protocol;
 /// The Redis version whose features clients can rely on.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, Group::Connection, auth)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)

@@ -15,6 +15,7 @@ use wire::aof::write_command;
 use wire::rdb::Writer;
 use wire::reply::Protocol;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
     .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED | LOCAL)
     .since("1.0.0", "Depends on subcommand.")
@@ -438,7 +439,7 @@ fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
     let mut writer = Writer::new(std::io::sink(), compresses, false);
     match write_value(&mut writer, value) {
         Ok(()) => writer.position(),
-        Err(error) => unreachable!("a sink takes everything: {error}"),
+        Err(error) => unreachable!("writing to a sink does not fail: {error}"),
     }
 }
 

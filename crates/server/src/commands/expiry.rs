@@ -8,6 +8,7 @@ use crate::error::{ClientError, quoted};
 const CHANGES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::UPDATE)];
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("expire", -3, Group::Generic, expire)
         .flags(WRITE | FAST)

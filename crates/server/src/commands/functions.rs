@@ -14,6 +14,7 @@ use wire::rdb::{Magic, Origin, PayloadWriter, Reader, Writer, accepts_version, o
 const COST: &str = "Depends on the function that is executed";
 const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("fcall", -3, Group::Scripting, call)
         .flags(MAY_WRITE)

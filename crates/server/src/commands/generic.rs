@@ -16,6 +16,7 @@ const FROM_AND_TO: [KeySpec; 2] = [
 const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("copy", -3, Group::Generic, copy)
         .flags(WRITE | DENY_OOM)

@@ -33,6 +33,7 @@ const RADIUS_COMPLEXITY: &str =
 const SEARCH_COMPLEXITY: &str =
     "O(N+log(M)) where N is the number of members near the shape and M that of all members";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("geoadd", -5, Group::Geo, geoadd)
         .flags(WRITE | DENY_OOM)

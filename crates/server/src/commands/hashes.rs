@@ -19,6 +19,7 @@ const READS_AND_UPDATES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::AC
 const READS_AND_DELETES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)];
 const EACH_FIELD: &str = "O(N) where N is the number of fields";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("hdel", -3, Group::Hash, hdel)
         .flags(WRITE | FAST)

@@ -15,6 +15,7 @@ const DURATION_S_MAX: i64 = 1_000_000;
 /// The last slot; a server without a cluster reports all slots.
 const LAST_SLOT: i64 = 16_383;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, super::container)
     .since("8.6.0", "Depends on subcommand.")
     .doc("Shows the most expensive keys.", "")

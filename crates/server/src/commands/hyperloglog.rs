@@ -6,6 +6,7 @@ use crate::db::{EventClasses, StringValue};
 use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("pfadd", -2, Group::HyperLogLog, pfadd)
         .flags(WRITE | DENY_OOM | FAST)

@@ -13,6 +13,7 @@ use crate::db::Db;
 use crate::server::Server;
 use std::fmt::{Display, Write};
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("info", -1, Group::Server, info)
     .flags(LOADING | STALE | SENTINEL)
     .categories(&["dangerous"])

@@ -15,6 +15,7 @@ const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -
     Command::new(name, arity, Group::Server, handler).flags(FLAGS).categories(CATEGORY)
 }
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[row("command", -1, all)
     .since("2.8.13", "O(N) where N is the total number of commands")
     .doc("Returns information about all commands.", "")

@@ -17,6 +17,7 @@ pub(super) use trace::show_stages;
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, super::container)
     .since("2.8.13", "Depends on subcommand.")
     .doc("Shows latencies of the server.", "")

@@ -21,6 +21,7 @@ const MOVES: [KeySpec; 2] = [
     KeySpec::one(2, access::RW | access::INSERT),
 ];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("blmove", 6, Group::List, blocking::blmove)
         .flags(WRITE | DENY_OOM | BLOCKING)

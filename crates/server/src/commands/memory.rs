@@ -11,6 +11,7 @@ use crate::server::Server;
 
 const SHARDS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("memory", -2, Group::Server, super::container)
     .since("4.0.0", "Depends on subcommand.")
     .doc("Shows the use of memory.", "")

@@ -18,6 +18,7 @@ const LED_BY_KEYS: KeySpec = KeySpec {
     notes: "",
 };
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, migrate)
     .flags(WRITE | NOT_STREAMED)
     .keys(&[KeySpec::one(3, KEY), LED_BY_KEYS])

@@ -4,6 +4,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use wire::reply::ReplyBuffer;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("module", -2, Group::Server, super::container)
     .since("4.0.0", "Depends on subcommand.")
     .doc("Shows loaded modules.", "")

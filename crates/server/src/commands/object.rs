@@ -8,6 +8,7 @@ use crate::error::ClientError;
 const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
 const CHANGING: &[&str] = &["nondeterministic_output"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, help)
     .since("2.2.3", "Depends on the subcommand")
     .doc("Shows how a value is stored.", "")

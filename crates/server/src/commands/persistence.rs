@@ -18,6 +18,7 @@ const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*
 const RESTORE_SYNTAX: &str = "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] [FREQ \
     frequency:integer@5.0.0]";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("bgrewriteaof", 1, Group::Server, bgrewriteaof)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)

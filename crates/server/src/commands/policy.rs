@@ -14,6 +14,7 @@ const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, super::container)
     .since("9.1.0", "Depends on subcommand.")
     .doc("Shows and changes the rules that set options for families of keys.", "")

@@ -11,6 +11,7 @@ use wire::reply::ReplyBuffer;
 const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE | WHILE_SUBSCRIBED;
 const PUBLISHING: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("psubscribe", -2, Group::PubSub, psubscribe)
         .flags(SUBSCRIBING)

@@ -16,6 +16,7 @@ use wire::request::split_args;
 
 const REPLICAOF_SYNTAX: &str = "<args: <host-port: host:string port:integer> | <no-one: NO ONE>>";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("failover", -1, Group::Server, failover)
         .flags(ADMIN | NO_SCRIPT | STALE)

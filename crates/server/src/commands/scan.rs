@@ -8,6 +8,7 @@ use crate::error::{ClientError, quoted};
 use wire::glob::Pattern;
 use wire::reply::ReplyBuffer;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("keys", 2, Group::Generic, keys)
         .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
@@ -64,6 +65,7 @@ pub enum Walked {
 }
 
 impl<'a> ScanOptions<'a> {
+    /// Parses the options from `first` on.
     pub fn parse(args: Args<'a>, first: usize, walked: Walked) -> Result<Self, ClientError> {
         let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, kind: None, only_names: false };
         let mut at = first;
@@ -111,10 +113,12 @@ impl<'a> ScanOptions<'a> {
         cursor
     }
 
+    /// Whether a name matches the pattern.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| pattern.matches(name))
     }
 
+    /// As [`ScanOptions::matches`], for a string value.
     pub fn matches_value(&self, name: &StringValue<'_>) -> bool {
         self.pattern.is_none_or(|pattern| match name {
             StringValue::Integer(_) if !pattern.may_match_integers() => false,
@@ -131,6 +135,7 @@ pub struct Found {
 }
 
 impl Found {
+    /// Appends a text.
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());

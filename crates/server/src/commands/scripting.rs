@@ -18,6 +18,7 @@ pub(super) const KEYS: &[KeySpec] = &[USED.noted("what is done to the keys is up
 pub(super) const KEYS_READ: &[KeySpec] = &[READ.noted("what of the keys is read is up to the script")];
 const COST: &str = "Depends on the script that is executed";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("eval", -3, Group::Scripting, eval)
         .flags(MAY_WRITE)

@@ -5,6 +5,7 @@ use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::error::ClientError;
 use crate::server::{PersistRequest, Shutdown};
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("lolwut", -1, Group::Server, lolwut)
         .flags(READONLY | FAST)

@@ -18,6 +18,7 @@ const STORES_FROM_ALL: [KeySpec; 2] =
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ANY_OUTPUT: &[&str] = &["nondeterministic_output"];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, sadd)
         .flags(WRITE | DENY_OOM | FAST)

@@ -25,6 +25,7 @@ const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
 const COMPLEXITY: &str =
     "O(N+M*log(M)) where N is the number of elements and M the number of those that are answered";
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("sort", -2, Group::Generic, sort)
         .flags(WRITE | DENY_OOM)
@@ -329,7 +330,7 @@ fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
             (Weight::Missing, _) => Ordering::Less,
             (_, Weight::Missing) => Ordering::Greater,
             (Weight::Score(_), Weight::Text(_)) | (Weight::Text(_), Weight::Score(_)) => {
-                unreachable!("all are weighed alike")
+                unreachable!("all weights have the same type")
             }
         };
         let ordering = if options.descending { ordering.reverse() } else { ordering };

@@ -38,6 +38,7 @@ const fn listed_streams(from: i32) -> KeySpec {
 const LISTED: [KeySpec; 1] = [listed_streams(1)];
 const LISTED_AFTER_GROUP: [KeySpec; 1] = [listed_streams(4)];
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("xack", -4, Group::Stream, claiming::xack)
         .flags(WRITE | FAST)

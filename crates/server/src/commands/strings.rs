@@ -20,6 +20,7 @@ const READS: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
 const UPDATES: KeySpec = KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE);
 const OVERWRITES: KeySpec = KeySpec::one(1, access::OW | access::UPDATE);
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("append", 3, Group::String, append)
         .flags(WRITE | DENY_OOM | FAST)

@@ -5,6 +5,7 @@ use crate::command::{Args, Command, Context, Control, Group, KeySpec, Next, Outc
 use crate::error::ClientError;
 use crate::session::client::Transaction;
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("discard", 1, Group::Transactions, discard)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)

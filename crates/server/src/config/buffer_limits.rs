@@ -11,6 +11,7 @@ pub struct OutputBufferLimit {
     pub soft_seconds: u64,
 }
 
+/// The limits of each class of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputBufferLimits {
     pub normal: OutputBufferLimit,

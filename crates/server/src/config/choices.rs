@@ -152,15 +152,19 @@ fn one_of<T>(all: &[(&str, T)]) -> Refusal {
 pub struct ShutdownFlags(u8);
 
 impl ShutdownFlags {
+    /// No options.
     pub const DEFAULT: Self = Self(0);
     /// Save even if there are no save points.
     pub const SAVE: Self = Self(1);
+    /// Do not save, even if there are save points.
     pub const NOSAVE: Self = Self(1 << 1);
     /// Do not wait for replicas.
     pub const NOW: Self = Self(1 << 2);
     /// Stop despite errors.
     pub const FORCE: Self = Self(1 << 3);
+    /// Do not shut down while it is not safe.
     pub const SAFE: Self = Self(1 << 4);
+    /// Hand over to a replica of the cluster first.
     pub const FAILOVER: Self = Self(1 << 5);
 
     const NAMES: &'static [(&'static str, Self)] = &[
@@ -173,10 +177,12 @@ impl ShutdownFlags {
         ("failover", Self::FAILOVER),
     ];
 
+    /// Whether all of `other` is in this set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
+    /// The union.
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

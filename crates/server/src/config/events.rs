@@ -8,20 +8,35 @@ use super::quote::quoted;
 pub struct EventClasses(u16);
 
 impl EventClasses {
+    /// No events.
     pub const NONE: Self = Self(0);
+    /// Publishes on `__keyspace@<db>__` channels.
     pub const KEYSPACE: Self = Self(1);
+    /// Publishes on `__keyevent@<db>__` channels.
     pub const KEYEVENT: Self = Self(1 << 1);
+    /// Commands for keys of any type.
     pub const GENERIC: Self = Self(1 << 2);
+    /// String commands.
     pub const STRING: Self = Self(1 << 3);
+    /// List commands.
     pub const LIST: Self = Self(1 << 4);
+    /// Set commands.
     pub const SET: Self = Self(1 << 5);
+    /// Hash commands.
     pub const HASH: Self = Self(1 << 6);
+    /// Sorted set commands.
     pub const ZSET: Self = Self(1 << 7);
+    /// Keys that expired.
     pub const EXPIRED: Self = Self(1 << 8);
+    /// Keys that were evicted.
     pub const EVICTED: Self = Self(1 << 9);
+    /// Stream commands.
     pub const STREAM: Self = Self(1 << 10);
+    /// Accesses to missing keys.
     pub const KEY_MISS: Self = Self(1 << 11);
+    /// Events of modules.
     pub const MODULE: Self = Self(1 << 12);
+    /// New keys.
     pub const NEW: Self = Self(1 << 13);
     /// The classes of `A`: all except key misses and new keys.
     pub const ALL: Self = Self(
@@ -65,10 +80,12 @@ impl EventClasses {
         self.0 & other.0 != 0
     }
 
+    /// The union.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
+    /// Whether no class is in the set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -52,6 +52,7 @@ impl KeyPolicy {
         Ok(policy)
     }
 
+    /// The settings' names and values.
     pub fn settings(&self) -> impl ExactSizeIterator<Item = (&'static str, &[u8])> + Clone {
         self.settings.iter().map(|(name, value)| (*name, value.as_slice()))
     }

@@ -11,6 +11,7 @@ pub type Refusal = Cow<'static, str>;
 pub struct Flags(u16);
 
 impl Flags {
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// Can only be set at start.
     pub const IMMUTABLE: Self = Self(1);
@@ -33,10 +34,12 @@ impl Flags {
     /// CONFIG SET parses its words as a file does, with quotes.
     pub const QUOTED: Self = Self(1 << 9);
 
+    /// The union.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
+    /// Whether all of `other` is in this set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

@@ -9,6 +9,7 @@ const PREFIXES_MAX: usize = 256;
 pub const PREFIX_LEN_MAX: usize = 128;
 const LEARN: &[u8] = b"learn";
 
+/// The value of `memory-prefixes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PrefixRule {
     #[default]

@@ -40,6 +40,7 @@ struct Included {
     users: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+/// Why CONFIG REWRITE failed.
 #[derive(Debug)]
 pub enum RewriteError {
     NoFile,

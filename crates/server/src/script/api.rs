@@ -28,9 +28,11 @@ pub const EVAL_FUNCTIONS: Functions = &[
     ("replicate_commands", |stack| answer(stack, true)),
 ];
 
+/// The constants for `server.set_repl`.
 pub const REPLICATION_FLAGS: &[(&str, u8)] =
     &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", REPLICATE_ALL)];
 
+/// The constants for `server.log`.
 pub const LOG_LEVELS: &[(&str, u8)] =
     &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 

@@ -15,6 +15,7 @@ const PASSING_MAX: usize = 500;
 /// 40 hexadecimal digits, in lower case.
 pub type Sha1Text = [u8; 40];
 
+/// A compiled script.
 #[derive(Debug)]
 pub struct CachedScript {
     pub digest: Rc<str>,
@@ -26,6 +27,7 @@ pub struct CachedScript {
     last_use: u64,
 }
 
+/// The cached scripts, identified by their index.
 #[derive(Debug, Default)]
 pub struct Cache {
     scripts: Vec<Option<CachedScript>>,
@@ -39,6 +41,7 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// The number of scripts.
     pub fn len(&self) -> usize {
         self.by_digest.len()
     }
@@ -48,10 +51,12 @@ impl Cache {
         self.body_bytes + self.scripts.len() * (size_of::<CachedScript>() + 40 + 64)
     }
 
+    /// The script at an index.
     pub fn get(&self, at: u32) -> &CachedScript {
         self.scripts[at as usize].as_ref().expect("the tables hold indexes of cached scripts only")
     }
 
+    /// Finds a script by its text.
     #[inline]
     pub fn find_body(&self, body: &[u8]) -> Option<u32> {
         self.by_body.get(body).copied()
@@ -74,6 +79,7 @@ impl Cache {
         }
     }
 
+    /// Exempts the script from eviction.
     pub fn make_lasting(&mut self, at: u32) {
         let script = self.scripts[at as usize].as_mut().expect("as in `get`");
         if !std::mem::replace(&mut script.lasting, true) {
@@ -81,6 +87,7 @@ impl Cache {
         }
     }
 
+    /// Adds a script; returns its index.
     pub fn insert(
         &mut self,
         body: &[u8],

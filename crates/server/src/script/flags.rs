@@ -7,10 +7,15 @@ use crate::error::quoted;
 pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
+    /// Does not write.
     pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
+    /// Can run when memory is short.
     pub const ALLOW_OOM: ScriptFlags = ScriptFlags(2);
+    /// Can run on a replica with stale data.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(4);
+    /// Cannot run in a cluster.
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
+    /// Can access keys of several slots.
     pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(16);
 
     /// Names in the order of FUNCTION LIST.
@@ -22,15 +27,18 @@ impl ScriptFlags {
         (Self::ALLOW_CROSS_SLOT, "allow-cross-slot-keys"),
     ];
 
+    /// Whether any of these flags is set.
     pub fn has(self, flag: ScriptFlags) -> bool {
         self.0 & flag.0 != 0
     }
 
+    /// This set and these flags.
     #[must_use]
     pub fn with(self, flag: ScriptFlags) -> Self {
         ScriptFlags(self.0 | flag.0)
     }
 
+    /// The names of the set flags.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         Self::NAMES.into_iter().filter(move |&(flag, _)| self.has(flag)).map(|(_, name)| name)
     }

@@ -24,6 +24,7 @@ pub struct NewFunction {
     pub function: Reference,
 }
 
+/// A registered function.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub name: Rc<str>,
@@ -32,6 +33,7 @@ pub struct Function {
     pub reference: Reference,
 }
 
+/// A library with its functions.
 #[derive(Clone, Debug)]
 pub struct Library {
     pub name: String,
@@ -61,18 +63,22 @@ impl Libraries {
         self.iter().map(|library| library.code.as_slice())
     }
 
+    /// All libraries, ordered by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Library> {
         self.by_name.values()
     }
 
+    /// The number of libraries.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
+    /// Whether there are no libraries.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
+    /// The number of functions in all libraries.
     pub fn functions_len(&self) -> usize {
         self.functions.len()
     }

@@ -17,6 +17,7 @@ impl Default for Random48 {
 }
 
 impl Random48 {
+    /// Restarts the sequence from a seed.
     pub fn seed(&mut self, seed: i32) {
         self.0 = u64::from(seed as u32) << 16 | 0x330E;
     }

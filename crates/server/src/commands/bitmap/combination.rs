@@ -48,6 +48,7 @@ impl Combination {
     }
 }
 
+/// BITOP.
 pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let combination = Combination::parse(args)?;
     let (destination, sources) = (args.at(2), args.from(3));

@@ -39,6 +39,7 @@ struct Operation {
     overflow: Overflow,
 }
 
+/// BITFIELD.
 pub fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let operations = parse(ctx, args)?;
     let last_written = operations
@@ -52,6 +53,7 @@ pub fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// BITFIELD_RO.
 pub fn bitfield_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let operations = parse(ctx, args)?;
     if operations.iter().any(|operation| operation.action != Action::Get) {

@@ -49,6 +49,7 @@ impl<'a> Filter<'a> {
         Filter { criteria: vec![criteria], skip_me: None }
     }
 
+    /// Parses the conditions in `args`.
     pub fn parse(ctx: &Context<'_>, args: Args<'a>) -> Result<Self, ClientError> {
         let mut filter = Filter::default();
         let mut at = 0;

@@ -30,6 +30,7 @@ pub const KILL_SYNTAX: &str = "<filter: old-format(ip:port)!2.8.12 | <new-format
     not-lib-ver@9.0.0] | [NOT-DB not-db:integer@9.0.0] | [NOT-CAPA not-capa@9.0.0] | [NOT-IP \
     not-ip@9.0.0]> ...>";
 
+/// CLIENT KILL.
 pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form { Filter::by_address(args.at(2)) } else { Filter::parse(ctx, args.from(2))? };
@@ -43,6 +44,7 @@ pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// CLIENT PAUSE.
 pub fn pause(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let all = match () {
         () if args.len() == 3 || args.is(3, "ALL") => true,
@@ -65,12 +67,14 @@ pub fn pause(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// CLIENT UNPAUSE.
 pub fn unpause(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.pauses.end(PausePurpose::ClientCommand);
     ctx.reply.ok();
     Ok(())
 }
 
+/// CLIENT UNBLOCK.
 pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let with_error = match () {
         // With more arguments, all of them are ignored, the reason included.

@@ -6,9 +6,11 @@ use crate::session::ClientId;
 use crate::session::tracking::Tracking;
 use std::sync::Arc;
 
+/// The arguments of CLIENT TRACKING.
 pub const SYNTAX: &str =
     "<status: ON | OFF> [REDIRECT client-id] [PREFIX... prefix] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]";
 
+/// CLIENT TRACKING.
 pub fn tracking(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (tracking, prefixes) = parse(ctx, args)?;
     let turns_on = super::on_or_off(args, 2)?;
@@ -114,6 +116,7 @@ fn refuse_overlaps(current: Option<&Tracking>, prefixes: &[&[u8]]) -> Result<(),
     Ok(())
 }
 
+/// CLIENT CACHING.
 pub fn caching(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(tracking) = &mut ctx.server.clients[ctx.client].tracking else {
         return Err(ClientError::text(
@@ -136,12 +139,14 @@ pub fn caching(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// CLIENT GETREDIR.
 pub fn get_redirection(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let tracking = &ctx.server.clients[ctx.client].tracking;
     ctx.reply.integer(tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64)));
     Ok(())
 }
 
+/// CLIENT TRACKINGINFO.
 pub fn info(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let nothing = Tracking::default();
     let current = ctx.server.clients[ctx.client].tracking.as_deref();

@@ -50,6 +50,7 @@ pub enum Shape {
     Polygon(Vec<Position>),
 }
 
+/// A shape with its centre.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
     pub centre: Position,

@@ -13,6 +13,7 @@ pub const STEPS_MAX: u8 = 26;
 
 /// In degrees. The map uses the Mercator projection, which excludes the poles.
 pub const LONGITUDE_MAX: f64 = 180.0;
+/// In degrees.
 pub const LATITUDE_MAX: f64 = 85.05112878;
 
 /// The bits of longitudes, and below of latitudes.
@@ -100,6 +101,7 @@ impl Cell {
         Cell { bits: bits_within(MERCATOR, position, steps), steps }
     }
 
+    /// The rectangle of the cell on the map.
     pub fn bounds(self) -> Bounds {
         let parts = (1u64 << self.steps) as f64;
         let (x, y) = (gather(self.bits >> 1), gather(self.bits));

@@ -20,6 +20,7 @@ pub enum Variant {
     SearchStore,
 }
 
+/// The order of matches in the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     NearestFirst,
@@ -40,6 +41,7 @@ enum Centre {
     At(Position),
 }
 
+/// The parsed arguments of a search.
 pub struct Query<'a> {
     args: Args<'a>,
     variant: Variant,

@@ -130,6 +130,7 @@ pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
     reply.coordinate(position.latitude);
 }
 
+/// Runs a search of the given form.
 pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcome {
     let source = args.at(variant.source_at());
     let is_there = ctx.db.read_collection::<SortedSet>(source)?.is_some();
@@ -158,26 +159,32 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
     Ok(())
 }
 
+/// GEORADIUS.
 pub fn georadius(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::Radius { may_store: true })
 }
 
+/// GEORADIUS_RO.
 pub fn georadius_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::Radius { may_store: false })
 }
 
+/// GEORADIUSBYMEMBER.
 pub fn georadiusbymember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::RadiusByMember { may_store: true })
 }
 
+/// GEORADIUSBYMEMBER_RO.
 pub fn georadiusbymember_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::RadiusByMember { may_store: false })
 }
 
+/// GEOSEARCH.
 pub fn geosearch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::Search)
 }
 
+/// GEOSEARCHSTORE.
 pub fn geosearchstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     search(ctx, args, Variant::SearchStore)
 }

@@ -27,6 +27,7 @@ pub(in crate::commands) struct Breakdown {
 }
 
 impl Breakdown {
+    /// Measures the server's memory.
     pub fn of(db: &mut crate::db::Db, server: &Server) -> Self {
         let memory = &server.observed.memory;
         let clients_bytes = server.clients.memory_bytes() as u64;

@@ -4,6 +4,7 @@
 use crate::db::hash::Hash;
 use crate::db::{Db, StringValue};
 
+/// A parsed pattern of BY or GET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern<'a> {
     Itself,
@@ -17,6 +18,7 @@ pub enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
+    /// Parses a pattern.
     pub fn new(pattern: &'a [u8]) -> Self {
         if pattern == b"#" {
             return Pattern::Itself;

@@ -4,6 +4,7 @@ use super::{algebra, popping, range, sampling};
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Command, Group, KeySpec, PrefetchHint, access};
 
+/// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("bzmpop", -5, Group::SortedSet, popping::bzmpop)
         .flags(WRITE | BLOCKING)

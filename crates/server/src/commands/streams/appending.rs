@@ -200,7 +200,7 @@ impl Entry<'_> {
         let items: Vec<&[u8]> = self.items.iter().collect();
         stream.add(id, &items, context.limits).map_err(|error| match error {
             AppendError::TooLarge => ClientError::text("ERR Elements are too large to be stored"),
-            AppendError::NotAboveLast => unreachable!("the id was resolved to one above the last"),
+            AppendError::NotAboveLast => unreachable!("the resolved id is above the last one"),
         })?;
         if let Some(message) = &self.message {
             let now_ms = context.now_ms.max(0) as u64;

@@ -46,6 +46,7 @@ impl<'a> Message<'a> {
         Ok(Some((Message { producer, id: Some(id) }, at + 3)))
     }
 
+    /// The message with its id, derived from `items` if it has none.
     pub fn identified(self, items: Args<'_>) -> IdentifiedMessage<'a> {
         let id = self.id.map_or_else(|| Cow::from(digest_of(items).to_vec()), Cow::from);
         IdentifiedMessage { producer: self.producer, id }

@@ -37,6 +37,7 @@ impl<'a> Comparison<'a> {
         matches!(self, Comparison::Differs(_) | Comparison::DigestDiffers(_))
     }
 
+    /// Whether the comparison is true for the string.
     pub fn holds(self, text: &StringValue<'_>) -> Result<bool, ClientError> {
         Ok(match self {
             Comparison::Equals(wanted) => text.equals(wanted),
@@ -59,6 +60,7 @@ fn digest_of(text: &StringValue<'_>) -> [u8; DIGEST_DIGITS] {
     std::array::from_fn(|at| b"0123456789abcdef"[(digest >> (60 - 4 * at)) as usize & 15])
 }
 
+/// DIGEST.
 pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match ctx.db.read_string(args.at(1))? {
         Some(text) => ctx.reply.bulk(&digest_of(&text)),
@@ -67,6 +69,7 @@ pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// DELEX.
 pub fn delex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let holds = match args.len() {
@@ -95,6 +98,7 @@ fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientErro
     comparison.holds(&text)
 }
 
+/// DELIFEQ.
 pub fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));

@@ -38,6 +38,7 @@ pub enum ExpiryOption {
     },
 }
 
+/// The parsed options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options<'a> {
     pub condition: Condition<'a>,

@@ -3,6 +3,7 @@
 use super::{Functions, Stack};
 use crate::script::{Kind, Raise};
 
+/// The functions of the `bit` table.
 pub const FUNCTIONS: Functions = &[
     ("tobit", |stack| unary(stack, |bits| bits)),
     ("bnot", |stack| unary(stack, |bits| !bits)),

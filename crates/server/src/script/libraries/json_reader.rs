@@ -5,6 +5,7 @@ use super::json::{Setting, settings};
 use crate::script::numbers::{NUMBER_BYTES_MAX, leading_number};
 use crate::script::{PIECE_BYTES, Raise};
 
+/// `cjson.decode`.
 pub fn decode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 1 {
         return Err(stack.argument_error(1, "expected 1 argument"));

@@ -6,6 +6,7 @@ use super::json::{Setting, settings};
 use crate::script::numbers::general_text;
 use crate::script::{Kind, PIECE_BYTES, Raise};
 
+/// `cjson.encode`.
 pub fn encode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 1 {
         return Err(stack.argument_error(1, "expected 1 argument"));

@@ -3,6 +3,7 @@
 use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::{Kind, Raise};
 
+/// The functions of the `cmsgpack` table.
 pub const FUNCTIONS: Functions = &[
     ("pack", pack),
     ("unpack", |stack| unpack(stack, 0, 0)),
@@ -18,6 +19,7 @@ pub const FUNCTIONS: Functions = &[
     }),
 ];
 
+/// The text fields of the `cmsgpack` table.
 pub const TEXTS: &[(&str, &str)] = &[
     ("_NAME", "cmsgpack"),
     ("_VERSION", "lua-cmsgpack 0.4.0"),

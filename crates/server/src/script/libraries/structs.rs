@@ -5,6 +5,7 @@ use crate::script::values::until_nul;
 use crate::script::{PIECE_BYTES, Raise};
 use crate::sys::lua::truncated;
 
+/// The functions of the `struct` table.
 pub const FUNCTIONS: Functions = &[("pack", pack), ("unpack", unpack), ("size", size)];
 
 /// The maximum size of an integer.
