@@ -4,8 +4,8 @@
 //! - [`environment`] creates an interpreter's globals; [`api`] is their `server` table, [`libraries`] are cjson,
 //!   cmsgpack, struct and bit.
 //! - [`values`] turns replies into Lua's values and a script's result into a reply.
-//! - [`flags`] parses the flags in a script's first line.
-//! - [`flags`] is what a script says of itself in its first line.
+//! - [`cache`] stores compiled scripts, [`functions`] libraries of functions.
+//! - [`flags`] parses the flags in the first line of a script.
 
 pub mod api;
 pub mod cache;
