@@ -102,7 +102,7 @@ pub fn expiry(args: Args<'_>, db: &mut Db) {
     }
 }
 
-/// HSET with the field's current value.
+/// HSET, or HSETEX if the field has an expiry, with the field's current value.
 pub fn field_value(args: Args<'_>, db: &mut Db) {
     let (key, field) = (args.at(1), args.at(2));
     let hash = db.stored::<Hash>(key);

@@ -181,7 +181,7 @@ fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if let Some(set) = set {
         let mut place = places.iter_mut();
         set.scores(&[args.at(2), args.at(3)], &mut |score| {
-            *place.next().expect("both members have a score") = score.map(Position::of_score);
+            *place.next().expect("one score for each member") = score.map(Position::of_score);
         });
     }
     match places {

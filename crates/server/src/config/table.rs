@@ -294,7 +294,7 @@ options! {
     rdbcompression: bool = true, "rdbcompression", YesNo;
     /// Writes a checksum at the end of RDB files, and checks it.
     rdbchecksum: bool = true, "rdbchecksum", YesNo, IMMUTABLE;
-    /// Whether RDB files of unknown versions are refused, or loaded as far as possible.
+    /// Whether RDB files of unknown versions are refused or tried.
     rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, "rdb-version-check", Choice;
     /// Removes the RDB files of replication if persistence is off.
     rdb_del_sync_files: bool = false, "rdb-del-sync-files", YesNo;
