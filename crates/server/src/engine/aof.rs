@@ -1,4 +1,4 @@
-//! The append-only file: when it is written, forced to disk, rewritten and loaded.
+//! The append-only file: writing, syncing, rewriting and loading.
 
 use super::Executor;
 use super::persistence::Answer;
@@ -22,15 +22,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::reply::ReplyBuffer;
 
-/// How often the file is forced to disk by `appendfsync everysec`.
+/// Period of fsync under `appendfsync everysec`.
 const SYNC_PERIOD_US: u64 = 1_000_000;
-/// While an fsync is under way, writing waits for so long: the kernel would make it wait anyway.
+/// How long writes are postponed while an fsync runs: the kernel would block them anyway.
 const POSTPONED_MAX_US: u64 = 2_000_000;
-/// So many rewrites that fail in a row are begun as soon as they are due; then they wait longer and longer.
+/// Number of consecutive failed rewrites that are retried at once; later retries back off.
 const FAILURES_TOLERATED: u64 = 3;
 const RETRY_DELAY_MAX_S: u64 = 3600;
 
-/// What is not on disk cannot be taken back from those who have seen it in memory.
+/// Ends the process: clients have already seen data that cannot be synced.
 fn end_unsynced(world: &World, error: &io::Error) -> ! {
     log::warn!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
@@ -38,7 +38,7 @@ fn end_unsynced(world: &World, error: &io::Error) -> ! {
     world.exit(1);
 }
 
-/// What cannot be written cannot be taken back from those who have seen it in memory.
+/// Ends the process: clients have already seen data that cannot be written.
 fn end_unwritten(world: &World) -> ! {
     log::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
     world.exit(1);
@@ -49,48 +49,47 @@ pub(crate) struct Aof {
     pub names: Names,
     pub manifest: Manifest,
     pub appender: Appender,
-    /// No other process appends to these files while this is open.
+    /// Locks the directory: no other process appends to these files while this is open.
     _directory: File,
-    /// Bytes in the base and in all increments but the last.
+    /// Bytes in the base and all increments except the last.
     earlier_bytes: u64,
-    /// It was switched on while there was data: until its first base is complete, nobody would load it.
+    /// The log was enabled on a server with data: it is not loadable until its first base is complete.
     waits_for_rewrite: bool,
-    /// Of all bytes appended, those that are on disk for certain.
+    /// Number of appended bytes that are certainly on disk.
     synced: u64,
     synced_us: u64,
     postponed_since_us: Option<u64>,
-    /// Why the last write, and the last fsync in the background, failed, if it did: until one succeeds, nobody may
-    /// write.
+    /// The errors of the last write and the last background fsync, if they failed: writes are refused until one
+    /// succeeds.
     write_error: Option<String>,
     fsync_error: Option<String>,
-    /// On the monotonic clock.
+    /// Monotonic time of the last failed rewrite.
     rewrite_failed_us: u64,
-    /// Since the last rewrite failed, it has been logged that rewrites wait.
+    /// A log line about the pause was written since the last rewrite failed.
     pause_told: bool,
-    /// An fsync has failed: what it was to bring to disk may never get there, whatever later ones say. A new base
-    /// makes up for it.
+    /// An fsync has failed: its pages may never reach the disk, even if later fsyncs succeed. A new base repairs that.
     lacks_pages: bool,
-    /// The rewrite under way began behind the last fsync that failed.
+    /// The running rewrite began after the last failed fsync.
     rewrite_mends: bool,
 }
 
-/// Of writing the buffer, while an fsync is under way.
+/// Whether writing the buffer is postponed because an fsync runs.
 enum Postponement {
     Unneeded,
     GoesOn,
-    /// It has gone on for long enough.
+    /// The maximum postponement has passed.
     Over,
 }
 
-/// Rewrites of the append-only file, whether or not it is in use.
+/// Rewrites of the append-only file, whether or not it is enabled.
 #[derive(Default)]
 pub(crate) struct Rewrites {
-    /// One begins as soon as nothing else is being written.
+    /// A rewrite begins as soon as no other child writes.
     scheduled: bool,
     failed_in_a_row: u64,
-    /// The one under way writes its base as RDB.
+    /// The running rewrite writes its base as RDB.
     as_rdb: bool,
-    /// Of all files when the base was last written: growth is measured by it.
+    /// Total file size when the base was last written; growth is measured against it.
     base_bytes: u64,
 }
 
@@ -98,7 +97,7 @@ fn temporary_base(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-rewriteaof-bg-{process}.aof"))
 }
 
-/// After so many failures in a row.
+/// Returns the delay after this number of consecutive failures.
 fn retry_delay_s(failures: u64) -> u64 {
     (60 << failures.saturating_sub(FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S)
 }
@@ -110,8 +109,8 @@ fn open_for_appending(world: &World, path: &Path) -> Result<(File, u64), FileErr
     Ok((file, bytes))
 }
 
-/// An empty file that every write goes to the end of: after a part of a write has been taken back, the next one must
-/// not leave a hole where that was. One of that name which could not be removed is not to come back with a power cut.
+/// Creates an empty file in append mode: after a partial write is truncated, the next write must not leave a hole.
+/// Syncs the removal of an older file of that name, so that it does not reappear after a power failure.
 fn create_for_appending(world: &World, path: &Path) -> Result<File, FileError> {
     let (file, bytes) = open_for_appending(world, path)?;
     if bytes > 0 {
@@ -121,15 +120,15 @@ fn create_for_appending(world: &World, path: &Path) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Forces to disk what a process that was killed may have left in memory: what is acknowledged from now on comes
-/// behind it, and must not be on disk before it.
+/// Syncs a file that a killed process may have left unsynced: later acknowledged writes follow it and must not reach
+/// the disk first.
 fn sync(names: &Names, name: &[u8]) -> Result<(), FileError> {
     let path = names.path(name);
     let synced = names.world.open(&path, Open::Read).and_then(|file| file.sync_data());
     synced.map_err(failed("Forcing to disk", &path))
 }
 
-/// For a manifest in use: what is wrong with its content is an error like what is wrong with its disk.
+/// Loads the manifest in use; reports invalid content like a disk error.
 fn load_manifest(names: &Names) -> Result<Manifest, FileError> {
     Manifest::load(names).map_err(|error| {
         failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
@@ -168,22 +167,22 @@ impl Aof {
 }
 
 impl Aof {
-    /// Of all bytes appended, those that exist and those that are on disk; `None` while nobody would load them.
+    /// Returns the appended bytes and the synced bytes; `None` while the log is not loadable.
     pub(super) fn progress(&self) -> Option<(u64, u64)> {
         (!self.waits_for_rewrite).then(|| (self.appender.end(), self.synced))
     }
 
-    /// Why changes may not reach the disk.
+    /// Returns the reason why changes may not reach the disk.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.write_error.as_deref().or(self.fsync_error.as_deref())
     }
 
-    /// Of all files that would be loaded.
+    /// Returns the total size of the files that would be loaded.
     fn file_bytes(&self) -> u64 {
         self.earlier_bytes + self.appender.file_bytes()
     }
 
-    /// Whether what is in the buffer waits for an fsync in the background.
+    /// Returns whether the buffer waits for a background fsync.
     fn postponement(&mut self, policy: AppendFsync, now_us: u64) -> Postponement {
         if policy != AppendFsync::EverySecond || !self.appender.is_file_syncing() {
             return Postponement::Unneeded;
@@ -192,12 +191,12 @@ impl Aof {
         if now_us - since_us < POSTPONED_MAX_US { Postponement::GoesOn } else { Postponement::Over }
     }
 
-    /// An fsync has failed: later ones say nothing of what it was to bring to disk.
+    /// Records a failed fsync: later ones do not cover its pages.
     fn lack_pages(&mut self) {
         (self.lacks_pages, self.rewrite_mends) = (true, false);
     }
 
-    /// Takes in whether an fsync in the background has failed.
+    /// Checks whether a background fsync has failed.
     fn note_sync_failure(&mut self) {
         if self.appender.take_sync_failure() {
             self.lack_pages();
@@ -215,13 +214,12 @@ impl Executor {
         }
     }
 
-    /// 0 if there is no such file.
+    /// Returns the file's size, 0 if it does not exist.
     pub(super) fn bytes_of(&self, path: &Path) -> u64 {
         self.disk.world.len_of(path).unwrap_or(0)
     }
 
-    /// Opens the append-only file for what comes after the data that has just been loaded, making it if there is
-    /// none.
+    /// Opens the append-only file for writes after loading; creates it if missing.
     pub(super) fn open_log(&mut self, mut manifest: Manifest, directory: File) -> Result<(), FileError> {
         let names = self.log_names();
         if manifest.is_empty() {
@@ -265,10 +263,10 @@ impl Executor {
         self.server.config.aof_timestamp_enabled.then(|| self.now_s())
     }
 
-    /// Follows `appendonly` as CONFIG SET has changed it. After an error the option is to be set back.
+    /// Applies a change of `appendonly` by CONFIG SET. On error the caller restores the option.
     pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
         let wanted = self.server.config.appendonly;
-        // A file's own commands are run while what they are read from is put aside.
+        // The commands of a file run while the log being replayed is detached.
         if self.is_loading() || origin.replayed || wanted == self.disk.aof.is_some() {
             self.remove_history_if_wanted();
             return Ok(());
@@ -290,7 +288,7 @@ impl Executor {
         Ok(())
     }
 
-    /// History files that were kept on request go once they are not wanted any more.
+    /// Removes history files that were kept on request once they are no longer wanted.
     fn remove_history_if_wanted(&mut self) {
         if self.server.config.aof_disable_auto_gc {
             return;
@@ -302,8 +300,8 @@ impl Executor {
         }
     }
 
-    /// Switches the log on while there is data: it is valid from the end of the first rewrite on. `false`: that cannot
-    /// begin, and everything is as before.
+    /// Enables the log on a server with data: it is valid after the first rewrite. `false`: the rewrite cannot begin,
+    /// and nothing has changed.
     fn start_log(&mut self, origin: Origin) -> Result<bool, FileError> {
         let names = self.log_names();
         let directory = manifest::lock(&names)?;
@@ -311,9 +309,9 @@ impl Executor {
         let temporary = names.temporary_increment();
         let file = create_for_appending(&names.world, &temporary)?;
         let log = Aof::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
-        // A rewrite that began before knows nothing of what has changed since.
+        // A rewrite that began earlier lacks the changes made since.
         self.end_rewrite();
-        // What a transaction has done before is in the base, and must not be in the file again.
+        // Earlier commands of the transaction are in the base and must not be in the file again.
         self.db.change_log.leave_unit_to_replicas();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
@@ -328,7 +326,7 @@ impl Executor {
             );
             self.schedule_rewrite();
         } else if origin.in_transaction {
-            // The base would hold half of it.
+            // The base would contain half of the transaction.
             log::info!(
                 "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
             );
@@ -341,7 +339,7 @@ impl Executor {
         Ok(true)
     }
 
-    /// Ends the rewrite under way, if there is one.
+    /// Ends the running rewrite, if there is one.
     fn end_rewrite(&mut self) {
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::LogBase)
             && let Some(child) = self.disk.child.take()
@@ -353,21 +351,21 @@ impl Executor {
         }
     }
 
-    /// The first base is written once more, as soon as that is possible.
+    /// Schedules the first rewrite again.
     pub(super) fn begin_first_rewrite_anew(&mut self) {
         self.end_rewrite();
         self.schedule_rewrite();
     }
 
-    /// The files are to be rewritten as soon as nothing else is being written.
+    /// Schedules a rewrite for when no other child writes.
     pub(super) fn schedule_rewrite(&mut self) {
         self.disk.rewrites.scheduled = true;
         self.note_rewrites();
     }
 
-    /// After the data has become another's, or this server its own primary: the append-only file begins anew with it,
-    /// with the file that the data was loaded from if there is one. A replica that cannot write it would lose what it is
-    /// believed to keep, and ends.
+    /// Restarts the append-only file after the data set was replaced or this server was promoted, using the file that
+    /// the data was loaded from as the base if there is one. A replica that cannot write it ends, since it would lose
+    /// data that it is assumed to keep.
     pub(super) fn restart_log(&mut self, snapshot: Option<&Path>, origin: Origin) {
         if !self.server.config.appendonly || self.disk.aof.is_some() {
             return;
@@ -390,8 +388,8 @@ impl Executor {
         }
     }
 
-    /// Makes the file that the data has just been loaded from the base of a new log. Where that fails, the file may have
-    /// left its place, and the manifest may name it: another base takes its name, or its place there.
+    /// Makes the file that the data was loaded from the base of a new log. On failure the file may have been moved and
+    /// the manifest may name it: the next base replaces it.
     fn start_log_with(&mut self, snapshot: &Path) -> Result<(), FileError> {
         let names = self.log_names();
         let directory = manifest::lock(&names)?;
@@ -422,7 +420,7 @@ impl Executor {
         self.end_rewrite();
         self.close_log(false);
         if let Some(log) = self.disk.aof.take().filter(|log| log.waits_for_rewrite) {
-            // It holds nothing that anybody would read.
+            // It holds nothing that would be loaded.
             let _ = log.names.world.remove(&log.names.temporary_increment());
         }
         let figures = &mut self.server.observed.persistence.log;
@@ -431,7 +429,7 @@ impl Executor {
         self.note_log();
     }
 
-    /// Writes what has been added to the file, before replies say that it is done.
+    /// Writes buffered commands to the file, before their replies are sent.
     pub(super) fn write_aof(&mut self) {
         let Some(log) = &mut self.disk.aof else { return };
         let now_us = self.server.now.monotonic_us;
@@ -455,7 +453,7 @@ impl Executor {
             let result = log.appender.write();
             self.note_write(result);
         } else if log.write_error.is_some() {
-            // A rewrite or a stop that did not come about has written what was left.
+            // A failed rewrite or stop has already written the rest.
             self.note_write(Ok(()));
         }
         self.sync_log(policy, now_us);
@@ -506,7 +504,7 @@ impl Executor {
         }
     }
 
-    /// Takes in how far the file is, and tells those who wait for it and INFO.
+    /// Updates the file's progress for waiting clients and INFO.
     pub(super) fn note_log(&mut self) {
         let figures = &mut self.server.observed.persistence.log;
         figures.enabled = self.disk.aof.is_some();
@@ -517,7 +515,7 @@ impl Executor {
             let synced = log.appender.synced();
             log.note_sync_failure();
             if !log.lacks_pages {
-                // Behind an fsync that failed, later ones say nothing of what it was to bring to disk.
+                // Later fsyncs do not cover the pages of one that failed.
                 log.synced = synced;
             }
             durability.aof_synced = (!log.waits_for_rewrite).then_some(log.synced);
@@ -534,7 +532,7 @@ impl Executor {
         self.note_rewrites();
     }
 
-    /// Copies what INFO shows of rewrites to come.
+    /// Copies the rewrite figures for INFO.
     fn note_rewrites(&mut self) {
         let (figures, rewrites) = (&mut self.server.observed.persistence.log, &self.disk.rewrites);
         figures.rewrite_scheduled = rewrites.scheduled;
@@ -542,7 +540,7 @@ impl Executor {
         figures.base_bytes = rewrites.base_bytes;
     }
 
-    /// Writes and forces to disk all that there is; whether that has worked. `ends`: the process ends even if not.
+    /// Writes and syncs everything; returns whether that succeeded. `ends`: the process ends even on failure.
     pub(super) fn close_log(&mut self, ends: bool) -> bool {
         let Some(log) = &mut self.disk.aof else { return true };
         let is_promised = self.server.config.appendfsync == AppendFsync::Always && !ends;
@@ -563,12 +561,13 @@ impl Executor {
         false
     }
 
-    /// The log was switched on while there was data, and has no base yet.
+    /// Returns whether the log was enabled on a server with data and has no base yet.
     pub(super) fn log_waits_for_rewrite(&self) -> bool {
         self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
-    /// The file before is not on disk yet: another rewrite waits for that, so that files do not pile up.
+    /// Returns whether the previous file is not yet on disk: another rewrite waits for that, so that files do not pile
+    /// up.
     fn log_is_switching(&mut self) -> bool {
         self.disk.aof.as_mut().is_some_and(|log| log.appender.is_switching())
     }
@@ -611,7 +610,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Starts a child that writes the data as the base of what is appended from now on; whether it has started.
+    /// Forks a child that writes the data as the new base; returns whether it started.
     fn rewrite_log(&mut self) -> bool {
         let started = self.begin_increment().map(|()| self.start_rewriter()).unwrap_or_else(|error| {
             log::warn!("{error}");
@@ -662,14 +661,14 @@ impl Executor {
         }
     }
 
-    /// From now on, commands go to an increment of their own: those before will be in the base.
+    /// Starts a new increment: the base will contain all earlier commands.
     fn begin_increment(&mut self) -> Result<(), FileError> {
         let Some(log) = &mut self.disk.aof else { return Ok(()) };
         let names = log.names.clone();
         log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
         if self.server.config.appendfsync == AppendFsync::Always {
-            // What is in this file is acknowledged once the next one is on disk. That a later try to sync it succeeds
-            // would say nothing of the pages that this one has failed to write.
+            // Writes to this file are acknowledged once the next one is on disk. A later successful sync would not
+            // cover the pages that this one failed to write.
             log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error));
         }
         log.rewrite_mends = true;
@@ -725,8 +724,7 @@ impl Executor {
         }
         child.remove_temporary();
         if let Some(log) = self.disk.aof.as_ref().filter(|log| log.waits_for_rewrite) {
-            // The file cannot be loaded before its first base is complete: the rewrite is tried again, with a new
-            // increment.
+            // The file is not loadable before its first base is complete: the rewrite is retried with a new increment.
             let temporary = log.names.temporary_increment();
             log::info!("Removing the temp incr aof file {} in the background", temporary.display());
             if let Err(error) = log.names.world.remove(&temporary) {
@@ -737,7 +735,7 @@ impl Executor {
         self.note_log();
     }
 
-    /// Puts the new base in place of the old one and of the increments that it holds.
+    /// Replaces the old base, and the increments that the new base contains.
     fn adopt_base(&mut self, temporary: &Path) -> Result<bool, FileError> {
         let is_rdb = self.disk.rewrites.as_rdb;
         let aof_on = self.disk.aof.is_some();
@@ -767,7 +765,7 @@ impl Executor {
         Ok(true)
     }
 
-    /// The log is off: the base is all there is of it, for a server that is started with it on.
+    /// Stores the base alone while the log is off, for a server that is later started with it on.
     fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
         let names = self.log_names();
         let _directory = manifest::lock(&names)?;
@@ -782,7 +780,7 @@ impl Executor {
         Ok(true)
     }
 
-    /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
+    /// Retries failed work and starts rewrites that are due, at each turn of the cron.
     pub(super) fn log_cron(&mut self) {
         self.write_aof();
         if self.disk.child.is_some() || self.has_load_under_way() || self.log_is_switching() {
@@ -802,7 +800,7 @@ impl Executor {
         self.rewrite_log();
     }
 
-    /// By how much the files have grown, if that is enough for a rewrite.
+    /// Returns the files' growth, if it requires a rewrite.
     fn growth_if_due(&self) -> Option<u64> {
         let (config, bytes) = (&self.server.config, self.disk.aof.as_ref()?.file_bytes());
         let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
@@ -811,7 +809,7 @@ impl Executor {
         (percent_wanted > 0 && grown && percent >= percent_wanted).then_some(percent)
     }
 
-    /// Rewrites that fail again and again are begun ever more rarely: each leaves an increment behind.
+    /// Backs off when rewrites fail repeatedly: each leaves an increment behind.
     fn rewrites_pause(&mut self) -> bool {
         let now_us = self.server.now.monotonic_us;
         let failures = self.disk.rewrites.failed_in_a_row;

@@ -1,4 +1,4 @@
-//! Clients that wait: putting them to wait, waking them, and telling them that their time is up.
+//! Blocked clients: blocking, serving and timing out.
 
 use super::Executor;
 use crate::command::registry::CommandId;
@@ -26,27 +26,26 @@ impl Executor {
             since_us: now_us,
             command: id,
             args: args.to_owned(),
-            // Of all that wait for keys, only a group's consumer has to hear that it was removed.
+            // Of all commands that wait for keys, only a group read must see that the key was removed.
             wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
         self.server.blocked.block(&mut self.server.clients, handle, blocked, request.claim);
     }
 
-    /// Runs again the commands of those who wait for keys that have changed, first come first served. What they
-    /// change may make further keys ready.
+    /// Retries the commands of clients that wait for changed keys, in the order in which they blocked. Their changes
+    /// may make further keys ready.
     pub(super) fn serve_blocked(&mut self) {
-        // A script that is put aside, or data that is loaded, has not come to its end: nobody may see, let alone
-        // change, what it has done so far.
+        // A suspended script or a running load is incomplete: its intermediate state must be neither seen nor changed.
         if self.is_busy() || self.is_loading() {
             return;
         }
-        // What has made them ready may have taken its time, and their keys may be expired meanwhile.
+        // The command that made the keys ready may have run long, and keys may have expired meanwhile.
         self.server.now = self.clock.read();
         while let Some(mut ready) = self.server.blocked.next_ready() {
             loop {
                 self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
-                // What is expired counts as gone, and stays until somebody asks for it.
+                // An expired key counts as missing, and stays until it is accessed.
                 let kind = self.db.kind_there(ready.db_index, &ready.key);
                 let stream = kind.and_then(|_| self.db.stored::<Stream>(&ready.key));
                 let last = stream.and_then(Stream::last_live_id);
@@ -66,7 +65,7 @@ impl Executor {
         let next = match self.permission(handle, id, args) {
             Ok(()) => self.call(handle, id, args, &mut reply, origin),
             Err(error) => {
-                // Its permission was withdrawn while it waited.
+                // The permission was revoked while the client was blocked.
                 self.server.observed.commands[id.0 as usize].rejected += 1;
                 self.fail(error, &mut reply);
                 Next::Reply
@@ -98,8 +97,8 @@ impl Executor {
         }
     }
 
-    /// Runs again the commands for which time alone may have changed something. Not while the server is paused: what they
-    /// change would be a part of what somebody waits for the end of.
+    /// Retries commands whose result depends on time alone. Not while the server is paused, since their changes would
+    /// violate the pause.
     pub(super) fn retry_those_due(&mut self) {
         if self.server.pauses.are_any() {
             return;
@@ -113,7 +112,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// Answers those whose time is up.
+    /// Replies to clients whose timeout has passed.
     pub fn time_out_blocked(&mut self) {
         let now_us = self.server.now.monotonic_us;
         while let Some(handle) = self.server.blocked.expired(now_us) {
@@ -124,7 +123,7 @@ impl Executor {
         }
     }
 
-    /// While the server is paused: makes the command wait if it is of the kind that waits.
+    /// Holds back a command that the current pause covers.
     pub(super) fn hold_back(
         &mut self,
         handle: ClientHandle,
@@ -133,7 +132,7 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         if self.server.clients[handle].is_replica {
-            // What replicas have is what somebody who pauses clients may wait for.
+            // The client that paused the server may wait for its replicas to catch up.
             return false;
         }
         let holds = self.pauses_hold(handle, row, args);
@@ -143,26 +142,26 @@ impl Executor {
         holds
     }
 
-    /// Whether a pause that is in force is one for this command.
+    /// Returns whether the current pause covers this command.
     fn pauses_hold(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> bool {
         let pauses = &self.server.pauses;
         let writes = || self.flags_with_queue(handle, row, args) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
         pauses.are_any() && (pauses.hold_all() || writes())
     }
 
-    /// Whether what a client waits with has to wait on. To run it again would have it refused for a role that changed
-    /// during the pause, before whoever paused it has closed its connection.
+    /// Returns whether a held command has to wait on. Retrying it would fail if the role changed during the pause,
+    /// before the connection that set the pause is closed.
     fn is_still_held(&self, handle: ClientHandle) -> bool {
         let Some(blocked) = &self.server.clients[handle].blocked else { return false };
         self.pauses_hold(handle, self.server.registry.row(blocked.command), blocked.args.view())
     }
 
-    /// Makes a command wait for the end of a pause.
+    /// Holds a command until the pause ends.
     pub(super) fn hold(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
         self.block(handle, id, args, BlockRequest::until(BlockedOn::Pause));
     }
 
-    /// What was held back runs now, or waits for something else.
+    /// Runs a held command, which may block again.
     fn execute_held(&mut self, handle: ClientHandle, args: Args<'_>) {
         let begun = self.is_tracing().then(|| self.begin_retry());
         self.execute(handle, args);
@@ -172,7 +171,7 @@ impl Executor {
         }
     }
 
-    /// Ends pauses whose time has come, and runs what is not held back any more.
+    /// Ends expired pauses and runs the commands they held.
     pub fn end_pauses_if_due(&mut self) {
         self.server.pauses.end_those_due(self.server.now.monotonic_us);
         if !self.server.pauses.take_eased() {
@@ -180,7 +179,7 @@ impl Executor {
         }
         for handle in self.server.blocked.paused() {
             if self.ends {
-                // One of them was SHUTDOWN: what ran now would be acknowledged and lost.
+                // One of them was SHUTDOWN: later writes would be acknowledged and lost.
                 return;
             }
             if self.is_still_held(handle) {

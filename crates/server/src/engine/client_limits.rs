@@ -1,4 +1,4 @@
-//! What one client may cost: its unsent output, its unread input, its idle time, and the memory of all together.
+//! Limits per client: unsent output, unread input, idle time, and the memory of all clients together.
 
 use super::Executor;
 use crate::config::OutputBufferLimit;
@@ -7,14 +7,14 @@ use crate::session::client::{Client, OUTPUT_CHUNK_BYTES, OutputClass, REPLY_BUFF
 use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
 
-/// Unsent output of a client that has never proved who it is.
+/// Limit of unsent output for a client that has not authenticated.
 const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 1024;
-/// Unread input of a client that has yet to authenticate.
+/// Limit of unread input for a client that has not authenticated.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
-/// What all clients who have yet to log in hold together, for each of those that `maxclients` allows: more than one of them
-/// holds who says who it is at once.
+/// Memory limit of all unauthenticated clients together, per client that `maxclients` allows: more than one client
+/// holds that authenticates at once.
 const UNAUTHENTICATED_BYTES_PER_CLIENT: usize = 16 * 1024;
-/// `maxmemory-clients` never means less, so that somebody can connect and set it right.
+/// Minimum of `maxmemory-clients`, so that a client can still connect and correct it.
 const CLIENTS_MEMORY_BYTES_MIN: u64 = 128 * 1024;
 
 impl Executor {
@@ -27,8 +27,8 @@ impl Executor {
         }
     }
 
-    /// How long the client's output may become before it is certain that a limit is passed: what stops a reply that
-    /// would fill the memory. Where no limit is set, half of the machine's memory is one.
+    /// Returns the output length beyond which a limit is certainly exceeded; it stops a reply that would exhaust
+    /// memory. Without a configured limit, half of the machine's memory is used.
     #[inline]
     pub(super) fn output_len_max(&self, handle: ClientHandle) -> Option<NonZeroUsize> {
         let client = &self.server.clients[handle];
@@ -43,7 +43,7 @@ impl Executor {
         NonZeroUsize::new(hard_bytes.saturating_add(counted_twice))
     }
 
-    /// Looks at replies that are being written, at the end of a command.
+    /// Checks the length of the reply at the end of a command.
     #[cold]
     pub(super) fn check_reply(&mut self, handle: ClientHandle, reply: &ReplyBuffer) {
         if reply.is_overflowed() {
@@ -53,8 +53,8 @@ impl Executor {
         }
     }
 
-    /// Condemns a client whose unsent output is over its class's limit. While its command runs, that is what others, and
-    /// what the command runs, have sent it meanwhile.
+    /// Marks a client for closing if its unsent output exceeds its class's limit. While its command runs, only output
+    /// from other clients and from nested commands counts.
     pub fn check_output_limit(&mut self, handle: ClientHandle) {
         let client = &self.server.clients[handle];
         let deferred_len = client.deferred_output.len();
@@ -76,7 +76,7 @@ impl Executor {
             return;
         }
         let limit = self.output_limit(client);
-        // A script's instant may lie behind that at which the limit was passed.
+        // A script's frozen time may be earlier than the time at which the limit was exceeded.
         let now_us = self.clock.monotonic_us();
         let unauthenticated = self.needs_authentication(handle) && !client.ever_authenticated;
         let hard = limit.hard_bytes > 0 && backlog_bytes as u64 >= limit.hard_bytes
@@ -101,11 +101,11 @@ impl Executor {
         );
         self.server.observed.statistics.output_buffer_limit_disconnections += 1;
         self.server.close_asap(handle);
-        // Its command may go on, and would hold it until then.
+        // The command may continue and would hold the output until it ends.
         self.server.clients[handle].deferred_output = Vec::new();
     }
 
-    /// Looks at those whose output has become much through what others sent them.
+    /// Checks clients that received much output from other clients' commands.
     #[cold]
     pub(super) fn check_much_output(&mut self) {
         for handle in std::mem::take(&mut self.server.clients.with_much_output) {
@@ -115,8 +115,8 @@ impl Executor {
         }
     }
 
-    /// Condemns a client that sends faster than it may be answered, or fills a transaction without end. `unread_bytes`
-    /// is what is in its buffer.
+    /// Marks a client for closing if its unread input or open transaction exceeds the limit. `unread_bytes` is the
+    /// length of its query buffer.
     pub fn check_input_limit(&mut self, handle: ClientHandle, unread_bytes: usize) {
         let client = &self.server.clients[handle];
         let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
@@ -134,7 +134,7 @@ impl Executor {
         }
     }
 
-    /// What is done for every client about once a second.
+    /// Periodic checks of each client, about once a second.
     pub fn inspect_client(&mut self, handle: ClientHandle) {
         self.time_out_idle(handle);
         self.check_output_limit(handle);
@@ -143,7 +143,7 @@ impl Executor {
         self.count_unauthenticated(handle);
     }
 
-    /// Follows what a client holds who has yet to log in, or to do its handshake.
+    /// Updates the memory figure of a client before authentication or handshake.
     #[inline]
     pub fn count_unauthenticated(&mut self, handle: ClientHandle) {
         let client = &self.server.clients[handle];
@@ -169,7 +169,7 @@ impl Executor {
         }
     }
 
-    /// Follows what the client's replies have needed lately.
+    /// Adapts the reply buffer to recent replies.
     fn resize_reply_buffer(&mut self, handle: ClientHandle) {
         let switches = self.server.switches;
         let now_us = self.server.now.monotonic_us;
@@ -192,35 +192,34 @@ impl Executor {
         }
     }
 
-    /// Brings the memory of all clients up to date, for when `maxmemory-clients` is set while they are there.
+    /// Recounts the memory of all clients, when `maxmemory-clients` is set at run time.
     pub(super) fn count_all_memory(&mut self) {
         self.server.clients.count_memory_of_all();
     }
 
-    /// Whether the memory of clients is limited, and has to be counted after each of their commands.
+    /// Returns whether client memory is limited and must be counted after each command.
     #[inline]
     pub fn limits_client_memory(&self) -> bool {
         self.server.config.maxmemory_clients != crate::config::MemoryLimit::Bytes(0)
     }
 
-    /// Evicts clients before their memory costs keys; whether this one, whose command and output take so much, goes
-    /// with them.
+    /// Evicts clients before keys; returns whether this client, whose command and output take this much, was evicted.
     pub(super) fn is_evicted(&mut self, handle: ClientHandle, command_bytes: usize) -> bool {
-        // Every client has a little lent to it while it runs a command, and CLIENT LIST does not show that.
+        // Each running client borrows a little memory, which CLIENT LIST does not show.
         let lent_bytes = if command_bytes > OUTPUT_CHUNK_BYTES { command_bytes } else { 0 };
         self.server.clients.count_memory_with(handle, lent_bytes);
         self.evict_clients();
         self.server.clients[handle].close_asap
     }
 
-    /// While clients who have yet to log in hold too much together, closes the largest: whoever only says who it is holds
-    /// little, and stays.
+    /// Closes the largest unauthenticated clients while they exceed their limit together: one that only authenticates
+    /// holds little, and stays.
     pub fn evict_unauthenticated(&mut self) {
         let limit_bytes = self.server.config.maxclients as usize * UNAUTHENTICATED_BYTES_PER_CLIENT;
         if self.server.clients.unauthenticated_bytes() <= limit_bytes {
             return;
         }
-        // Some more, so that not each byte that comes has all of them looked at.
+        // Frees some more, so that not every received byte scans all clients.
         let left_bytes = limit_bytes / 8 * 7;
         let counted = self.server.clients.by_age().filter(|client| client.unauthenticated_bytes > 0);
         let mut largest: Vec<_> =
@@ -242,7 +241,7 @@ impl Executor {
         }
     }
 
-    /// While clients together hold more than `maxmemory-clients`, closes the largest.
+    /// Closes the largest clients while all together exceed `maxmemory-clients`.
     pub fn evict_clients(&mut self) {
         if !self.limits_client_memory() {
             return;
@@ -274,7 +273,7 @@ impl Executor {
             );
             self.server.observed.statistics.evicted_clients += 1;
             self.server.close_asap(handle);
-            // Its output goes at once, not at the end of the tick: until then keys would be evicted in its place.
+            // Frees the output at once rather than at the end of the tick, or keys would be evicted instead.
             let client = &mut self.server.clients[handle];
             drop((client.output.take(), std::mem::take(&mut client.deferred_output)));
         }

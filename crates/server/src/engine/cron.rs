@@ -1,49 +1,48 @@
-//! What happens when nobody asks: timeouts, expiry, table growth and shrinking, `hz` times a second.
+//! Periodic work, `hz` times a second: timeouts, expiry, table growth and shrinking.
 
 use super::Executor;
 use crate::db::expire::ExpireEffort;
 use crate::sys::crash;
 use std::time::Duration;
 
-/// Between two short searches for expired keys, where the last regular one was not done in time.
+/// Period of short searches for expired keys after a regular search that ran out of time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
-/// Between two looks at whether the append-only file is on disk, or a child at its end, while somebody waits for that.
+/// Period of checking on an fsync or a child while a client waits for it.
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
-/// Between two looks at what has become of the largest keys.
+/// Period of refreshing the sizes of the largest keys.
 const MEASURE_PERIOD_US: u64 = 10_000_000;
-/// Between two steps of counting keys by class, and buckets in each: about 0.1 ms.
+/// Period of counting keys by class; the buckets per step take about 0.1 ms.
 const COUNT_PERIOD_US: u64 = 2000;
 const COUNT_STEP_BUCKETS: usize = 64;
-/// How long a search may take at a time, however seldom the timers run: the short searches that follow one that was not
-/// done make up for it.
+/// Maximum time of one search, however low `hz` is: short searches make up for an unfinished one.
 const SEARCH_US_MAX: u64 = 5000;
-/// How long keys are looked at that clients of a replica have given an expiry.
+/// Maximum time spent on keys to which a replica's clients gave an expiry.
 const CLIENT_EXPIRY_US_MAX: u64 = 1000;
-/// Between two steps of the walk that compresses what was put plain.
+/// Period of the scan that compresses values stored uncompressed.
 const WALK_PERIOD_US: u64 = 2000;
-/// Between two samples of rates and memory.
+/// Period of sampling rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct Cron {
-    /// On the monotonic clock.
+    /// Next run, on the monotonic clock.
     next_us: u64,
     next_sample_us: u64,
-    /// The alarm that tells of a loop that does not turn is set.
+    /// The watchdog timer, which reports a stalled loop, is set.
     watched: bool,
-    /// When the search for expired keys goes on before its time.
+    /// When the search for expired keys continues early.
     next_short_search_us: Option<u64>,
-    /// When the walk goes on that compresses values.
+    /// When the compression scan continues.
     next_walk_us: Option<u64>,
-    /// When counting keys goes on.
+    /// When the key count continues.
     next_count_us: u64,
     next_measure_us: u64,
 }
 
 impl Executor {
-    /// When [`Executor::cron`] wants to run next, on the monotonic clock.
+    /// Returns when [`Executor::cron`] wants to run next, on the monotonic clock.
     pub fn next_timer_us(&self) -> u64 {
         if self.is_busy() {
             return 0;
@@ -58,7 +57,7 @@ impl Executor {
             next_us = next_us.min(end_us);
         }
         if self.is_loading() {
-            // All else waits for the data.
+            // All other work waits until the data is loaded.
             return next_us.min(self.next_load_us());
         }
         if let Some(retry_us) = self.server.blocked.next_retry_us().filter(|_| !self.server.pauses.are_any())
@@ -86,7 +85,7 @@ impl Executor {
         next_us
     }
 
-    /// Does what is due at the tick's instant. Safe to call at any time.
+    /// Does the work that is due at the tick's time. Safe to call at any time.
     pub fn run_timers(&mut self) {
         if self.ends {
             return;
@@ -155,7 +154,7 @@ impl Executor {
         self.server.observed.statistics.cron_us += elapsed_us;
     }
 
-    /// While a child writes the data, values stay where they are: what is moved is copied, page by page.
+    /// Pauses while a child writes the data: a moved value has its pages copied.
     fn step_compression(&mut self) {
         self.db.begin(self.own_turn());
         let goes_on = self.db.step_compression(self.disk.child.is_none());
@@ -163,7 +162,7 @@ impl Executor {
         self.server.observed.memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
     }
 
-    /// Loads on, and does what is due of all that is not about the data: whoever sends it may take long.
+    /// Continues loading and does the work that does not depend on the data: the source may be slow.
     fn run_timers_beside_loading(&mut self) {
         self.go_on_reloading();
         self.go_on_with_sync();
@@ -197,12 +196,12 @@ impl Executor {
         }
     }
 
-    /// While this is called often enough, nothing happens; otherwise the log tells where the loop is.
+    /// Postpones the watchdog; if this is not called often enough, the log shows where the loop is.
     fn put_off_watchdog(&mut self) {
         let config = &self.server.config;
         let is_wanted = config.watchdog_period_ms > 0;
         if is_wanted || self.cron.watched {
-            // A shorter time than two turns of the cron would tell of nothing.
+            // A period shorter than two turns of the cron would report normal operation.
             let period_ms = config.watchdog_period_ms.max(2000 / config.hz);
             crash::set_alarm(is_wanted.then(|| Duration::from_millis(period_ms.into())));
             self.cron.watched = is_wanted;
@@ -217,12 +216,12 @@ impl Executor {
         self.cron.next_short_search_us = None;
         match self.db.client_expiring_len() {
             0 => {}
-            // A primary looks for all that is due.
+            // A primary searches for all expired keys.
             _ if !self.is_replica() => self.db.forget_client_expiry(),
             _ if self.server.pauses.are_any() => {}
             _ => self.expire_for_clients(),
         }
-        // Neither a paused server nor one that data is brought into removes keys on its own account.
+        // Neither a paused server nor one that receives its data from elsewhere expires keys itself.
         if self.server.pauses.are_any() || self.leaves_expiry_to_source() {
             return;
         }
@@ -241,7 +240,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// Removes what clients of this replica have made and its primary knows nothing of.
+    /// Removes expired keys that clients of this replica created and its primary does not know.
     fn expire_for_clients(&mut self) {
         let deadline_us = self.clock.monotonic_us() + CLIENT_EXPIRY_US_MAX;
         self.db.begin(self.own_turn());
@@ -254,7 +253,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// Removes what is due, and sees to what follows from that; whether the time ran out first.
+    /// Removes expired keys and applies the effects; returns whether time ran out first.
     fn expire_until(&mut self, deadline_us: u64) -> bool {
         let mut cycle = self.db.begin_expire_cycle(self.expire_effort());
         let interrupted = loop {

@@ -1,5 +1,5 @@
-//! What follows from a change: the only reader of the change log. Watchers are broken, trackers notified, waiting
-//! clients found, and keyspace events published, in that order for each change.
+//! Effects of changes: the only reader of the change log. For each change, in this order: breaks watches, notifies
+//! trackers, finds blocked clients, publishes keyspace events.
 
 use super::Executor;
 use crate::config::EventClasses;
@@ -10,7 +10,7 @@ use crate::session::watch::{Replaced, Touch};
 use std::collections::BTreeSet;
 
 impl Executor {
-    /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has recorded.
+    /// Reads the records of the last command (or of expiry or eviction, for which `by` is `None`).
     #[inline(always)]
     pub(super) fn apply_effects(&mut self, by: Option<ClientHandle>) {
         if self.db.change_log.has_changes() {
@@ -55,7 +55,7 @@ impl Executor {
         let indexes = db_index.map_or_else(|| db.databases_replaced(), |index| BTreeSet::from([index]));
         if !server.watch.is_empty() {
             for &index in &indexes {
-                // Other data may be there already.
+                // The replacing data may already be in place.
                 let replaced = |key: &[u8]| Replaced {
                     existed: db.was_cleared(index, key),
                     exists: db.holds(index, key),
@@ -70,7 +70,7 @@ impl Executor {
 
     fn swapped(&mut self, a: usize, b: usize) {
         let (db, server) = (&self.db, &mut self.server);
-        // What is in one of them now was in the other before.
+        // Each database now has the other's former content.
         for (index, other) in [(a, b), (b, a)] {
             let replaced = |key: &[u8]| Replaced {
                 existed: db.holds(other, key),

@@ -1,4 +1,4 @@
-//! One command from request to reply.
+//! Runs one command, from request to reply.
 
 use super::Executor;
 use super::observation::Finished;
@@ -20,12 +20,12 @@ use wire::request::ProtocolError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
-    /// The client waits, or is being closed: leave its further requests where they are.
+    /// The client is blocked or being closed: leave its further requests in the buffer.
     Stop,
 }
 
 impl Executor {
-    /// Runs one request of a client; the reply is appended to its output.
+    /// Runs one request of a client; appends the reply to its output.
     pub fn execute(&mut self, handle: ClientHandle, args: Args<'_>) -> Flow {
         let mut reply = self.borrow_output(handle);
         let request = self.request(args);
@@ -34,13 +34,13 @@ impl Executor {
         flow
     }
 
-    /// What is known of a request that was not parsed by a connection.
+    /// Resolves a request that was not parsed by a connection.
     pub fn request<'a>(&self, args: Args<'a>) -> Request<'a> {
         let registry = &self.server.registry;
         registry.plan(registry.find(args).ok(), args, self.db.seed())
     }
 
-    /// Takes a client's output to write replies into; [`Self::return_output`] gives it back.
+    /// Takes a client's output for writing replies; [`Self::return_output`] returns it.
     #[inline]
     pub fn borrow_output(&mut self, handle: ClientHandle) -> ReplyBuffer {
         let client = &mut self.server.clients[handle];
@@ -62,14 +62,14 @@ impl Executor {
             reply.raw(&std::mem::take(&mut client.deferred_output));
         }
         if client.close_asap {
-            // Nobody will read it, and others may need the memory before the connection is closed.
+            // It will not be sent, and its memory is freed before the connection closes.
             drop(reply.take());
         }
         client.output = reply;
         client.output_borrowed = false;
     }
 
-    /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: what a pipeline runs.
+    /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: the path of a pipeline.
     #[inline]
     pub fn execute_into(
         &mut self,
@@ -85,7 +85,7 @@ impl Executor {
         }
     }
 
-    /// The long way, on which everything is asked that may be about a command.
+    /// The slow path, which makes every check.
     fn execute_at_length(
         &mut self,
         handle: ClientHandle,
@@ -100,7 +100,7 @@ impl Executor {
             return Flow::Stop;
         }
         let admitted = self.admit(handle, id, args);
-        // What eviction has sent to the client is about values from before its command.
+        // Messages sent by eviction concern values from before the client's command.
         self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
@@ -116,7 +116,7 @@ impl Executor {
             Err(error) => self.refuse(handle, args, error, reply),
         }
         if self.is_waiting(handle) {
-            // Its reply, or what is to be swallowed in its place, is yet to come.
+            // Its reply, or the reply to be suppressed, is yet to come.
             self.let_through_deferred(handle, reply);
             return Flow::Stop;
         }
@@ -124,22 +124,21 @@ impl Executor {
         if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
     }
 
-    /// Whether the client's next request may run now.
+    /// Returns whether the client's next request may run now.
     #[inline]
     pub fn accepts_requests(&self, handle: ClientHandle) -> bool {
         !self.ends && !self.server.clients[handle].is_closing() && !self.is_waiting(handle)
     }
 
-    /// Whether the client waits for something that others do, and its further requests with it.
+    /// Returns whether the client is blocked, and its further requests with it.
     #[inline]
     pub fn is_waiting(&self, handle: ClientHandle) -> bool {
         let client = &self.server.clients[handle];
         client.blocked.is_some() || (self.is_busy() || client.is_primary) && self.is_held(handle)
     }
 
-    /// Whether the client's script has been put aside; or it is the primary, and what it sends would come between what
-    /// a script, or a file that is loaded, does first and what it does next, or would have to be waited for by whoever
-    /// waits for replicas to have all there is.
+    /// Returns whether the client's script is suspended; or whether the client is the primary and must wait, because
+    /// its commands would interleave with a suspended script or a load, or would prolong a wait for replicas.
     #[cold]
     fn is_held(&self, handle: ClientHandle) -> bool {
         let is_suspended = self.is_put_aside(handle);
@@ -148,7 +147,7 @@ impl Executor {
         is_suspended || self.server.clients[handle].is_primary && holds_primary()
     }
 
-    /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.
+    /// Handles input that does not parse, of which `unparsed` is the rest: sends the error, then closes.
     pub fn protocol_error(
         &mut self,
         handle: ClientHandle,
@@ -177,7 +176,7 @@ impl Executor {
         self.server.clients[handle].close_after_reply = true;
     }
 
-    /// Look-up, refusals, pause, and the queue of an open transaction.
+    /// Look-up, refusals, pause, and queueing in an open transaction.
     #[inline]
     fn admit(
         &mut self,
@@ -201,7 +200,7 @@ impl Executor {
         let row = self.server.registry.row(id);
         if let Err(error) = self.refusal(handle, id, args) {
             if error.is_redirect() && self.is_handing_over() {
-                // The replica would send the client back here until it is the primary.
+                // The replica would redirect the client back here until it is promoted.
                 self.hold(handle, id, args);
                 return Ok(Admitted::Paused);
             }
@@ -229,7 +228,7 @@ impl Executor {
         reply.error(on_the_wire(&line));
     }
 
-    /// Runs a command that may run, and what follows from it. Into both callers: a call more was 2 % of a GET.
+    /// Runs an admitted command and applies its effects. Inlined in both callers: another call cost 2 % of a GET.
     #[inline(always)]
     pub(super) fn run(
         &mut self,
@@ -242,7 +241,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// As [`Self::run`]; who has waited for what it does waits on.
+    /// As [`Self::run`], without serving blocked clients.
     #[inline(always)]
     pub(super) fn run_alone(
         &mut self,
@@ -260,7 +259,7 @@ impl Executor {
             }
             Next::RunTransaction => self.run_transaction(handle, id, args, reply),
             Next::RunScript(call) => {
-                // When it is put aside, the reply follows with its end.
+                // A suspended script replies when it ends.
                 if self.run_script(handle, id, args, *call, reply) == ScriptEnd::Done {
                     self.end_unit(handle);
                 }
@@ -268,7 +267,7 @@ impl Executor {
         }
     }
 
-    /// Serves those who have waited for what has just been done.
+    /// Serves clients that were blocked on the last command's changes.
     #[inline(always)]
     pub(super) fn serve_ready(&mut self) {
         if self.server.blocked.has_ready() {
@@ -276,7 +275,7 @@ impl Executor {
         }
     }
 
-    /// Calls the handler and does what follows from every single command, inside transactions too.
+    /// Calls the handler and applies the effects of a single command, inside transactions too.
     pub(super) fn call(
         &mut self,
         handle: ClientHandle,
@@ -312,7 +311,7 @@ impl Executor {
         self.db.forget_plan();
         self.propagate(handle, command, args, origin);
         self.apply_effects(Some(handle));
-        // After what it has changed, for a read may do that too (PFCOUNT, a key that was expired).
+        // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).
         self.remember_read_keys(handle, command, args, origin);
         if let Some(prepared) = self.server.prepared_config.take()
             && let Err(error) = self.put_in_force(origin, *prepared)
@@ -336,7 +335,7 @@ impl Executor {
                 });
             }
             Next::Block(_) | Next::BlockAs(..) => {}
-            // Is noted when all that was queued has run.
+            // Recorded when all queued commands have run.
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
@@ -345,7 +344,7 @@ impl Executor {
         next
     }
 
-    /// Tells the database what it must know of the command that runs next.
+    /// Sets the database's per-command state for the next command.
     #[inline(always)]
     fn turn_to_data(
         &mut self,
@@ -359,7 +358,7 @@ impl Executor {
         self.db.name_keys(|| named_keys(command, args));
     }
 
-    /// What a command has asked of the engine.
+    /// Does what a command has requested of the engine.
     #[cold]
     fn do_requested(
         &mut self,
@@ -382,11 +381,11 @@ impl Executor {
         reply.error(on_the_wire(&line));
     }
 
-    /// Makes what CONFIG SET has prepared the configuration, all of it or nothing.
+    /// Applies the configuration that CONFIG SET has prepared, all of it or nothing.
     fn put_in_force(&mut self, origin: Origin, prepared: PreparedConfig) -> Result<(), ClientError> {
         let PreparedConfig { config, changes, settings } = prepared;
         let before = std::mem::replace(&mut self.server.config, config);
-        // The last that can fail, by the options that come with it.
+        // The last step that can fail.
         if let Err(error) = self.follow_appendonly(origin) {
             self.server.config = before;
             return Err(error);
@@ -397,8 +396,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the
-    /// output is within its limits.
+    /// Suppresses unwanted replies, lets deferred messages through, and checks the output limits.
     #[inline]
     pub(super) fn after_command(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) {
         let client = &mut self.server.clients[handle];
@@ -416,7 +414,7 @@ impl Executor {
         }
     }
 
-    /// Nobody on the stream is answered.
+    /// Drops the reply: a replication stream is not answered.
     #[cold]
     fn after_peer_command(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) {
         if self.server.clients[handle].is_primary {
@@ -435,7 +433,7 @@ impl Executor {
         }
     }
 
-    /// A tracking client's reads are remembered, so that they can be invalidated.
+    /// Remembers a tracking client's reads for invalidation.
     #[inline]
     fn remember_read_keys(
         &mut self,
@@ -449,7 +447,7 @@ impl Executor {
         }
         let client = &mut self.server.clients[handle];
         let Some(tracking) = &mut client.tracking else { return };
-        // Of a script, the keys that its commands read count, not those that it names.
+        // For a script, the keys its commands read count, not the keys it declares.
         let is_script = command.group == Group::Scripting;
         let reads = command.is(flag::READONLY) && !command.is(flag::PUBSUB) && !is_script;
         if reads && tracking.remembers_reads() {
@@ -457,7 +455,7 @@ impl Executor {
                 spec.positions(args, &mut |at| self.server.tracking.remember(client.id, &args[at]));
             }
         }
-        // CLIENT CACHING is about one command, or one transaction.
+        // CLIENT CACHING covers one command or one transaction.
         let in_transaction = origin.in_transaction || client.transaction.is_some();
         if !in_transaction && !is_script && !command.is(flag::KEEPS_CACHING) {
             tracking.caching_given = false;
@@ -472,12 +470,12 @@ enum Admitted {
     Closed,
 }
 
-/// A header of the Hypertext Transfer Protocol: such a client is a browser that was made to talk to this server.
+/// Returns whether this is a header of an HTTP request: a browser was made to connect to this server.
 fn is_http(args: Args<'_>) -> bool {
     args.is(0, "host:") || args.is(0, "post")
 }
 
-/// The keys that the command may touch, for debug builds to see whether it touches others; `None`: any.
+/// Returns the keys that the command may touch, which debug builds check; `None`: any.
 pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
     const CHANGES: Access = access::INSERT | access::UPDATE | access::DELETE;
     let is_led_to = |spec: &KeySpec| spec.begin == Begin::Unknown && spec.access & access::RO != 0;
@@ -485,7 +483,7 @@ pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
         return None;
     }
     let changes = |bits: Access| {
-        // Some reads keep what they have worked out beside the value (PFCOUNT).
+        // Some reads store a computed result with the value (PFCOUNT).
         bits & CHANGES != 0 || row.is(flag::READONLY) && bits & access::RW != 0
     };
     let keys = row.find_keys(args).into_iter();
@@ -494,7 +492,7 @@ pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
     Some(NamedKeys { command: row.name, keys: keys.collect(), reads_others })
 }
 
-/// Of bytes that make no sense, the first and the last so many are shown.
+/// Number of bytes shown from the start and the end of invalid input.
 const SAMPLE_BYTES: usize = 64;
 
 fn sample(bytes: &[u8]) -> String {

@@ -1,13 +1,12 @@
-//! The feed of changes: what has been done here goes, encoded once, to all that keep a copy of the data by doing the
-//! same. What a command, transaction or script has done goes as one unit, when it has ended; what expiry and eviction
-//! remove goes by itself.
+//! The feed of changes: each change is encoded once and goes to all copies of the data. The changes of a command,
+//! transaction or script form one unit, fed when it ends; keys removed by expiry and eviction are fed singly.
 //!
-//! Whoever keeps a copy is a [`Sink`], and [`sinks`] is the one list of them: while it is empty, nothing is recorded.
+//! A receiver is a [`Sink`], and [`sinks`] is the only list of them: while it is empty, nothing is recorded.
 //!
-//! Rejected: the append-only file as another reader of the stream's blocks. Its bytes are others (which databases are
-//! selected where, times, what a script says is for one of the two only, PING and REPLCONF), a replica's are not its
-//! stream's at all, and what a full disk leaves unwritten would hold the backlog beyond its size. A copy of its own costs
-//! a SET 50 instructions of 3,500 (callgrind, 16 in a pipeline).
+//! Rejected: the append-only file as another reader of the stream's blocks. Its bytes differ (places of SELECT,
+//! timestamps, a script's choice of receivers, PING and REPLCONF), a replica's file does not match its stream at all,
+//! and data left unwritten by a full disk would hold the backlog beyond its size. A separate copy costs a SET 50
+//! instructions of 3,500 (callgrind, 16 in a pipeline).
 
 use super::Executor;
 use super::persistence::Disk;
@@ -18,15 +17,15 @@ use crate::persist::aof::Appender;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// Takes what is fed, in order. Each selects databases in its own way: one may have begun later than another.
+/// A receiver of the feed, in order. Each tracks the selected database itself: one may have begun later than another.
 enum Sink<'a> {
-    /// Notes the time, if that is wanted, where a second has passed.
+    /// Writes a timestamp, if enabled, when the second has changed.
     AppendOnlyFile { appender: &'a mut Appender, timestamp_s: Option<i64> },
-    /// What replicas are sent.
+    /// The stream to replicas.
     Stream(&'a mut Replication),
 }
 
-/// All that keep a copy; `stream` if replicas are sent what is done here.
+/// Returns all receivers; `stream` if replicas are sent this server's changes.
 #[inline]
 fn sinks<'a>(
     disk: &'a mut Disk,
@@ -46,7 +45,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Takes in a command, encoded, that is about one database.
+    /// Appends an encoded command for one database.
     #[inline]
     fn append(&mut self, db_index: usize, command: &[u8]) {
         match self {
@@ -55,7 +54,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Takes in what of a unit is for it, as a transaction if that is more than one command.
+    /// Appends the part of a unit that is for this receiver, as a transaction if it is more than one command.
     fn append_unit(&mut self, unit: &EncodedCommands) {
         let receiver = self.receiver();
         let is_transaction = unit.count_for(receiver) > 1;
@@ -68,7 +67,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Takes in MULTI or EXEC: databases are selected between them.
+    /// Appends MULTI or EXEC: databases are selected between them.
     #[inline]
     fn append_bracket(&mut self, command: &[u8]) {
         match self {
@@ -79,15 +78,15 @@ impl Sink<'_> {
 }
 
 impl Executor {
-    /// What follows changes data: sees to it that its changes are noted for those who are there to hear of them.
-    /// `replayed`: it comes from the very copy that it would be fed to.
+    /// Starts recording changes for the receivers, if there are any. `replayed`: the changes come from the receiver's
+    /// own copy.
     #[inline]
     pub(super) fn begin_changes(&mut self, replayed: bool) {
         let recording = !replayed && (self.disk.aof.is_some() || self.feeds_stream());
         self.db.change_log.begin(self.server.listens_to_changes(), recording);
     }
 
-    /// Feeds the unit, in a transaction if it is more than one command; whether it was any.
+    /// Feeds the unit, as a transaction if it is more than one command; returns whether it held any.
     #[inline]
     pub(super) fn feed_unit(&mut self) -> bool {
         if self.db.change_log.unit().is_empty() {
@@ -103,7 +102,7 @@ impl Executor {
         true
     }
 
-    /// Feeds the command at hand, which is a unit of its own and encoded as it came.
+    /// Feeds the current command, which is a unit of its own and encoded as received.
     #[inline]
     pub(super) fn feed_lone_command(&mut self, command: &[u8]) {
         self.db.change_log.end_lone_command(command);
@@ -115,7 +114,7 @@ impl Executor {
         self.after_feeding();
     }
 
-    /// Feeds what expiry and eviction have removed on their own account, each by itself.
+    /// Feeds the keys removed by expiry and eviction, each as its own unit.
     pub(super) fn feed_removals(&mut self) {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();

@@ -10,7 +10,7 @@ use crate::server::{Loading, TOO_FEW_REPLICAS};
 use crate::session::ClientHandle;
 
 impl Executor {
-    /// `Err` is the reply; nothing has happened yet.
+    /// Returns the error reply as `Err`; nothing has run yet.
     #[inline]
     pub(super) fn refusal(
         &mut self,
@@ -43,7 +43,7 @@ impl Executor {
         self.as_replica(handle, row, args)
     }
 
-    /// Before any other check of a command, even whether there is one of its name.
+    /// Checks authentication before all else, even whether the command exists.
     pub(super) fn authentication(
         &self,
         handle: ClientHandle,
@@ -55,7 +55,8 @@ impl Executor {
         Err(ClientError::NoAuth)
     }
 
-    /// A client that came before there was a password stays; one that has not given it may stay once it is gone.
+    /// Returns whether the client must authenticate. Clients connected before a password was set stay authenticated;
+    /// without a password none needs to authenticate.
     #[inline]
     pub fn needs_authentication(&self, handle: ClientHandle) -> bool {
         !self.server.clients[handle].authenticated && !self.server.users.default_is_open()
@@ -81,7 +82,7 @@ impl Executor {
         )))
     }
 
-    /// What the command may do; EXEC may do all that its queued commands may.
+    /// Returns the command's flags; EXEC has those of all its queued commands.
     pub(super) fn flags_with_queue(
         &self,
         handle: ClientHandle,
@@ -101,7 +102,7 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
-        // What was found before a slow script began holds for its commands.
+        // Flags resolved before the slow script began hold for its commands.
         if self.is_busy() {
             return Ok(());
         }
@@ -116,14 +117,14 @@ impl Executor {
         Err(ClientError::OutOfMemory)
     }
 
-    /// Writes that could be lost are not accepted.
+    /// Refuses writes that could be lost.
     fn disk_trouble(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let Some(error) = self.disk_error() else { return Ok(()) };
         let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
         if !writes && row.control != Control::Ping { Ok(()) } else { Err(error) }
     }
 
-    /// What writes are refused with while they could be lost.
+    /// Returns the error for writes while they could be lost.
     pub(super) fn disk_error(&self) -> Option<ClientError> {
         let config = &self.server.config;
         if self.disk.saving.has_failed() && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
@@ -146,7 +147,7 @@ impl Executor {
         if writes { Err(ClientError::text(TOO_FEW_REPLICAS)) } else { Ok(()) }
     }
 
-    /// A client that knows how to is sent to the primary, with what a replica does not do or may be behind in.
+    /// Redirects a capable client to the primary for commands that a replica does not run or may be stale in.
     fn redirected(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let Some(primary) = &self.server.config.replicaof else { return Ok(()) };
         let client = &self.server.clients[handle];
@@ -158,7 +159,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Writes come from the primary alone.
+    /// Refuses writes on a replica, except from its primary.
     fn read_only_replica(
         &self,
         handle: ClientHandle,
@@ -172,12 +173,12 @@ impl Executor {
         if writes { Err(READ_ONLY_REPLICA) } else { Ok(()) }
     }
 
-    /// Whether this is a replica that may be behind, and is to answer nothing that depends on that.
+    /// Returns whether this is a replica with possibly stale data that must refuse dependent commands.
     pub(super) fn has_stale_data(&self) -> bool {
         self.is_replica() && !self.server.config.replica_serve_stale_data && !self.is_linked()
     }
 
-    /// Without its primary, a replica may be behind; whether it answers all the same is configured.
+    /// Refuses commands on stale data without a primary, unless configured otherwise.
     fn stale_data(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         if !self.has_stale_data() {
             return Ok(());
@@ -187,8 +188,8 @@ impl Executor {
         if is_answered { Ok(()) } else { Err(PRIMARY_DOWN) }
     }
 
-    /// Only commands that need no data run while it is being loaded; and none that is at odds with it while what is
-    /// loaded is to take the place of the data.
+    /// While data is loaded, only commands that need no data run; and none that conflicts with a load that is to
+    /// replace the data.
     fn loading(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let is_refused = match self.server.loading {
             Loading::Nothing => return Ok(()),
@@ -198,7 +199,7 @@ impl Executor {
         if is_refused { Err(ClientError::loading(self.server_name())) } else { Ok(()) }
     }
 
-    /// Whether EXEC would run a command that lacks this flag.
+    /// Returns whether EXEC would run a command that lacks this flag.
     fn has_queued_without(&self, handle: ClientHandle, row: &Command, flag: flag::Flags) -> bool {
         let transaction = self.server.clients[handle]
             .transaction
@@ -207,12 +208,12 @@ impl Executor {
         transaction.is_some_and(|transaction| transaction.missing_flags & flag != 0)
     }
 
-    /// What clients know this server as.
+    /// Returns the name under which clients know this server.
     pub(super) fn server_name(&self) -> &'static str {
         if self.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
     }
 
-    /// What is remembered of clients' caches must not fill the memory.
+    /// Bounds the memory of client-side caching.
     #[inline]
     pub(super) fn limit_tracking(&mut self) {
         let server = &mut self.server;
@@ -228,7 +229,7 @@ impl Executor {
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })
     }
 
-    /// A replica has data of its own to ask for; who watches every command counts as one.
+    /// Refuses data commands from a replica's connection; MONITOR clients count as replicas.
     #[inline]
     fn as_replica(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         const DATA: flag::Flags = flag::WRITE | flag::READONLY | flag::MAY_REPLICATE;

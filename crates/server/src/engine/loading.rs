@@ -1,5 +1,5 @@
-//! Loading: the data as it was saved, a few milliseconds at a time while clients are answered `LOADING`, or at once
-//! because DEBUG RELOAD wants it. [`replay`](super::replay) runs the commands of an append-only file.
+//! Loading saved data: a few milliseconds at a time while clients get `LOADING`, or at once for DEBUG RELOAD.
+//! [`replay`](super::replay) runs the commands of an append-only file.
 
 use super::Executor;
 use super::persistence::Answer;
@@ -19,25 +19,25 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Loading goes on for so long between two looks at the clients.
+/// Maximum time of a loading step between two polls of the clients.
 pub(super) const LOAD_STEP_US: u64 = 10_000;
-/// Between two lines about the progress of loading.
+/// Period of log lines about loading progress.
 const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 
-/// An RDB file that is being loaded.
+/// A running load of an RDB file.
 pub(crate) struct Loading {
     source: Loader<File>,
-    /// The history that the file names goes on here already.
+    /// This server continues the history that the file names.
     continues: bool,
 }
 
-/// How far loading is.
+/// Progress of loading.
 #[derive(Default)]
 pub(crate) struct Progress {
     figures: LoadingFigures,
-    /// On the monotonic clock.
+    /// Start time on the monotonic clock.
     began_us: u64,
-    /// When progress was last logged.
+    /// Time of the last progress line.
     told_us: u64,
 }
 
@@ -51,20 +51,20 @@ pub enum RestoreError {
     Rdb(LoadError),
     File(FileError),
     Manifest(ManifestError),
-    /// What no server writes.
+    /// Content that no server writes.
     LogFormat {
         path: PathBuf,
         at: u64,
     },
-    /// The manifest names it, and it is not there.
+    /// The manifest names a missing file.
     LogMissing {
         path: PathBuf,
     },
-    /// The file ends too early.
+    /// The file is truncated.
     LogEnd {
         path: PathBuf,
     },
-    /// A command that there is not.
+    /// An unknown command.
     LogCommand {
         path: PathBuf,
         reason: String,
@@ -72,12 +72,12 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// Whether it is about an RDB file rather than an append-only one.
+    /// Returns whether the error concerns an RDB file rather than an append-only file.
     pub fn is_of_snapshot(&self) -> bool {
         matches!(self, RestoreError::Open { .. } | RestoreError::Rdb(_))
     }
 
-    /// Whether the bytes of an RDB file make no sense, rather than the file as a whole.
+    /// Returns whether the content of an RDB file is invalid, rather than the file as a whole.
     pub fn is_within_snapshot(&self) -> bool {
         matches!(self, RestoreError::Rdb(LoadError { reason: Reason::Read(_), .. }))
     }
@@ -129,7 +129,7 @@ impl Executor {
         }
     }
 
-    /// Opens the file that the data is loaded from; `None` if there is none.
+    /// Opens the RDB file to load; `None` if there is none.
     pub(super) fn open_rdb(
         &self,
         path: &Path,
@@ -146,14 +146,14 @@ impl Executor {
         Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
     }
 
-    /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
+    /// Begins loading saved data; [`Executor::load_step`] continues it.
     pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
         self.begin_tick();
         remove_abandoned_files(&self.disk.world);
         if self.server.config.appendonly {
             return self.begin_log_loading();
         }
-        // A replica leaves what is expired until its primary says that it is.
+        // A replica keeps expired keys until its primary deletes them.
         let options = self.load_options(!self.is_replica(), false);
         let Some((mut source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else {
             return Ok(());
@@ -168,7 +168,7 @@ impl Executor {
         self.disk.loading = Some(Loading { source, continues: false });
     }
 
-    /// What is left to load will not be.
+    /// Cancels the rest of the load.
     pub(super) fn end_loading(&mut self) {
         self.disk.loading = None;
         self.loading_ended();
@@ -187,25 +187,25 @@ impl Executor {
         self.server.observed.persistence.loading = None;
     }
 
-    /// Whether the file that was loaded last has nothing behind its snapshot.
+    /// Returns whether the last loaded file had nothing after its snapshot.
     pub(super) fn has_loaded_whole_file(&self) -> bool {
         let figures = &self.disk.progress.figures;
         figures.loaded_bytes == figures.total_bytes
     }
 
-    /// Whether the data is being loaded, so that nobody may use it.
+    /// Returns whether data is being loaded, so that commands may not use it.
     pub fn is_loading(&self) -> bool {
         self.disk.loading.is_some() || self.disk.log_loading.is_some() || self.loads_stream_in_place()
     }
 
-    /// As [`Executor::is_loading`], or what is going to take the place of the data is being loaded.
+    /// As [`Executor::is_loading`], but also true while a replacement of the data is loaded.
     pub(super) fn has_load_under_way(&self) -> bool {
         self.is_loading() || self.server.loading == server::Loading::Beside
     }
 
     /// Loads for a few milliseconds.
     pub fn load_step(&mut self) -> Result<(), RestoreError> {
-        // The loop goes on with a script that is part of what is loaded; what follows it has to wait.
+        // The event loop continues a suspended script that is part of the load; later commands wait for it.
         if self.is_busy() {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Goes on with the history that the file names, if it does.
+    /// Continues the history that the file names, if any.
     fn continue_history(&mut self, loading: &mut Loading) {
         if let Some(place) = loading.source.place().filter(|_| !loading.continues) {
             loading.continues = true;
@@ -247,8 +247,7 @@ impl Executor {
         }
     }
 
-    /// Replicas that come back from where the file ends have the keys that were left out, and have to hear that they
-    /// are gone.
+    /// Feeds deletions of the keys that were left out: replicas that resume at the file's offset still have them.
     fn feed_left_out(&mut self, loading: &mut Loading) {
         for (db_index, commands) in loading.source.take_left_out() {
             self.continue_history(loading);
@@ -265,7 +264,7 @@ impl Executor {
         self.loading_ended();
         if result.is_ok() {
             log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
-            // What the commands have changed is in the files they were read from.
+            // The replayed commands' changes are already in their files.
             self.db.change_log.dirty = 0;
         }
         let asked_by = loading.asked_by;
@@ -290,7 +289,7 @@ impl Executor {
         (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
     }
 
-    /// Takes in the libraries of functions that a snapshot has brought.
+    /// Installs the function libraries of a snapshot.
     pub(super) fn libraries_loaded<R: io::Read>(&mut self, source: &Loader<R>) -> Result<(), RestoreError> {
         let restored = self.server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
         let at = source.position();
@@ -311,7 +310,7 @@ impl Executor {
         );
     }
 
-    /// Takes in how far loading is, and says so in the log now and then.
+    /// Updates loading progress and logs it periodically.
     pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
         if self.server.loading == server::Loading::Nothing {
             return;
@@ -333,8 +332,8 @@ impl Executor {
         if save && !self.save() {
             return Err(FAILED);
         }
-        // What were left out would be missed by the append-only file, in which nobody has removed it. A replica leaves
-        // it until its primary says that it is gone.
+        // The append-only file would lack the deletion of keys left out here. A replica keeps expired keys until its
+        // primary deletes them.
         let options = self.load_options(self.disk.aof.is_none() && !self.is_replica(), merge);
         let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
             log::warn!("{error}");
@@ -353,13 +352,13 @@ impl Executor {
         };
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         if !flush {
-            // Otherwise the change is recorded already, and who is notified finds what has been loaded.
+            // Otherwise the change is recorded already, and notification finds the loaded data.
             self.db.change_log.flushed(None);
         }
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
-        // Other data than the append-only file tells of, of which some may be there even if not all could be loaded.
+        // The data now differs from the append-only file, even if loading failed half-way.
         if self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok()) {
             self.schedule_rewrite();
         }
@@ -375,7 +374,7 @@ impl Executor {
         Ok(())
     }
 
-    /// If it `replaces` all data, replicas hear that what is left out is gone; otherwise nothing has gone.
+    /// If it `replaces` all data, replicas are sent deletions of the keys left out; otherwise nothing was deleted.
     fn load_at_once(&mut self, source: &mut Loader<File>, replaces: bool) -> Result<(), LoadError> {
         let clock = self.clock.clone();
         loop {
@@ -393,7 +392,7 @@ impl Executor {
         }
     }
 
-    /// Removes all data, as if there had never been any.
+    /// Removes all data without recording a change.
     pub(super) fn empty_all(&mut self, in_background: bool) {
         let dirty = self.db.change_log.dirty;
         self.db.clear_all(in_background);
@@ -403,12 +402,12 @@ impl Executor {
     }
 }
 
-/// More keys cannot be in so many bytes: each has a type, a length and a value.
+/// Upper bound of the number of keys in this many bytes: each has a type, a length and a value.
 pub(super) fn keys_in(bytes: u64) -> usize {
     (bytes / 3) as usize
 }
 
-/// Removes what children of servers that were killed have left half-written in the working directory.
+/// Removes temporary files left in the working directory by children of killed servers.
 fn remove_abandoned_files(world: &World) {
     for name in world.names().unwrap_or_default() {
         let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
@@ -418,10 +417,10 @@ fn remove_abandoned_files(world: &World) {
         else {
             continue;
         };
-        // In a container each server may have the same number: nothing is this process's own yet.
+        // In containers each server may have the same process id: this process has no such files yet.
         if process == world.process_id() || !world.process_exists(process) {
             log::info!("Removing {name}, which a process that is gone has left");
-            // What cannot be removed takes room and does no other harm.
+            // A file that cannot be removed only takes disk space.
             let _ = world.remove(Path::new(&name));
         }
     }

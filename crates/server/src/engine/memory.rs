@@ -1,20 +1,20 @@
-//! Keeping within `maxmemory`.
+//! Eviction: keeps memory within `maxmemory`.
 
 use super::Executor;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Keys evicted between two looks at the clock.
+/// Keys evicted between two readings of the clock.
 const EVICTIONS_PER_ROUND: usize = 16;
-/// How long to wait at a time for memory that is being freed in the background.
+/// Maximum wait at a time for memory being freed in the background.
 const WAIT_US_MAX: u64 = 1000;
 
-/// What has come of making room.
+/// Result of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// Memory is within its limit.
     Enough,
-    /// Not yet, but keys are being evicted: commands may run meanwhile.
+    /// Over the limit, but eviction proceeds: commands may run meanwhile.
     Soon,
     /// Nothing can be evicted.
     None,
@@ -25,27 +25,27 @@ impl Executor {
         self.excess_bytes() <= 0
     }
 
-    /// Bytes in use beyond the limit; negative while there is room. What waits to be written to the append-only file,
-    /// or is kept for replicas, does not count: evicted keys add to it, so to make up for it with more of them would
-    /// leave none. It has limits of its own.
+    /// Returns the bytes in use beyond the limit; negative while there is room. The append-only buffer and the
+    /// replication backlog do not count: evicted keys add to them, so evicting more keys to compensate would evict all.
+    /// They have limits of their own.
     fn excess_bytes(&self) -> i64 {
         let unwritten_bytes = self.disk.aof.as_ref().map_or(0, |log| log.appender.memory_bytes());
         let kept_bytes = self.replication.held_bytes() + self.kept_stream_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
         let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
-        // No memory is half as large as the numbers that a limit may be: those beyond it are all the same.
+        // No memory is half as large as the largest possible limit: limits beyond it are equivalent.
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         signed(used_bytes) - signed(self.server.config.maxmemory_bytes)
     }
 
-    /// Whether what this batch has removed was too much. No key goes for it.
+    /// Frees what this batch has removed; returns whether that suffices, so that no key is evicted.
     #[cold]
     fn is_within_limit_without_scattered(&mut self) -> bool {
         self.db.free_scattered();
         self.is_within_limit()
     }
 
-    /// Whether [`Executor::make_room`] would find nothing to do, and nothing to end.
+    /// Returns whether [`Executor::make_room`] would have nothing to do.
     #[inline]
     pub(super) fn needs_no_room(&self) -> bool {
         self.is_within_limit()
@@ -53,16 +53,16 @@ impl Executor {
             && self.server.observed.statistics.over_memory_since_us.is_none()
     }
 
-    /// Evicts until memory is within its limit, or the time for that is up.
+    /// Evicts until memory is within its limit or time runs out.
     pub(super) fn make_room(&mut self) -> Room {
         let within_limit = self.is_within_limit() || self.is_within_limit_without_scattered();
-        // A paused server changes no data, on its own account least of all; a replica has that which its primary has.
+        // A paused server changes no data; a replica keeps the data of its primary.
         let leaves_it =
             self.server.pauses.are_any() || self.is_replica() && self.server.config.replica_ignore_maxmemory;
         let room = if within_limit || leaves_it { Room::Enough } else { self.evict_in_tick() };
         self.evicting = room == Room::Soon;
         if !within_limit {
-            // Evicting is nobody's command.
+            // Eviction time belongs to no command.
             self.start_stopwatch();
         }
         let statistics = &mut self.server.observed.statistics;
@@ -72,8 +72,8 @@ impl Executor {
         room
     }
 
-    /// The first command of a tick that meets an excess evicts for as long as it may. Those after it only see to it that
-    /// the excess does not grow: otherwise each of a thousand commands in a row would wait for its own slice.
+    /// The first command of a tick that meets an excess evicts for as long as allowed. Later ones only keep the excess
+    /// from growing: otherwise each of a thousand commands in a row would wait for its own time slice.
     fn evict_in_tick(&mut self) -> Room {
         let goal_bytes = self.eviction_goal_bytes.unwrap_or(0);
         if self.excess_bytes() <= goal_bytes {
@@ -86,12 +86,12 @@ impl Executor {
         room
     }
 
-    /// Until the excess is no more than `goal_bytes`. What effects cost, such as telling clients of what they have cached, is left for the next command: made up for
-    /// with more keys, it would cost more again, until none is left.
+    /// Evicts until the excess is at most `goal_bytes`. The memory cost of effects, such as invalidation messages, is
+    /// left to the next command: evicting more keys to compensate would cost more again, until none are left.
     fn evict(&mut self, goal_bytes: i64) -> Room {
         let config = &self.server.config;
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
-        // Whoever brings data in decides what goes.
+        // During import, the importing client decides what is removed.
         let policy = if config.import_mode { crate::config::MaxmemoryPolicy::NoEviction } else { policy };
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
@@ -125,7 +125,7 @@ impl Executor {
         room
     }
 
-    /// Nothing is left to evict, but what has been evicted may still be in the hands of the thread that frees.
+    /// Waits for evicted values that the background thread is still freeing; nothing is left to evict.
     fn wait_for_background(&mut self, deadline_us: u64) -> Room {
         let started_us = self.clock.monotonic_us();
         let mut now_us = started_us;
@@ -142,7 +142,7 @@ impl Executor {
         room
     }
 
-    /// Goes on with eviction that has run out of time.
+    /// Continues an eviction that ran out of time.
     pub(super) fn go_on_evicting(&mut self) {
         if self.server.config.maxmemory_bytes == 0 {
             self.evicting = false;
@@ -159,8 +159,8 @@ impl Executor {
     }
 }
 
-/// How long one command may have to wait for eviction: from nothing (0) over half a millisecond (10) in steps of 15
-/// percent to two minutes (99) and for ever (100).
+/// Returns the time limit of eviction per command: zero (tenacity 0), half a millisecond (10), then 15 percent more per
+/// step, up to two minutes (99) and unlimited (100).
 fn time_limit_us(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50 * u64::from(tenacity),

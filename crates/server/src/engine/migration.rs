@@ -1,4 +1,4 @@
-//! MIGRATE: what has arrived at another server is removed here.
+//! MIGRATE: removes keys that the target server has acknowledged.
 
 use super::Executor;
 use super::persistence::Answer;
@@ -9,7 +9,7 @@ use crate::server::Migration;
 use std::time::Duration;
 
 impl Executor {
-    /// Sends the keys that a command has gathered. Those that the other server has not acknowledged stay.
+    /// Sends the keys that a command has collected. Keys that the target has not acknowledged stay.
     pub(super) fn migrate(&mut self, migration: &Migration) -> Answer {
         let encryption = match self.server.config.tls_cluster {
             false => Encryption::None,
@@ -30,7 +30,7 @@ impl Executor {
             let mut removal: Vec<&[u8]> = vec![b"DEL"];
             for &index in &outcome.accepted {
                 let key = &migration.keys[index];
-                // The same key may have been named twice.
+                // A key may be listed twice.
                 if self.db.remove(key) {
                     self.db.changed(EventClasses::GENERIC, "del", key);
                     removal.push(key);
@@ -57,7 +57,7 @@ impl Executor {
         }
     }
 
-    /// Connections to other servers are kept only for a while.
+    /// Closes idle connections to other servers.
     pub(super) fn close_idle_targets(&mut self) {
         if self.disk.targets.is_empty() {
             return;

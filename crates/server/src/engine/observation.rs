@@ -1,5 +1,5 @@
-//! What is noted of every command that has run: counters, latency, the logs of slow and large commands, and the
-//! clients that watch all of it (MONITOR).
+//! Observation of every command that has run: counters, latency, the logs of slow and large commands, and MONITOR
+//! clients.
 
 use super::Executor;
 use crate::command::registry::CommandId;
@@ -61,8 +61,8 @@ impl Executor {
         server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
     }
 
-    /// A command that has run others, EXEC or a script, and began at `started_ns` on the stopwatch: it took as long as
-    /// all of them, and was all that CLIENT CACHING before it was about.
+    /// Records a command that ran others, EXEC or a script, which began at `started_ns` on the stopwatch: its time is
+    /// that of all of them, and a preceding CLIENT CACHING covered it.
     pub(super) fn observe_composite(
         &mut self,
         handle: ClientHandle,
@@ -88,7 +88,7 @@ impl Executor {
         });
     }
 
-    /// What a script does is a part of what it costs.
+    /// The cost of a script includes its commands.
     #[inline(never)]
     fn note_hot_keys(&mut self, finished: Finished<'_>) {
         let Finished { id, args, elapsed_ns, reply_bytes, is_in_script, .. } = finished;
@@ -97,7 +97,7 @@ impl Executor {
         if is_in_script || !row.has_keys() || !keys.is_active(now_ms) {
             return;
         }
-        // Scripts may have none.
+        // Scripts may have no keys.
         if row.group == Group::Scripting && key_count(row, args) == 0 {
             return;
         }
@@ -110,14 +110,14 @@ impl Executor {
         }
     }
 
-    /// As [`Self::note_hot_keys`]: a script's keys pay for what it does.
+    /// As [`Self::note_hot_keys`]: a script's cost is attributed to its keys.
     #[inline(never)]
     fn note_hottest(&mut self, finished: Finished<'_>, costs: Costs) {
         let Finished { handle, id, args, is_in_script, .. } = finished;
         let row = self.server.registry.row(id);
         let observed = &mut self.server.observed;
         let Some(hottest) = &mut observed.hottest else { return };
-        // What an append-only file brings is nobody's use.
+        // Replay of an append-only file is not use by clients.
         let is_use = !is_in_script && !self.disk.replays && row.has_keys();
         let count = if is_use { key_count(row, args) } else { 0 };
         let mut paid = hottest.take(&mut observed.countdown, costs, count);
@@ -195,7 +195,7 @@ impl Executor {
         if self.server.monitors.is_empty() || command.is(flag::ADMIN) {
             return;
         }
-        // A script is reported when it begins, before its own commands.
+        // A script is reported at its start, before its own commands.
         let is_shown = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
         if !is_shown {
             self.show_to_monitors(handle, command, args, origin);
@@ -234,13 +234,13 @@ impl Executor {
     }
 }
 
-/// A threshold below 0 is none.
+/// Returns whether the value reaches the threshold; a negative threshold is disabled.
 #[inline(always)]
 fn reaches(value: u64, threshold: i64) -> bool {
     threshold >= 0 && value >= threshold as u64
 }
 
-/// None if the arguments make no sense.
+/// Returns 0 if the arguments are invalid.
 fn key_count(row: &Command, args: Args<'_>) -> u64 {
     let mut count = 0;
     let is_valid = row.visit_keys(args, &mut |_, _| count += 1);

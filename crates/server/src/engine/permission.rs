@@ -1,7 +1,6 @@
-//! Whether a client's user may do what the client asks for. Every way on which commands come asks here: requests as they
-//! arrive, transactions when commands are queued and again when they run, scripts at each call, and who has waited
-//! before trying again. What comes from the append-only file or from the primary was asked where it ran first, and
-//! belongs to a user who may do everything.
+//! Whether a client's user may do what the client requests. Every source of commands checks here: requests on arrival,
+//! transactions at queueing and again at EXEC, scripts at each call, and blocked commands before each retry. Commands
+//! from the append-only file or the primary were checked where they ran first, and run as a user with all permissions.
 
 use super::Executor;
 use crate::acl::{Call, DenialContext, Denied, Reason};
@@ -13,13 +12,14 @@ use crate::session::ClientHandle;
 
 const DENIED_IN_SCRIPT: &str = "ERR ACL failure in script: ";
 
-/// What an error that a script is given counts as: what its user may not do is that, though it reads as an error of the call.
+/// Returns the error class of a script's call: a denied call counts as a denial, though its text reads as an error of
+/// the call.
 pub(super) fn counts_as(line: &str) -> &str {
     if line.starts_with(DENIED_IN_SCRIPT) { "NOPERM" } else { line }
 }
 
 impl Executor {
-    /// Refuses a request that the user may not make. Of a user who may do everything, one word is looked at.
+    /// Refuses a request that the user may not make. For a user with all permissions, one word is read.
     #[inline]
     pub(super) fn permission(
         &mut self,
@@ -44,7 +44,7 @@ impl Executor {
         self.check_whole_permission(handle, id, args).map_err(|denied| self.denied(handle, id, args, denied))
     }
 
-    /// As [`Self::permission`], without a word about it anywhere.
+    /// As [`Self::permission`], without logging or counting.
     pub(super) fn check_permission(
         &self,
         handle: ClientHandle,
@@ -67,7 +67,7 @@ impl Executor {
     ) -> Result<(), Denied> {
         let client = &self.server.clients[handle];
         let row = self.server.registry.row(id);
-        // A transaction's commands run where a SELECT before them has led.
+        // Queued commands use the database selected by a SELECT queued before them.
         let queued = client.transaction.as_ref();
         let db_index = queued.map_or(client.db_index, |transaction| transaction.db_index);
         let call = Call { id, row, args, db_index, database_count: self.db.database_count() };
@@ -82,7 +82,7 @@ impl Executor {
         ClientError::formatted(format!("NOPERM {text}"))
     }
 
-    /// Refuses a command that was queued when the user still might run it.
+    /// Refuses a queued command whose permission was revoked meanwhile.
     #[cold]
     pub(super) fn denied_in_transaction(
         &mut self,
@@ -103,7 +103,7 @@ impl Executor {
         ))
     }
 
-    /// Refuses what a script calls; the line that the script gets.
+    /// Refuses a script's call; returns the error line for the script.
     #[cold]
     pub(super) fn denied_in_script(
         &mut self,
@@ -116,7 +116,7 @@ impl Executor {
         format!("{DENIED_IN_SCRIPT}{text}")
     }
 
-    /// Counts and logs what was refused; says it to the client.
+    /// Counts and logs a denial, and formats the error for the client.
     fn note_denied(
         &mut self,
         handle: ClientHandle,

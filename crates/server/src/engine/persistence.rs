@@ -1,8 +1,8 @@
-//! Files of the data, as far as it is the same for all of them: who answers what commands ask for, what is looked at in
-//! each turn of the cron, and the child that writes while this process goes on.
+//! The common part of data files: replies to commands that save or load, periodic checks, and the child that writes
+//! while this process continues.
 //!
-//! [`saving`](super::saving) writes RDB files, [`aof`](super::aof) the append-only file, [`loading`](super::loading) reads
-//! them, [`shutdown`](super::shutdown) is about the process's end.
+//! [`saving`](super::saving) writes RDB files, [`aof`](super::aof) the append-only file, [`loading`](super::loading)
+//! reads them, [`shutdown`](super::shutdown) ends the process.
 
 use super::Executor;
 use super::aof::{Aof, Rewrites};
@@ -20,10 +20,10 @@ use crate::sys::world::World;
 use std::io;
 use wire::reply::ReplyBuffer;
 
-/// Data on its way to or from the disk.
+/// State of saving and loading.
 #[derive(Default)]
 pub(crate) struct Disk {
-    /// Where the files are.
+    /// The file system.
     pub world: World,
     pub child: Option<Child>,
     /// When the child was started, in seconds since 1970.
@@ -32,21 +32,21 @@ pub(crate) struct Disk {
     pub rewrites: Rewrites,
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
-    /// Of the RDB file that was loaded last: the database that the stream behind it is about.
+    /// The database selected in the stream at the end of the last loaded RDB file.
     pub loaded_stream_db: Option<usize>,
-    /// Of either.
+    /// Progress of either load.
     pub progress: Progress,
     pub aof: Option<Aof>,
-    /// Commands of an append-only file are being run.
+    /// Commands of an append-only file are being replayed.
     pub replays: bool,
-    /// All of them are run at once, however long that takes.
+    /// The replay runs to its end without interruption, however long that takes.
     pub replays_at_once: bool,
     pub targets: Targets,
-    /// A transaction or script that is not done yet has removed all data: it is saved when it is done.
+    /// An unfinished transaction or script has removed all data: it is saved at its end.
     pub saves_flushed: bool,
 }
 
-/// What a client that has asked for data to be loaded waits for.
+/// Blocks a client until a load it requested ends.
 const UNTIL_LOADED: BlockRequest = BlockRequest::until(BlockedOn::Loading);
 
 pub(super) type Answer = Result<(), ClientError>;
@@ -56,7 +56,7 @@ impl Executor {
         self.server.now.unix_us / 1_000_000
     }
 
-    /// Does what a command has asked for, and writes its reply; or has begun what the client is to wait for.
+    /// Does what a command has requested and writes its reply, or begins it and blocks the client.
     pub(super) fn persist(
         &mut self,
         handle: ClientHandle,
@@ -65,11 +65,11 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
         let in_transaction = origin.in_transaction;
-        // No server writes such a command to a file; one that stands there all the same neither saves nor ends this.
+        // No server writes such a command to a file; a replayed one neither saves nor ends this process.
         if origin.replayed && request != PersistRequest::AllFlushed {
             return Err(ClientError::loading(self.server_name()));
         }
-        // The other commands that may run meanwhile load nothing.
+        // The other commands allowed during a load do not load.
         if self.has_load_under_way()
             && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadAof)
         {
@@ -87,9 +87,9 @@ impl Executor {
                 return self.rewrite_log_on_request(in_transaction, reply).map(|()| Next::Reply);
             }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
-            // What a file says that was loaded is no reason to write another one.
+            // A replayed FLUSHALL is no reason to write a new file.
             PersistRequest::AllFlushed if origin.replayed => {}
-            // The file is to name the end of the stream behind what has removed the data.
+            // The file must name the stream offset after the command that removed the data.
             PersistRequest::AllFlushed if origin.in_transaction || self.db.change_log.is_recording() => {
                 self.disk.saves_flushed = true;
             }
@@ -113,7 +113,7 @@ impl Executor {
         self.disk.child.as_ref().is_some_and(|child| child.purpose == purpose)
     }
 
-    /// Takes a child that has just been forked; whether there is one. The log tells why not.
+    /// Takes over a forked child; returns whether there is one. The log has the error.
     pub(super) fn child_started(&mut self, started: io::Result<Child>) -> bool {
         let now_s = self.now_s();
         let keys_total = self.db.databases_in_use().map(|index| self.db.database(index).len() as u64).sum();
@@ -152,7 +152,7 @@ impl Executor {
         }
     }
 
-    /// What is due for the sake of files, at each turn of the cron.
+    /// Periodic work on files, at each turn of the cron.
     pub(super) fn persist_cron(&mut self) {
         self.reap_child();
         self.save_if_due();

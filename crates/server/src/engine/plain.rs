@@ -1,18 +1,17 @@
-//! The short way of plain commands. Most of what is asked about a command before and after it runs is about its client and
-//! the server, and the answers are the same for all of a pipeline. So they are found once for a client's turn
-//! ([`Executor::begin_plain`]), and a command that can change none of them
-//! ([`is_plain`](crate::command::registry::Registry::is_plain)) is asked only what
-//! depends on itself.
+//! The fast path of plain commands. Most checks before and after a command concern its client and the server, and their
+//! results are the same for all of a pipeline. So they are made once per client's turn ([`Executor::begin_plain`]), and
+//! a command that can change none of them ([`is_plain`](crate::command::registry::Registry::is_plain)) gets only the
+//! checks that depend on itself.
 //!
 //! Invariants:
-//! 1. [`PlainTurn::client`] is `None` unless that client's requests are being run, and all that has run since it was set were
-//!    its own plain commands. So what was found then still holds. In debug builds each plain command is shown to the gate
-//!    all the same ([`Executor::check_plain`]), and whatever it refuses stops the process.
-//! 2. A user who may not do everything is asked for each command (invariant 10 of ARCHITECTURE.md).
-//! 3. A plain command is answered when its handler returns: none blocks, saves, or runs others.
+//! 1. [`PlainTurn::client`] is `None` unless that client's requests are being run, and only its own plain commands have
+//!    run since it was set. So the cached results still hold. In debug builds each plain command also passes the gate
+//!    ([`Executor::check_plain`]), and a refusal there stops the process.
+//! 2. The permissions of a restricted user are checked for each command (invariant 10 of ARCHITECTURE.md).
+//! 3. A plain command's reply is complete when its handler returns: none blocks, saves, or runs others.
 //!
-//! Measured: a GET in pipelines of 100 takes 1,690 instructions in place of 2,290, what came with it in parsing and fetching
-//! ahead included (callgrind), and 0.89 of the time; ZSCORE in pipelines of 16 0.94.
+//! Measured: a GET in pipelines of 100 takes 1,690 instructions in place of 2,290, parsing and prefetch improvements
+//! included (callgrind), and 0.89 of the time; ZSCORE in pipelines of 16 0.94.
 
 use super::execute::named_keys;
 use super::observation::Finished;
@@ -23,29 +22,29 @@ use crate::server::Loading;
 use crate::session::{Client, ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
 
-/// What was found out for the turn of a client.
+/// Cached results for a client's turn.
 #[derive(Debug, Default)]
 pub(super) struct PlainTurn {
-    /// Whose plain commands take the short way.
+    /// The client whose plain commands take the fast path.
     client: Option<ClientHandle>,
-    /// Those with one of these flags do not.
+    /// Commands with one of these flags take the slow path.
     unfit: flag::Flags,
-    /// More arguments may be more keys than a batch has fetched.
+    /// Maximum arguments: more may be more keys than a batch has prefetched.
     args_max: usize,
     permits_all: bool,
     limits_memory: bool,
-    /// Output of up to this length is within all limits.
+    /// Output up to this length is within all limits.
     output_len_max: usize,
 }
 
 impl Executor {
-    /// Something else than plain commands of one client comes: what was found out does not hold any more.
+    /// Drops the cached results: a command that is not plain, or another client's, comes next.
     #[inline]
     pub(super) fn end_plain(&mut self) {
         self.plain.client = None;
     }
 
-    /// Whether the request takes the short way, which is open to it then.
+    /// Returns whether the request takes the fast path, and opens it if possible.
     #[inline]
     pub(super) fn takes_short_way(
         &mut self,
@@ -63,12 +62,12 @@ impl Executor {
             && row.accepts(args.len())
             && args.len() <= self.plain.args_max
             && (self.plain.permits_all || self.check_permission(handle, id, args).is_ok())
-            // Evicting is about keys of all databases, and turns to them.
+            // Eviction changes the selected database.
             && (!self.plain.limits_memory || self.needs_no_room())
     }
 
-    /// Whether nothing is special about the client and the server: then plain commands of this client take the short way
-    /// from now on.
+    /// Returns whether client and server are in their usual state; then plain commands of this client take the fast
+    /// path.
     #[inline(never)]
     fn begin_plain(&mut self, handle: ClientHandle, row: &Command) -> bool {
         let client = &self.server.clients[handle];
@@ -91,17 +90,16 @@ impl Executor {
             output_len_max: (client.reply_buffer.bytes as usize)
                 .saturating_sub(client.connection.output_under_way()),
         };
-        // Of whoever finds no room the long way says so.
+        // The slow path sets this for commands that found no room.
         self.server.short_of_memory = false;
         self.begin_changes(false);
         self.server.clients[handle].last_interaction = self.server.now;
-        // Only a replica leaves expiry to others here, and of its commands only reads are plain: one turn serves all.
+        // Only a replica leaves expiry to its source, and its plain commands are all reads: one turn serves all.
         self.db.begin(self.turn_of(handle, row, Origin::default()));
         true
     }
 
-    /// Whether the server does what it does nearly all the time: each of these is what a refusal, or what follows from a
-    /// command, looks at first.
+    /// Returns whether the server is in its usual state: each condition is the first check of a refusal or an effect.
     fn is_nothing_special(&self) -> bool {
         let server = &self.server;
         let config = &server.config;
@@ -154,7 +152,7 @@ impl Executor {
         };
         let outcome = (command.handler)(&mut context, args);
         assert!(matches!(context.next, Next::Reply), "invariant 3: {} asks for more", command.name);
-        // Nothing is in it, which the compiler does not know.
+        // It is empty, which the compiler cannot know.
         std::mem::forget(context.next);
         let failed = match outcome {
             Ok(()) => false,
@@ -180,16 +178,16 @@ impl Executor {
         Flow::Next
     }
 
-    /// A reply is longer than what is certainly within the limits of output.
+    /// Handles a reply beyond the length that is certainly within the output limits.
     #[cold]
     fn end_of_long_reply(&mut self, handle: ClientHandle, reply: &mut ReplyBuffer) -> Flow {
-        // It may be over a soft limit from now on.
+        // The client may now exceed a soft limit.
         self.end_plain();
         self.check_reply(handle, reply);
         if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
     }
 
-    /// In debug builds, invariant 1: the whole gate would let the command through, to the same database at the same time.
+    /// In debug builds, checks invariant 1: the gate would admit the command, to the same database at the same time.
     #[inline(always)]
     fn check_plain(&mut self, handle: ClientHandle, id: CommandId, request: &Request<'_>) {
         if !cfg!(debug_assertions) {
@@ -206,7 +204,7 @@ impl Executor {
     }
 }
 
-/// Whether the client is one of those that only ask and are answered.
+/// Returns whether the client is in the usual state: it sends requests and gets replies.
 fn is_ordinary(client: &Client) -> bool {
     !client.is_closing()
         && client.transaction.is_none()

@@ -1,11 +1,11 @@
-//! Which keys a batch of requests will look up, so that all of them are fetched together before the first one runs.
+//! The keys that a batch of requests will look up, so that all are prefetched together before the first one runs.
 //!
 //! A window takes requests in the order in which they will run, from one connection after another, until it holds
 //! `prefetch-batch-max-size` keys. A request of more keys than that gets a window of its own, with its first keys;
 //! the rest are announced to the database when the command runs.
 //!
-//! Nothing here decides anything: a request may turn out to be refused, queued, or about another database, and then
-//! its keys were fetched for nothing.
+//! A window decides nothing: a request may be refused, queued, or use another database, and then the prefetch of its
+//! keys was wasted.
 
 use super::Executor;
 use crate::command::{Args, Command, PrefetchHint, Request, access};
@@ -13,44 +13,44 @@ use crate::db::prefetch::{Lookup, PrefetchTarget};
 use crate::session::ClientHandle;
 use structures::hash::HashSeed;
 
-/// Fewer lookups than this have nothing to wait for together.
+/// Fewer lookups than this gain nothing from prefetching.
 const KEYS_MIN: usize = 2;
 
-/// The keys of some requests, whose buckets are on their way.
+/// The keys of some requests, whose buckets are being prefetched.
 pub struct Window<'a> {
     wanted: Vec<Lookup<'a>>,
     keys_max: usize,
 }
 
-/// The database that a client's requests look their keys up in.
+/// The database in which a client's requests look up their keys.
 #[derive(Clone, Copy)]
 pub struct Place {
     db_index: usize,
-    /// Only what is inside of values is worth asking for.
+    /// The buckets are cached; only the values are worth prefetching.
     is_in_cache: bool,
 }
 
 impl Executor {
-    /// Where the client's next requests look.
+    /// Returns where the client's next requests look up keys.
     #[inline]
     pub fn place_of_lookups(&self, handle: ClientHandle) -> Place {
         let db_index = self.server.clients[handle].db_index;
         Place { db_index, is_in_cache: self.db.is_in_cache(db_index) }
     }
 
-    /// A window to be filled, unless fetching ahead is turned off.
+    /// Opens an empty window, unless prefetching is disabled.
     #[inline]
     pub fn open_window<'a>(&self) -> Option<Window<'a>> {
         let keys_max = self.server.config.prefetch_batch_max_size as usize;
         (keys_max > 0).then(|| Window { wanted: Vec::new(), keys_max })
     }
 
-    /// The tick has waited since `began_us` on the monotonic clock.
+    /// Records that the tick has waited since `began_us` on the monotonic clock.
     pub fn note_wait(&mut self, began_us: u64) {
         self.db.note_wait(self.server.now.monotonic_us.saturating_sub(began_us));
     }
 
-    /// Fetches what the window's requests will look up.
+    /// Prefetches what the window's requests will look up.
     pub fn fetch(&mut self, window: Window<'_>) {
         if self.is_tracing() {
             return self.fetch_traced(window);
@@ -92,8 +92,8 @@ impl Executor {
 }
 
 impl<'a> Window<'a> {
-    /// Takes the keys of a request in, by their hashes if all of these are known already; false if it has to wait for
-    /// the next window.
+    /// Adds the keys of a request, by their hashes if all of these are known already; false if it has to wait for the
+    /// next window.
     #[inline]
     pub fn add(&mut self, executor: &Executor, place: Place, request: Request<'a>, hashes: &[u64]) -> bool {
         let Request { id: Some(id), args, first_key } = request else { return true };
@@ -126,7 +126,7 @@ impl<'a> Window<'a> {
         self.wanted.push(executor.db.begin_lookup(place.db_index, hash, target));
     }
 
-    /// As [`Window::add`], of a command that may have several keys; what it looks at is in the first.
+    /// As [`Window::add`], for a command that may have several keys; the target it reads is in the first.
     #[inline(never)]
     fn add_all(
         &mut self,
@@ -164,8 +164,8 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The end of a sorted set that a range by ranks begins at, if it begins within some of it and no option makes it one of another
-/// kind.
+/// Returns the end of the sorted set at which a range by rank begins, if it begins near that end and no option changes
+/// its kind.
 #[inline]
 fn target_of_ranks<'a>(args: Args<'a>, reversed: bool) -> PrefetchTarget<'a> {
     let from_back = match args.get(2) {

@@ -1,5 +1,5 @@
-//! What a command has done, for those who keep a copy: most are propagated verbatim. A row says what stands for others;
-//! handlers that know more note it themselves.
+//! Propagation of commands to replicas and the append-only file: most are propagated verbatim. A command's table row
+//! names exceptions; handlers that rewrite commands record them themselves.
 
 use super::Executor;
 use crate::command::{Args, Command, Group, Origin, flag};
@@ -7,7 +7,7 @@ use crate::db::encoded_commands::Receivers;
 use crate::session::ClientHandle;
 
 impl Executor {
-    /// Takes in what the command that has just run did.
+    /// Records the effect of the command that has just run.
     #[inline(always)]
     pub(super) fn propagate(&mut self, handle: ClientHandle, row: &Command, args: Args<'_>, origin: Origin) {
         match self.db.change_log.is_recording() {
@@ -44,7 +44,7 @@ impl Executor {
             receivers = Receivers::FILE;
         }
         if is_unit && row.is(flag::TOUCHES_ARBITRARY_KEYS) {
-            // What it came upon and removed has nothing to do with one another.
+            // The keys that it found expired are removed as independent units.
             self.feed_removals();
             self.note_fed(handle);
         }
@@ -54,13 +54,13 @@ impl Executor {
         }
     }
 
-    /// Who gets what the script at hand changes: it may say otherwise.
+    /// Returns the receivers of the current script's changes, which the script may choose.
     fn script_receivers(&self) -> Receivers {
         let running = self.server.scripts.running.as_ref();
         running.map_or(Receivers::ALL, |running| Receivers::of_script(running.settings.replication))
     }
 
-    /// The unit of a client (a command, transaction or script) has ended: it is propagated as one.
+    /// Ends the unit of a client (a command, transaction or script) and propagates it as one.
     pub(super) fn end_unit(&mut self, handle: ClientHandle) {
         if self.feed_unit() {
             self.note_fed(handle);
@@ -68,7 +68,7 @@ impl Executor {
         self.save_if_flushed();
     }
 
-    /// What the client has done goes up to there.
+    /// Records the offset at which the client's changes end.
     #[inline]
     fn note_fed(&mut self, handle: ClientHandle) {
         let client = &mut self.server.clients[handle];
@@ -86,7 +86,7 @@ impl Executor {
     }
 }
 
-/// Whether a command that has changed something is propagated: scripts are not, but what they call.
+/// Returns whether a command that changed data is propagated: not scripts, but the commands they call.
 fn is_propagated(row: &Command) -> bool {
     row.is(flag::WRITE | flag::LOCAL) || row.is(flag::MAY_REPLICATE) && row.group != Group::Scripting
 }

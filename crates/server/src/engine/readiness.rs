@@ -1,10 +1,10 @@
-//! Whether clients should be sent here, for load balancers and orchestrators.
+//! Readiness to receive clients, for load balancers and orchestrators.
 
 use super::Executor;
 use crate::observe::readiness::Unready;
 
 impl Executor {
-    /// Tells other threads whether clients should be sent here.
+    /// Publishes the readiness state to other threads.
     pub fn publish_readiness(&mut self) {
         let conditions = [
             (self.is_loading(), Unready::Loading),

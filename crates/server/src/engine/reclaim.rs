@@ -1,4 +1,4 @@
-//! Freeing what is large on a thread of its own, so that removing ten million elements costs the executor nothing.
+//! Frees large values on a separate thread, so that removing ten million elements costs the executor nothing.
 
 use crate::db::Garbage;
 use crate::observe::memory::{Reclaiming, ThreadMemory};
@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// The executor's end. The thread ends when this is dropped and all that was handed over is freed.
+/// The executor's end. When it is dropped, the thread frees everything it was handed and ends.
 pub struct Reclaimer {
     sender: Option<Sender<Garbage>>,
     progress: Arc<Reclaiming>,
 }
 
 impl Reclaimer {
-    /// If no thread can be had, everything is freed where it is discarded.
+    /// Starts the thread. Without one, values are freed where they are discarded.
     pub fn start(progress: Arc<Reclaiming>) -> Self {
         let (sender, receiver) = channel();
         let shared = Arc::clone(&progress);

@@ -1,4 +1,4 @@
-//! Loading an append-only file: its base, and then its commands, run as they were.
+//! Loading an append-only file: its base, then its commands, replayed in order.
 
 use super::Executor;
 use super::loading::{RestoreError, keys_in};
@@ -26,39 +26,39 @@ use wire::aof::{self, Item, ReadError};
 use wire::reply::ReplyBuffer;
 use wire::request::REQUEST_LEN_MAX;
 
-/// Commands run between two looks at the clock.
+/// Commands run between two readings of the clock.
 const COMMANDS_PER_LOOK: usize = 64;
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Nobody reads what commands of a file answer.
+/// Limit of the discarded replies of replayed commands.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// The files of an append-only file, on their way into memory.
+/// A running load of the append-only file.
 pub(crate) struct LogLoading {
     client: ClientHandle,
-    /// Who waits for the end.
+    /// The client blocked until the load ends.
     pub asked_by: Option<ClientHandle>,
-    /// Those not begun yet.
+    /// Files not begun yet.
     paths: VecDeque<PathBuf>,
-    /// The first of them is the base.
+    /// The first file is the base.
     begins_with_base: bool,
-    /// The current file is.
+    /// The current file is the base.
     in_base: bool,
     current: Option<(PathBuf, Source)>,
-    /// Read, and to be run before anything else is read: a script among them may take long.
+    /// Commands that are read and must run before more is read: a script among them may take long.
     ready: VecDeque<(CommandId, OwnedArgs)>,
-    /// An open transaction, and where it began.
+    /// The open transaction, and the position where it began.
     transaction: Option<(Vec<(CommandId, OwnedArgs)>, u64)>,
-    /// In the current file, whole commands end here.
+    /// End of the last whole command in the current file.
     valid_up_to: u64,
-    /// Of the files before the current one.
+    /// Total size of the files before the current one.
     passed_bytes: u64,
-    /// The increment before the current file, and how many bytes it has.
+    /// The increment before the current file, and its size.
     previous: Option<(PathBuf, u64)>,
     pub opened: Option<(Manifest, File)>,
 }
 
 impl LogLoading {
-    /// Whether the current file begins with how many bytes the one before it has had, and some of them are missing.
+    /// Returns whether the current file notes the size of the previous one, and some of those bytes are missing.
     fn lacks_before(&self, note: &Item) -> bool {
         let found = self.previous.as_ref().filter(|_| self.valid_up_to == 0).map(|&(_, bytes)| bytes);
         matches!((note, found), (&Item::BytesBefore(bytes), Some(found)) if found < bytes)
@@ -71,7 +71,7 @@ enum Source {
 }
 
 impl Executor {
-    /// Begins to load the append-only file; with none to load, opens a new one at once.
+    /// Begins loading the append-only file; without one, opens a new one at once.
     pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
         let names = self.log_names();
         let directory = manifest::lock(&names).map_err(RestoreError::File)?;
@@ -87,15 +87,15 @@ impl Executor {
         Ok(())
     }
 
-    /// Of all files not begun yet.
+    /// Returns the total size of the files not begun yet.
     fn bytes_to_load(&self, loading: &LogLoading) -> u64 {
         loading.paths.iter().map(|path| self.bytes_of(path)).sum()
     }
 
-    /// Servers before version 7 kept one file beside the RDB file: it becomes the base.
+    /// Converts the single file of servers before version 7, kept beside the RDB file: it becomes the base.
     fn take_over_single_file(&mut self, names: &Names, manifest: &mut Manifest) -> Result<(), RestoreError> {
         let single = Path::new(OsStr::from_bytes(&names.file));
-        // The manifest comes before the file: a crash in between leaves it naming a file that has yet to be moved.
+        // The manifest is written before the move: a crash in between leaves it naming a file that has yet to be moved.
         let interrupted = manifest.increments.is_empty()
             && manifest.base.as_ref().is_some_and(|base| base.name == names.file)
             && !names.world.exists(&names.path(&names.file));
@@ -117,7 +117,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Gets ready to read all files that the manifest names.
+    /// Prepares reading all files that the manifest names.
     pub(super) fn open_parts(
         &mut self,
         names: &Names,
@@ -131,7 +131,7 @@ impl Executor {
         let connection = ConnectionFigures::default();
         let client =
             self.server.clients.add_unlisted(|id, handle| Client::new(id, handle, connection, now, true));
-        // What is in the file was checked when it ran first.
+        // The commands were checked when they first ran.
         self.server.clients[client].user = UserHandle::SUPERUSER;
         self.db.importing = true;
         self.disk.replays = true;
@@ -151,7 +151,7 @@ impl Executor {
         })
     }
 
-    /// The commands have all been run, or will not be.
+    /// Ends the replay, complete or not.
     pub(super) fn end_replay(&mut self, loading: LogLoading) -> Option<(Manifest, File)> {
         self.disk.replays = false;
         self.db.importing = self.leaves_expiry_to_source();
@@ -159,7 +159,7 @@ impl Executor {
         loading.opened
     }
 
-    /// Loads until `out_of_time` says so; whether that was all.
+    /// Loads until `out_of_time` returns true; returns whether everything is loaded.
     pub(super) fn load_parts(
         &mut self,
         loading: &mut LogLoading,
@@ -220,7 +220,7 @@ impl Executor {
         Ok(true)
     }
 
-    /// Servers of versions 4 to 6 wrote commands behind the snapshot, in the same file.
+    /// Continues with the commands after a snapshot: servers of versions 4 to 6 wrote both into one file.
     fn go_on_behind_snapshot(&mut self, loading: &mut LogLoading) {
         let Some((path, Source::Snapshot(loader))) = loading.current.take() else { return };
         let position = loader.position();
@@ -230,7 +230,7 @@ impl Executor {
         loading.current = Some((path, Source::Commands(source)));
     }
 
-    /// Runs some commands; whether the file is at its end.
+    /// Runs some commands; returns whether the file ended.
     fn replay_some(&mut self, loading: &mut LogLoading, path: &Path) -> Result<bool, RestoreError> {
         for _ in 0..COMMANDS_PER_LOOK {
             if !self.run_ready(loading) {
@@ -292,7 +292,7 @@ impl Executor {
             return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
         }
         match (row.name, &mut loading.transaction) {
-            // The server that wrote it answered an error, and the transaction went on.
+            // The server that wrote it replied with an error, and the transaction continued.
             ("multi", Some(_)) => {}
             ("multi", None) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
             ("exec", open) => {
@@ -304,7 +304,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Runs what has been read; `false`: a script among it was put aside, and what follows has to wait.
+    /// Runs the commands that have been read; `false`: a script was suspended, and later commands must wait.
     fn run_ready(&mut self, loading: &mut LogLoading) -> bool {
         while !self.is_busy() {
             let Some((id, args)) = loading.ready.pop_front() else { return true };
@@ -318,17 +318,17 @@ impl Executor {
         let mut reply = ReplyBuffer::new(protocol);
         reply.set_limit(NonZeroUsize::new(REPLY_BYTES_MAX));
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
-        // Servers before version 7 propagated scripts as such. Whatever else a command of a file asks for, nothing
-        // waits while data is loaded.
+        // Servers before version 7 propagated scripts verbatim. Whatever else a replayed command requests, nothing
+        // blocks during a load.
         if let Next::RunScript(call) = self.call(client, id, args.view(), &mut reply, origin) {
-            // One that takes long is put aside, and ended by the loop.
+            // A long script is suspended, and finished by the event loop.
             let _ = self.run_script(client, id, args.view(), *call, &mut reply);
         }
         self.free_discarded();
     }
 
-    /// The file ends within a command or a transaction, as a crash leaves it: that end is cut off, if this is the last
-    /// file and the configuration allows it.
+    /// Handles a file that ends within a command or a transaction, as after a crash: truncates it, if it is the last
+    /// file and the configuration allows that.
     fn cut_off(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
         if loading.transaction.take().is_some() {
             log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
@@ -337,7 +337,7 @@ impl Executor {
             log::warn!("Fatal error: the truncated file is not the last file");
         } else if self.server.config.aof_load_truncated {
             log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
-            // What stands in those was written before this file was on disk, and comes behind what is missing.
+            // Later files were written before this file was on disk, and follow the missing part.
             self.empty_rest(loading)?;
             self.truncate(path, loading.valid_up_to)?;
             log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
@@ -346,9 +346,9 @@ impl Executor {
         Err(RestoreError::LogEnd { path: path.to_owned() })
     }
 
-    /// Whether something stands behind the current file that was not to be written before it was on disk. A base was,
-    /// before anything was to stand behind it. An increment that holds nothing is one of a rewrite that was about to
-    /// begin; one that holds something tells how long the one before it was, if that was not on disk.
+    /// Returns whether something follows the current file that is only written once it is on disk. A base is synced
+    /// before anything follows it. An empty increment belongs to a rewrite that was about to begin; one with content
+    /// notes the size of the previous one, if that was not on disk.
     fn must_be_whole(&self, loading: &LogLoading) -> bool {
         let mut bytes_before = loading.valid_up_to;
         for path in &loading.paths {
@@ -362,14 +362,14 @@ impl Executor {
         false
     }
 
-    /// What a file begins with; `None`: nothing of it is whole.
+    /// Returns the first item of a file; `None`: no whole item.
     fn first_item(&self, path: &Path) -> Option<Item> {
         let Ok(file) = self.disk.world.open(path, Open::Read) else { return Some(Item::Comment) };
         match aof::Reader::new(BufReader::new(file), 0).read() {
             Ok(Item::End) | Err(ReadError::UnexpectedEnd) => None,
             Err(ReadError::Format) if self.is_torn_to_zeros(path, 0) => None,
             Ok(item) => Some(item),
-            // It is not to be taken for empty.
+            // The file must not count as empty.
             Err(ReadError::Format | ReadError::Io(_)) => Some(Item::Comment),
         }
     }
@@ -380,15 +380,14 @@ impl Executor {
         cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)
     }
 
-    /// Empties all files that have not been begun, the last one first: where that ends half-way, the next start finds
-    /// the same.
+    /// Empties all files not begun, last one first: after an interruption, the next start finds a consistent state.
     fn empty_rest(&self, loading: &mut LogLoading) -> Result<(), RestoreError> {
         let mut filled = loading.paths.drain(..).rev().filter(|path| self.bytes_of(path) > 0);
         filled.try_for_each(|path| self.truncate(&path, 0))
     }
 
-    /// The increment before the current one ends where a command does, and lacks others: what follows them is left out
-    /// too, if the configuration allows it.
+    /// Handles an increment that ends at a command but lacks later ones: the files after it are left out too, if the
+    /// configuration allows that.
     fn leave_out(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
         let (previous, bytes) = loading.previous.clone().unwrap_or_default();
         log::warn!(
@@ -404,8 +403,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Whether what stands in the file from there on is the beginning of something, and then zeros to the end. After a
-    /// power cut a file may have its new length and not yet what was written there.
+    /// Returns whether the file has an incomplete item from there on, followed by zeros to the end. After a power
+    /// failure a file may have its new length but not yet its content.
     fn is_torn_to_zeros(&self, path: &Path, from: u64) -> bool {
         let open = || self.disk.world.open(path, Open::Read);
         let (zeros_from, end) = match open().and_then(zeros_at_end) {
@@ -430,9 +429,9 @@ impl Executor {
         }
     }
 
-    /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
+    /// Loads all files at once, for DEBUG LOADAOF in a transaction, where nothing blocks.
     pub(super) fn reload_aof(&mut self, handle: ClientHandle) -> Answer {
-        // What the transaction has done so far is part of what is loaded.
+        // The transaction's earlier changes are part of the files to load.
         self.end_unit(handle);
         let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
         self.disk.replays_at_once = true;
@@ -442,7 +441,7 @@ impl Executor {
         self.log_reloaded(result.map(|_| ()))
     }
 
-    /// DEBUG LOADAOF: begins to load all files. Whether there are any, so that the client waits for the end.
+    /// Begins loading all files for DEBUG LOADAOF. Returns whether there are any, so that the client blocks.
     pub(super) fn begin_reloading_aof(&mut self, handle: ClientHandle) -> Result<bool, ClientError> {
         let Some(loading) = self.open_log_anew()? else { return Ok(false) };
         self.loading_begins(Loading::InPlace, self.bytes_to_load(&loading));
@@ -450,10 +449,10 @@ impl Executor {
         Ok(true)
     }
 
-    /// Removes all data, so that what the files say can take its place; `None`: they say nothing.
+    /// Removes all data, to be replaced by the files; `None`: there are no files.
     fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
         if self.log_waits_for_rewrite() {
-            // What is loaded are the files of before; the first base is to hold them, and not what is there now.
+            // The existing files are loaded; the first base must contain them, not the current data.
             self.begin_first_rewrite_anew();
         }
         if let Some(log) = &mut self.disk.aof
@@ -471,12 +470,12 @@ impl Executor {
         opened.map_err(reload_failed)
     }
 
-    /// Whether what DEBUG LOADAOF has begun is under way.
+    /// Returns whether a DEBUG LOADAOF is running.
     pub(super) fn is_reloading(&self) -> bool {
         self.disk.log_loading.as_ref().is_some_and(|loading| loading.asked_by.is_some())
     }
 
-    /// Goes on with what DEBUG LOADAOF has begun.
+    /// Continues a DEBUG LOADAOF.
     pub(super) fn go_on_reloading(&mut self) {
         if self.is_reloading() {
             let result = self.load_step();
@@ -484,7 +483,7 @@ impl Executor {
         }
     }
 
-    /// Tells who has asked, unless the connection is gone, how it has ended.
+    /// Replies to the requesting client, if it is still connected.
     pub(super) fn end_reloading(&mut self, handle: ClientHandle, result: Result<(), RestoreError>) {
         let answer = self.log_reloaded(result);
         self.apply_effects(None);
@@ -521,7 +520,7 @@ fn commands_of(source: Box<dyn Read>, position: u64) -> aof::Reader<BufReader<Bo
     aof::Reader::new(BufReader::with_capacity(BUFFER_BYTES, source), position)
 }
 
-/// Where the zeros at a file's end begin, and where it ends.
+/// Returns where the zeros at a file's end begin, and the file's length.
 fn zeros_at_end(mut file: File) -> io::Result<(u64, u64)> {
     let (mut zeros_from, mut end) = (0, 0);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -537,7 +536,7 @@ fn zeros_at_end(mut file: File) -> io::Result<(u64, u64)> {
     }
 }
 
-/// Reads until `buffer` is full or the file ends; how many bytes.
+/// Reads until `buffer` is full or the file ends; returns the number of bytes.
 fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < buffer.len() {

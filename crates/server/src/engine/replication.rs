@@ -1,13 +1,12 @@
-//! Copies of the data on other servers: the stream of changes that keeps them as this one is, and who is sent it.
+//! Replication: the stream of changes that keeps copies on other servers up to date, and the replicas it is sent to.
 //!
-//! The stream is what the feed gives this sink (`engine/feed.rs`), or on a replica what its own primary has sent. While
-//! there is a *backlog*, its last bytes are kept: for replicas that are behind, and for those that come back. There is one
-//! copy of them, however many replicas read it.
+//! The stream is fed by `engine/feed.rs`, or on a replica by its own primary. The *backlog* keeps its last bytes, for
+//! replicas that are behind and for those that reconnect. There is one copy of them, however many replicas read it.
 //!
 //! 1. With a backlog, its end is the history's offset.
-//! 2. A replica that has a position can be sent all from there to the end: the backlog is not trimmed beyond the slowest,
-//!    which is closed when it is further behind than `client-output-buffer-limit` allows.
-//! 3. There are no replicas, and nothing is reserved for any, without a backlog.
+//! 2. A replica with a position can be sent everything from there to the end: the backlog is not trimmed beyond the
+//!    slowest, which is closed when it is further behind than `client-output-buffer-limit` allows.
+//! 3. Without a backlog there are no replicas and no reservations.
 
 mod channels;
 mod failover;
@@ -42,38 +41,39 @@ use structures::shared_log::{BLOCK_BYTES, SharedLog};
 use wire::aof::write_command;
 use wire::number::i64_text;
 
-/// What a backlog takes beyond its size although nobody is behind.
+/// Memory of a backlog beyond its size when no replica is behind.
 const BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 
 pub(crate) struct Replication {
     pub history: History,
     backlog: Option<SharedLog>,
-    /// The last commands of the stream that change no data, one behind the other, as offsets.
+    /// Offsets of the contiguous trailing commands of the stream that change no data.
     control: Range<u64>,
-    /// The database of the last command; `None` makes the next one say its own.
+    /// The database of the last command; `None` makes the next one select its own.
     selected: Option<usize>,
-    /// The backlog has taken another block since its limits were last looked at.
+    /// The backlog has taken another block since its limits were last checked.
     has_grown: bool,
     random: Random,
-    /// Those attached, in the order in which they came.
+    /// Attached replicas, in the order of attachment.
     replicas: IndexMap<ClientHandle, Replica>,
-    /// What others are shown of replicas is not true any more.
+    /// The published figures of replicas are outdated.
     has_changed: bool,
-    /// What was known when those who wait for acknowledgements were last looked at.
+    /// The state when waiters for acknowledgements were last checked.
     acknowledgements_served: Option<KnownAcknowledgements>,
     transfer: Option<Transfer>,
-    /// By the client of the rdb channel.
+    /// Keyed by the client of the rdb channel.
     reservations: IndexMap<ClientId, Reservation>,
-    /// This server's role is being handed over.
+    /// A running FAILOVER.
     failover: Option<Failover>,
     next_transfer: u64,
-    /// The offset of the snapshot that was begun last for replicas.
+    /// The offset of the last snapshot begun for replicas.
     snapshot_offset: u64,
-    /// How the snapshot that was begun last for replicas is.
+    /// The format of the last snapshot begun for replicas.
     snapshot_format: Option<Format>,
-    /// Until then, no snapshot is begun in the form for releases before 9.0: the last one met a value that has none.
+    /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
+    /// format cannot represent.
     old_form_refused_until_us: u64,
-    /// A file that was written for replicas alone, and is to be removed.
+    /// A file written for replicas only, to be removed.
     sync_file: Option<PathBuf>,
     /// On the monotonic clock, as all times here.
     pub(super) without_replicas_since_us: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Replication {
     pinged_us: u64,
 }
 
-/// All that decides whether a client that waits for acknowledgements has them.
+/// All state that decides whether a wait for acknowledgements is satisfied.
 #[derive(PartialEq)]
 struct KnownAcknowledgements {
     replicas: Vec<AcknowledgedOffsets>,
@@ -90,7 +90,7 @@ struct KnownAcknowledgements {
 }
 
 impl Replication {
-    /// The seed is to be another one in each process: ids of histories are drawn from it.
+    /// The seed must differ between processes: ids of histories are drawn from it.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let history = History::new(draw_id(&mut random));
@@ -118,12 +118,12 @@ impl Replication {
         }
     }
 
-    /// An id that no history has had.
+    /// Draws an id that no history has had.
     pub fn draw_id(&mut self) -> String {
         draw_id(&mut self.random)
     }
 
-    /// Whether what is fed is kept.
+    /// Returns whether the stream is kept.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.backlog.is_some()
@@ -133,7 +133,7 @@ impl Replication {
         self.backlog.as_ref()
     }
 
-    /// What comes from now on is kept.
+    /// Starts keeping the stream.
     pub fn create_backlog(&mut self) {
         self.backlog = Some(SharedLog::new(self.history.offset()));
         self.selected = None;
@@ -143,44 +143,44 @@ impl Replication {
         self.backlog = None;
     }
 
-    /// The file that was written or received for a sync is gone, or is another's.
+    /// Forgets the file that was written or received for a sync: it is gone or reused.
     pub fn forget_sync_file(&mut self) {
         self.sync_file = None;
     }
 
-    /// The next command says its database: somebody begins with it.
+    /// Makes the next command select its database, because a receiver begins with it.
     pub fn forget_selected(&mut self) {
         self.selected = None;
     }
 
-    /// The database that the stream has selected.
+    /// Returns the database that the stream has selected.
     pub fn selected(&self) -> Option<usize> {
         self.selected
     }
 
-    /// A child's snapshot has been read, and the child's end has yet to be seen.
+    /// Returns whether a child's snapshot has been read but its exit has not been seen.
     pub fn awaits_child(&self) -> bool {
         self.transfer.as_ref().is_some_and(Transfer::awaits_child)
     }
 
-    /// The first byte of the stream that has to be kept for a replica.
+    /// Returns the first byte of the stream that must be kept for a replica.
     fn slowest(&self) -> u64 {
         let positions = self.replicas.values().filter_map(|replica| replica.position);
         let reserved = self.reservations.values().map(|reservation| reservation.position);
         positions.chain(reserved).min().unwrap_or(self.history.offset())
     }
 
-    /// Numbers of the bytes with which a replica could be sent the rest of the stream.
+    /// Returns the range of byte numbers from which a replica could continue the stream.
     pub fn sendable(&self) -> Option<RangeInclusive<u64>> {
         self.backlog.as_ref().map(|log| log.start() + 1..=log.end() + 1)
     }
 
-    /// Bytes held for the stream.
+    /// Returns the memory held for the stream.
     pub fn memory_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, SharedLog::memory_bytes)
     }
 
-    /// Bytes held for the stream, and for a snapshot on its way.
+    /// Returns the memory held for the stream and for snapshots in transfer.
     pub fn held_bytes(&self) -> usize {
         self.memory_bytes() + self.transfer.as_ref().map_or(0, Transfer::memory_bytes)
     }
@@ -194,7 +194,7 @@ impl Replication {
         self.history.advance(bytes.len());
     }
 
-    /// As [`Self::append`], of a command that changes no data.
+    /// As [`Self::append`], for a command that changes no data.
     pub fn append_control(&mut self, bytes: &[u8]) {
         let offset = self.history.offset();
         if self.control.end != offset {
@@ -204,13 +204,13 @@ impl Replication {
         self.control.end = self.history.offset();
     }
 
-    /// The offset behind the last change of data.
+    /// Returns the offset after the last change of data.
     pub fn data_end(&self) -> u64 {
         let offset = self.history.offset();
         if self.control.end == offset { self.control.start } else { offset }
     }
 
-    /// As [`Self::append`], of whole commands, encoded, that are about one database.
+    /// As [`Self::append`], for whole encoded commands of one database.
     #[inline]
     pub fn append_commands(&mut self, db_index: usize, commands: &[u8]) {
         if self.selected != Some(db_index) {
@@ -229,7 +229,7 @@ impl Replication {
     }
 }
 
-/// How far behind replicas may be, at one instant.
+/// How far replicas may be behind, at one instant.
 struct OutputLimit {
     hard_bytes: u64,
     soft_bytes: u64,
@@ -237,14 +237,14 @@ struct OutputLimit {
     now_us: u64,
 }
 
-/// Since when somebody has been further behind than the soft limit, on the monotonic clock.
+/// Since when a replica has exceeded the soft limit, on the monotonic clock.
 #[derive(Debug, Default)]
 struct SoftLimit {
     exceeded_since_us: Option<u64>,
 }
 
 impl OutputLimit {
-    /// What the backlog holds in any case costs nothing more.
+    /// The backlog's own size does not count against the limit.
     fn new(limit: OutputBufferLimit, kept_bytes: u64, now_us: u64) -> Self {
         let [hard_bytes, soft_bytes] = [limit.hard_bytes, limit.soft_bytes]
             .map(|bytes| if bytes == 0 { u64::MAX } else { bytes.max(kept_bytes) });
@@ -269,31 +269,31 @@ fn draw_id(random: &mut Random) -> String {
 }
 
 impl Executor {
-    /// This server is a primary of its own from now on: those that have followed the same one can go on with this one.
+    /// Promotes this server: replicas of the same primary can continue with this one.
     pub(super) fn take_history_over(&mut self) {
         let id = self.replication.draw_id();
         self.replication.history.part(id);
         self.replication.without_replicas_since_us = self.server.now.monotonic_us;
-        // What the former primary has said of its own is not told apart.
+        // The former primary's control commands are not distinguished.
         self.replication.control = 0..0;
-        // Whoever goes on does not know which database the last command here was about.
+        // A continuing replica does not know which database the last command here used.
         self.replication.selected = None;
         self.note_stream();
     }
 
-    /// Hands on what this server's primary has sent, byte for byte: its replicas are those of the same stream.
+    /// Forwards the primary's bytes verbatim: this server's replicas follow the same stream.
     pub fn feed_verbatim(&mut self, bytes: &[u8]) {
         self.replication.append(bytes);
         self.after_feeding();
     }
 
-    /// Whether what is done here makes the stream; on a replica it is what comes from its primary.
+    /// Returns whether local changes make the stream; on a replica the primary's stream does.
     #[inline]
     pub(super) fn feeds_stream(&self) -> bool {
         self.replication.has_backlog() && self.server.config.replicaof.is_none()
     }
 
-    /// Keeps the figures true and the backlog within its limits.
+    /// Updates the figures and keeps the backlog within its limits.
     #[inline]
     pub(super) fn after_feeding(&mut self) {
         self.server.observed.replication.offset = self.replication.history.offset();
@@ -307,7 +307,7 @@ impl Executor {
         }
     }
 
-    /// Closes replicas that are too far behind, and gives back what nobody is going to be sent.
+    /// Closes replicas that are too far behind, and frees bytes that no replica needs.
     fn limit_backlog(&mut self) {
         if self.has_replicas() || !self.replication.reservations.is_empty() {
             self.limit_replicas();
@@ -315,13 +315,13 @@ impl Executor {
         let kept_bytes = self.server.config.repl_backlog_size_bytes;
         let slowest = self.replication.slowest();
         if let Some(log) = &mut self.replication.backlog {
-            // What is left for the next time is freed then.
+            // The rest is freed in later turns.
             self.replication.has_grown = log.trim_to(slowest.min(log.end().saturating_sub(kept_bytes)));
         }
         self.note_stream();
     }
 
-    /// Copies what others show of the stream, and whether it is fed.
+    /// Publishes the figures of the stream, and whether it is fed.
     pub(super) fn note_stream(&mut self) {
         self.db.change_log.feeds_replicas = self.feeds_stream();
         let replication = &self.replication;
@@ -333,9 +333,9 @@ impl Executor {
         figures.backlog =
             replication.backlog().map(|log| BacklogFigures { first_byte_offset: log.start() + 1 });
         figures.buffer_bytes = replication.memory_bytes() as u64;
-        // A block that is being filled, one to spare, and the list of them.
+        // A block being filled, a spare one, and the list of blocks.
         let backlog_bytes = self.server.config.repl_backlog_size_bytes + BEYOND_SIZE_BYTES;
-        // What nobody is going to be sent any more is freed a little at a time.
+        // Bytes that no replica needs any more are freed gradually.
         let beyond_bytes = figures.buffer_bytes.saturating_sub(backlog_bytes);
         figures.beyond_size_bytes = if replication.replicas.is_empty() { 0 } else { beyond_bytes };
     }

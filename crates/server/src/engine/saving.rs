@@ -1,5 +1,4 @@
-//! Saving: the data as an RDB file, at once or by a child, because a client has asked for it or a save point has been
-//! reached.
+//! Saving: the data as an RDB file, at once or by a child, on request or at a save point.
 
 use super::Executor;
 use super::persistence::Answer;
@@ -16,35 +15,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use wire::reply::ReplyBuffer;
 
-/// A background save that failed is not begun again by itself before this.
+/// Minimum delay before a failed background save is retried automatically.
 const RETRY_DELAY_US: u64 = 5_000_000;
 
-/// What a client hears when something goes wrong that the log tells more of.
+/// The reply to a failure whose details are in the log.
 pub(super) const FAILED: ClientError = ClientError::text("ERR");
 
-/// Where a snapshot goes.
+/// Destination of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The file of the data.
+    /// The RDB file.
     File,
-    /// To this process, which reads it as it comes.
+    /// A pipe to this process, which reads it as it is written.
     Pipe,
 }
 
-/// When the data is saved next, and how the last saves went.
+/// Schedule of saves, and results of the last ones.
 pub(crate) struct Saving {
-    /// When the data was last saved, on the monotonic clock: whether it is time to save again does not depend on when
-    /// the clock is set. The server's start counts.
+    /// Time of the last save on the monotonic clock, so that setting the wall clock does not affect the schedule. The
+    /// server's start counts as a save.
     last_us: u64,
-    /// When a background save was last begun, on the monotonic clock.
+    /// When the last background save began, on the monotonic clock.
     tried_us: Option<u64>,
-    /// The last background save that ended did so well.
+    /// The last finished background save succeeded.
     is_well: bool,
-    /// One begins as soon as nothing else is being written.
+    /// A save begins as soon as no other child writes.
     scheduled: bool,
-    /// Changes when the background save under way began.
+    /// The number of changes when the running background save began.
     dirty_before: u64,
-    /// Where the last one that began writes to, whatever the options say by now.
+    /// Destination of the last save begun, whatever the options are now.
     pub(super) target: PathBuf,
 }
 
@@ -62,7 +61,7 @@ impl Default for Saving {
 }
 
 impl Saving {
-    /// Whether the last background save that ended has failed.
+    /// Returns whether the last finished background save failed.
     pub(super) fn has_failed(&self) -> bool {
         !self.is_well
     }
@@ -73,7 +72,7 @@ impl Executor {
         PathBuf::from(OsStr::from_bytes(&self.server.config.dbfilename))
     }
 
-    /// What is written with the data, as configured.
+    /// Returns the configured metadata written with the data.
     pub(super) fn snapshot(&self, aof_base: bool) -> Snapshot {
         let config = &self.server.config;
         let policy = config.maxmemory_policy;
@@ -96,18 +95,18 @@ impl Executor {
         }
     }
 
-    /// What a replica goes on from that holds no more than the snapshot.
+    /// Returns the stream position for a replica that continues from the snapshot alone.
     fn place_in_stream(&self) -> Option<PlaceInStream> {
         let replication = &self.replication;
         replication.has_backlog().then(|| PlaceInStream {
-            // With none selected, the next command says its own.
+            // With none selected, the next command selects its own.
             db_index: self.streamed_db().or(replication.selected()).unwrap_or(0),
             id: replication.history.id().to_owned(),
             offset: replication.history.offset(),
         })
     }
 
-    /// Writes the data to its file; whether that has worked. The log tells why not.
+    /// Writes the data to its file; returns whether that succeeded. The log has the error.
     pub(super) fn save(&mut self) -> bool {
         let snapshot = self.snapshot(false);
         let temporary = temporary_path(self.disk.world.process_id());
@@ -197,18 +196,17 @@ impl Executor {
         Ok(())
     }
 
-    /// Whether a child writes all data, wherever to.
+    /// Returns whether a child writes a snapshot, to any destination.
     fn is_snapshot_under_way(&self) -> bool {
         self.child_is(Purpose::Snapshot) || self.child_is(Purpose::Sync)
     }
 
-    /// Starts a child that saves; whether it has started.
+    /// Forks a child that saves; returns whether it started.
     fn save_in_background(&mut self) -> bool {
         self.start_snapshot(Target::File, self.snapshot(false))
     }
 
-    /// Has a snapshot of the data as it is now come about while this goes on; whether it has begun. The one place that
-    /// knows how: by a child.
+    /// Starts a snapshot of the current data in a child; returns whether it has begun. All snapshots start here.
     pub(super) fn start_snapshot(&mut self, target: Target, snapshot: Snapshot) -> bool {
         match target {
             Target::File => self.start_file(snapshot),
@@ -231,8 +229,8 @@ impl Executor {
         }
     }
 
-    /// As [`Self::start_snapshot`], by a child that writes to sockets itself: to each its greeting, then to all of them the
-    /// snapshot, between its mark.
+    /// As [`Self::start_snapshot`], by a child that writes to sockets itself: a greeting to each, then the snapshot to
+    /// all, framed by its mark.
     pub(super) fn start_sending(
         &mut self,
         sockets: &mut dyn ReplicaSockets,
@@ -254,7 +252,7 @@ impl Executor {
                     reporter.sent_bytes = sent_bytes.get();
                     reporter.progress(so_far);
                 })?;
-                // Only behind all of it: half a snapshot is never taken for a whole one.
+                // Only after all of it: a partial snapshot must not look complete.
                 sink.write_all(mark.as_bytes())
             });
             reporter.sent_bytes = sent_bytes.get();
@@ -345,7 +343,7 @@ impl Executor {
         }
     }
 
-    /// Ends the background save under way, if there is one.
+    /// Ends the running background save, if there is one.
     pub(super) fn end_save(&mut self) {
         if self.is_snapshot_under_way()
             && let Some(child) = self.disk.child.take()
@@ -355,7 +353,7 @@ impl Executor {
         }
     }
 
-    /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
+    /// A client has removed all data: cancels the running save and empties the file too.
     pub(super) fn all_flushed(&mut self) {
         self.end_save();
         if !self.server.config.save.is_empty() {
@@ -364,7 +362,7 @@ impl Executor {
     }
 }
 
-/// What a child writes to, counted.
+/// The child's destination, with a byte count.
 struct Sending<'a> {
     sockets: &'a mut dyn ReplicaSockets,
     sent_bytes: &'a Cell<u64>,

@@ -1,5 +1,5 @@
-//! Scripts as the executor runs them: the commands they call take the same path as any other, and one that takes long
-//! is put aside between slices, so that others are answered `BUSY` and somebody can end it.
+//! Running scripts: their commands take the same path as any other, and a long script is suspended between slices, so
+//! that other clients get `BUSY` and can kill it.
 
 use super::Executor;
 use super::permission::counts_as;
@@ -20,69 +20,69 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
 
-/// A command that runs a script, while it runs.
+/// State of a running script command.
 pub(super) struct ScriptRun {
     handle: ClientHandle,
     id: CommandId,
-    /// The client's database: a script's SELECT is the script's alone.
+    /// The client's database: a script's SELECT does not affect the client.
     db_index: usize,
-    /// The instant at which all of it happens, and what it is part of, however long that takes.
+    /// The frozen time of the script and its transaction, however long they take.
     now: Reading,
     started_ns: u64,
 }
 
-/// How far the script that runs is in its turn.
+/// Time accounting of the running script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ScriptTurn {
-    /// When it was last asked about, or gone on with, on the monotonic clock.
+    /// When it was last checked or resumed, on the monotonic clock.
     asked_us: u64,
-    /// A command that ends after this makes it be asked about, on the stopwatch.
+    /// A command that ends after this stopwatch time triggers a check.
     due_ns: u64,
-    /// If it takes long: until when it may go on before others are looked after.
+    /// For a slow script: the end of its time slice.
     slice_until_us: u64,
 }
 
-/// A script that was put aside.
+/// A suspended script.
 pub(super) struct SuspendedScript {
     fiber: Fiber,
     rest: SuspendedCommand,
 }
 
-/// The command that a script is, for when it goes on.
+/// The command of a suspended script, for resuming.
 struct SuspendedCommand {
     run: ScriptRun,
     args: OwnedArgs,
-    /// What the client was to be answered before the script's result.
+    /// Replies of the client that precede the script's result.
     partial_reply: Vec<u8>,
-    /// The transaction that the script is part of.
+    /// The transaction that contains the script.
     transaction: Option<TransactionRun>,
-    /// The client's connection is closed.
+    /// The client has disconnected.
     abandoned: bool,
 }
 
 impl SuspendedScript {
-    /// Whether the client waits for this script.
+    /// Returns whether the client waits for this script.
     pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
         self.rest.run.handle == handle
     }
 
-    /// The client's connection is closed: the client is forgotten when the script ends.
+    /// Marks the client as disconnected: it is forgotten when the script ends.
     pub(super) fn abandon(&mut self) {
         self.rest.abandoned = true;
     }
 }
 
-/// How a script came to an end for now.
+/// Result of running a script until it ends or is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum ScriptEnd {
     Done,
-    /// The client is answered when it goes on and ends.
+    /// The reply follows when the resumed script ends.
     Suspended,
 }
 
 impl Executor {
-    /// Runs a script. Its result is the reply; when it is put aside, `reply` is left as it was.
+    /// Runs a script. Its result is the reply; on suspension `reply` is unchanged.
     pub(super) fn run_script(
         &mut self,
         handle: ClientHandle,
@@ -123,7 +123,7 @@ impl Executor {
         }
     }
 
-    /// The script put aside is part of a transaction, or behind what its client was already to be answered.
+    /// Stores the transaction, or the preceding replies, with the suspended script.
     pub(super) fn keep_with_suspended(
         &mut self,
         partial_reply: Vec<u8>,
@@ -134,7 +134,7 @@ impl Executor {
         suspended.rest.transaction = transaction;
     }
 
-    /// Writes what the script has come to, and notes its command as run.
+    /// Writes the script's result and records its command.
     fn finish_script(
         &mut self,
         run: &ScriptRun,
@@ -159,20 +159,20 @@ impl Executor {
         self.observe_composite(run.handle, run.id, args, run.started_ns, reply_bytes, written.failed);
     }
 
-    /// Whether a script is put aside: nothing but it changes data meanwhile.
+    /// Returns whether a script is suspended: only it may change data meanwhile.
     pub fn is_busy(&self) -> bool {
         self.suspended.is_some()
     }
 
-    /// Whether what the client has asked for was put aside.
+    /// Returns whether the client's request is suspended.
     pub(super) fn is_put_aside(&self, handle: ClientHandle) -> bool {
         self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle))
     }
 
-    /// Goes on with a script that was put aside, for a slice.
+    /// Resumes a suspended script for one slice.
     pub(super) fn go_on_with_script(&mut self) {
         let Some(mut suspended) = self.suspended.take() else { return };
-        // Time stands still for it, and moves for everybody else.
+        // The script's time is frozen, and moves for all others.
         let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
         self.start_stopwatch();
         self.begin_script_turn(self.clock.monotonic_us());
@@ -200,12 +200,12 @@ impl Executor {
         };
     }
 
-    /// Ends the command that the script was, and what it was part of, and lets its client go on.
+    /// Finishes the script's command and its transaction, and unblocks its client.
     fn end_suspended(&mut self, rest: SuspendedCommand, interpreter: Interpreter, failed: bool) {
         let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
         let handle = run.handle;
         if self.disk.replays {
-            // Nobody hears what a script from a file has to say.
+            // The reply of a replayed script is dropped.
             let mut reply = ReplyBuffer::new(self.server.clients[handle].output.protocol);
             self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
             return self.free_discarded();
@@ -244,7 +244,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// Refuses what may not run beside a script that takes long.
+    /// Refuses commands that may not run beside a slow script.
     #[inline]
     pub(super) fn beside_slow_script(&self, row: &Command) -> Result<(), ClientError> {
         if self.server.scripts.slow().is_none() {
@@ -256,7 +256,7 @@ impl Executor {
         }
     }
 
-    /// A command's flags; of one that runs a script, as the script itself has declared them.
+    /// Returns a command's flags; for a script, those it declares.
     pub(super) fn flags_of(&self, row: &Command, args: Args<'_>) -> flag::Flags {
         if row.group != Group::Scripting || !row.is(flag::NO_MANDATORY_KEYS) || args.len() < 2 {
             return row.flags;
@@ -271,7 +271,7 @@ impl Executor {
         };
         let declared = match found {
             Some(Some(declared)) => declared,
-            // One that declares nothing may read data.
+            // A script without declarations may read data.
             Some(None) => return row.flags & !flag::STALE,
             None => return row.flags,
         };
@@ -289,7 +289,7 @@ impl Executor {
         flags
     }
 
-    /// Whether a script may call the command now. `Err` is the line it gets; the texts are those that scripts know.
+    /// Returns whether a script may call the command now. `Err` is the error line, in the texts that scripts expect.
     fn script_refusal(
         &mut self,
         handle: ClientHandle,
@@ -300,12 +300,12 @@ impl Executor {
         if !row.accepts(args.len()) {
             return Err("ERR Wrong number of args calling command from script".into());
         }
-        // DEBUG may let scripts call what they may not, but nothing runs within a script that runs other commands.
+        // DEBUG may permit otherwise denied calls, but a script never runs commands that run others.
         let runs_others = matches!(row.group, Group::Scripting | Group::Transactions);
         if row.is(flag::NO_SCRIPT) && (self.server.switches.deny_scripts || runs_others) {
             return Err("ERR This Valkey command is not allowed from script".into());
         }
-        // What is replayed or comes from a primary was done before: to refuse it here would lose it.
+        // Replayed commands and those of a primary have run before: refusing one here would lose it.
         let is_repeated = self.disk.replays
             || self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
         if !is_repeated && !row.is(flag::STALE) && self.has_stale_data() {
@@ -336,7 +336,7 @@ impl Executor {
         is_short && row.is(flag::DENY_OOM) && !running.call.allows_oom
     }
 
-    /// Whether a script that has not written yet may do so.
+    /// Returns whether a script that has not written yet may write.
     fn write_refusal(&self) -> Result<(), Cow<'static, str>> {
         if self.server.lacks_replicas() {
             return Err(crate::server::TOO_FEW_REPLICAS.into());
@@ -351,7 +351,7 @@ impl Executor {
     }
 }
 
-/// Puts the error handler, the function and its arguments on the stack; answers how many arguments there are.
+/// Pushes the error handler, the function and its arguments; returns the number of arguments.
 fn push_call(interpreter: &mut Interpreter, call: &script::Call, args: Args<'_>) -> usize {
     let mut stack = interpreter.stack();
     environment::push_error_handler(&mut stack);
@@ -381,7 +381,7 @@ fn push_array(stack: &mut script::Stack<'_>, args: Args<'_>) {
     }
 }
 
-/// The reply of a script that ended with the error on top of the stack.
+/// Writes the reply of a script that ended with the error on top of the stack.
 fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Written {
     let (line, counted) = if stack.kind(-1) == script::Kind::Table {
         let error = values::error_information(stack);
@@ -425,7 +425,7 @@ impl Caller for Executor {
         let Ok(id) = found else { return false };
         let replayed = self.disk.replays;
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
-        // What Lua has done since the last command is the script's time, not this command's.
+        // Time spent in Lua since the last command belongs to the script, not to this command.
         self.start_stopwatch();
         if let Some(running) = &mut self.server.scripts.running {
             running.passed_us = self.stopwatch_ns.saturating_sub(running.started_ns) / 1000;
@@ -478,9 +478,8 @@ impl Caller for Executor {
 }
 
 impl Executor {
-    /// How long the reply to a script's command may become: the interpreter has no room for more than it may fill, and
-    /// what the client could not be sent is not made for its script either. What comes from a file or from the primary
-    /// was done before.
+    /// Returns the maximum reply length of a script's command: the interpreter's free memory, and the client's output
+    /// limit. Commands replayed or sent by the primary are exempt, as they have run before.
     fn script_reply_len_max(&self, handle: ClientHandle) -> Option<NonZeroUsize> {
         let own = match self.disk.replays || self.server.clients[handle].is_primary {
             true => None,
@@ -489,7 +488,7 @@ impl Executor {
         own.into_iter().chain(NonZeroUsize::new(environment::BYTES_MAX)).min()
     }
 
-    /// Whether the script that runs may go on.
+    /// Returns whether the running script may continue.
     fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
         let threshold_ms = self.server.config.busy_reply_threshold_ms;
         let is_stopping = self.is_stopping();
@@ -502,7 +501,7 @@ impl Executor {
             });
         }
         if running.is_slow {
-            // Once a slice, the rest of the server has its turn.
+            // Once per slice, the rest of the server runs.
             let over = now_us >= self.script_turn.slice_until_us;
             return if over && !self.disk.replays_at_once { Interrupt::Suspend } else { Interrupt::GoOn };
         }
@@ -521,7 +520,7 @@ impl Executor {
     }
 }
 
-/// How long a script that takes long goes on before others are looked after.
+/// Length of a slow script's slice before the rest of the server runs.
 const SLICE_US: u64 = 500;
-/// What a script's commands may take before it is asked about, where Lua has little to do between them.
+/// Time of a script's commands that triggers a check, where Lua itself runs little between them.
 const COMMANDS_NS_MAX: u64 = 200_000;

@@ -1,8 +1,7 @@
-//! The end of the process as a client or a signal wants it: what is waited for, what is written first, and what keeps it
-//! from ending.
+//! Shutdown by a command or a signal: what it waits for, what is written first, and what prevents it.
 //!
-//! Replicas that lack something are waited for, for `shutdown-timeout`. Commands that may write wait meanwhile, and so does
-//! what a primary sends; they run if the end is called off, or fails.
+//! Lagging replicas are waited for, up to `shutdown-timeout`. Meanwhile commands that may write are held, and so is the
+//! primary's stream; they run if the shutdown is aborted or fails.
 
 use super::Executor;
 use crate::command::Next;
@@ -18,18 +17,18 @@ use wire::reply::ReplyBuffer;
 const FAILED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
 const UNTIL_SHUTDOWN: BlockRequest = BlockRequest::until(BlockedOn::Shutdown);
 
-/// An end of the process that has been asked for.
+/// A requested shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stopping {
-    /// By a signal, that has yet to be followed.
+    /// By a signal; to be started.
     Wanted(Shutdown),
-    /// For a script or transaction that was put aside, until a time on the monotonic clock.
+    /// Waits for a suspended script or transaction, until a time on the monotonic clock.
     WaitsForUnit { how: Shutdown, deadline_us: u64 },
-    /// For replicas, until a time on the monotonic clock.
+    /// Waits for replicas, until a time on the monotonic clock.
     Waits { how: Shutdown, deadline_us: u64 },
 }
 
-/// What has come of the wish to end.
+/// Result of starting a shutdown.
 enum Begun {
     Ends,
     Waits,
@@ -37,12 +36,12 @@ enum Begun {
 }
 
 impl Executor {
-    /// Whether the process has been asked to end, and may yet.
+    /// Returns whether a shutdown is pending.
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_some()
     }
 
-    /// When waiting for replicas ends.
+    /// Returns when waiting for replicas ends.
     pub(super) fn shutdown_deadline_us(&self) -> Option<u64> {
         match self.stopping {
             Some(Stopping::Waits { deadline_us, .. }) => Some(deadline_us),
@@ -50,23 +49,23 @@ impl Executor {
         }
     }
 
-    /// Whether the process ends once its replicas have all of the stream, which stays as it is until then.
+    /// Returns whether a shutdown waits for replicas; the stream does not grow until then.
     pub(super) fn waits_for_replicas_to_end(&self) -> bool {
         self.shutdown_deadline_us().is_some()
     }
 
-    /// A signal asks the process to end.
+    /// Requests a shutdown by signal.
     pub fn want_shutdown(&mut self, how: Shutdown) {
         self.stopping.get_or_insert(Stopping::Wanted(how));
     }
 
-    /// Whether a script or transaction has been put aside, other than one that is loaded: what it has done so far is half
-    /// of it, and to be saved whole or not at all.
+    /// Returns whether a script or transaction is suspended, other than a replayed one: its partial changes must not be
+    /// saved.
     pub(super) fn is_within_unit(&self) -> bool {
         self.is_busy() && !self.is_loading()
     }
 
-    /// Follows a signal, or a request that had to wait, once what has been put aside has ended or its time is over.
+    /// Continues a requested shutdown once the suspended unit has ended or its time has run out.
     pub fn stop_if_wanted(&mut self) {
         let (how, deadline_us) = match self.stopping {
             Some(Stopping::Wanted(how)) => (how, None),
@@ -95,7 +94,7 @@ impl Executor {
         }
     }
 
-    /// What has been put aside gets as long as replicas do; until when.
+    /// Returns the deadline of a suspended unit, which has as much time as replicas.
     fn begin_waiting_for_unit(&mut self, how: Shutdown) -> u64 {
         let timeout_s = if how.now { 0 } else { self.server.config.shutdown_timeout_seconds };
         let deadline_us = self.clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
@@ -105,7 +104,7 @@ impl Executor {
         deadline_us
     }
 
-    /// A script that has not written leaves nothing half done: it has no reason to keep the process from ending.
+    /// Ends a script that has not written: it leaves no partial changes and need not delay the shutdown.
     fn end_script_that_reads(&mut self) {
         let Some(running) = &mut self.server.scripts.running else { return };
         if running.wrote || running.is_streamed || running.killed {
@@ -123,7 +122,7 @@ impl Executor {
     ) -> Result<Next, ClientError> {
         match self.begin_shutdown(how, Some(handle)) {
             Begun::Ends => {
-                // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
+                // None of the client's later requests may run; the closed connection is its reply.
                 self.server.close_asap(handle);
                 Ok(Next::Reply)
             }
@@ -160,7 +159,7 @@ impl Executor {
             None => log::info!("User requested shutdown..."),
         }
         supervisor::tell("STOPPING=1\n");
-        // Before anything is saved; should that fail, what holds then is said in the next round.
+        // Before saving; if that fails, the next turn publishes the actual state.
         self.server.observed.readiness.publish([Unready::Stopping]);
         let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
         if how.now || timeout_us == 0 || self.has_all_replicas_synced() {
@@ -175,10 +174,10 @@ impl Executor {
         Begun::Waits
     }
 
-    /// Ends once all replicas have all of the stream, or their time is over.
+    /// Continues a shutdown once all replicas have all of the stream, or time has run out.
     pub(super) fn go_on_with_shutdown(&mut self) {
         let Some(Stopping::Waits { how, deadline_us }) = self.stopping else { return };
-        // Without a save it is also the way to end a script that never ends.
+        // Without saving, SHUTDOWN is also the way to end an endless script.
         if self.is_within_unit() && how.save != Some(false) {
             return;
         }
@@ -188,7 +187,7 @@ impl Executor {
         }
     }
 
-    /// What was held back runs, and those who have asked for the end hear that there is none.
+    /// Runs the held commands, and replies to the SHUTDOWN clients that it was aborted.
     fn call_shutdown_off(&mut self) {
         self.stopping = None;
         self.server.observed.shutdown_deadline_us = None;
@@ -206,13 +205,13 @@ impl Executor {
         }
     }
 
-    /// Gets ready to end; whether the process may. The log tells why not.
+    /// Prepares the end; returns whether the process may end. The log has the reason if not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         self.log_lagging_replicas();
         if !self.may_stop_first_rewrite(how) {
             return failed_to_end();
         }
-        // Replicas that wait for a snapshot have another one begun when this one ends.
+        // Another snapshot would begin for waiting replicas when this one ends.
         while let Some(child) = self.disk.child.take() {
             match child.purpose {
                 Purpose::Snapshot | Purpose::Sync => {
@@ -254,7 +253,7 @@ impl Executor {
     }
 }
 
-/// Says in the log that the process goes on.
+/// Logs that the process continues.
 fn failed_to_end() -> bool {
     log::warn!("Errors trying to shut down the server. Check the logs for more information.");
     false

@@ -1,15 +1,15 @@
-//! Where the time of requests goes (LATENCY TRACE), noted as they pass through the executor.
+//! LATENCY TRACE: times of a request's stages, recorded as it passes through the executor.
 //!
 //! ```text
 //!   read            taken up   fetched   executed        the batch is done   file written   reply written
 //!     |  query-buffer  | prefetch | execution |  (blocked)  batch  | append-only-file | output |
 //! ```
 //!
-//! 1. Stages follow one another: each begins where the one before has ended, and only the last is open.
-//! 2. What is chosen by how long it takes is known when its reply is written. Until then every request is under way, with
-//!    its arguments cut as the log keeps them and one behind the other: an allocation for each was 20 % of a GET.
-//! 3. The commands of a transaction or a script are no requests: EXEC or EVAL is, and a trace has the time of all of it.
-//! 4. What the primary sends is not traced: nobody waits for an answer.
+//! 1. Stages are contiguous: each begins where the previous one ended, and only the last is open.
+//! 2. Selection by duration is possible only when the reply is written. Until then every request is under way, with its
+//!    arguments cut as the log keeps them and stored contiguously: an allocation for each was 20 % of a GET.
+//! 3. The commands of a transaction or a script are not requests: EXEC or EVAL is, and its trace includes their time.
+//! 4. The primary's stream is not traced: it gets no replies.
 
 use super::Executor;
 use super::observation::hidden_arguments;
@@ -25,30 +25,30 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use structures::random::Random;
 
-/// Requests that may be under way at a time; those beyond are counted as missed.
+/// Maximum number of requests under way; further ones are counted as missed.
 const UNDER_WAY_MAX: usize = 16 * 1024;
 
-/// What tracing needs of the executor.
+/// The executor's tracing state.
 pub(super) struct Tracing {
-    /// In this tick requests are looked at; all of them, because how long they take decides.
+    /// This tick traces requests; all of them, because duration decides which are kept.
     is_on: bool,
     looks_at_all: bool,
-    /// So many requests until one is traced whatever it takes, that one counted; and how many on average.
+    /// Number of requests until the next sampled one, inclusive; and the average distance.
     until_next: u64,
     mean: Option<NonZeroU64>,
-    /// What the request at hand has added to the slow log.
+    /// Slow log entries added by the current request.
     slow_log: Range<u64>,
     random: Random,
-    /// Zero of the monotonic clock, on the stopwatch; set again in each tick in which something is traced.
+    /// Zero of the monotonic clock, on the stopwatch; set again in each traced tick.
     zero_ns: u64,
-    /// Of the last fetch, for each of its keys.
+    /// The time of the last prefetch, per key.
     prefetch_share_ns: u64,
-    /// In the order in which they were executed, or had waited, and their arguments.
+    /// Executed or unblocked requests in order, and their arguments.
     under_way: Vec<UnderWay>,
     args: CutArgs,
-    /// Those whose client waits, which nothing looks at until that has ended.
+    /// Requests of blocked clients, not scanned until the block ends.
     waiting: NameTable<ClientHandle, Waiting>,
-    /// When output of the client in this place was last written; grows with the highest place.
+    /// When output was last written, by client slot; grows with the highest slot.
     written_ns: Vec<u64>,
 }
 
@@ -70,19 +70,19 @@ impl Tracing {
         }
     }
 
-    /// Nothing is traced any more, and nothing under way.
+    /// Stops tracing and drops all requests under way.
     fn free_memory(&mut self) {
         (self.under_way, self.args, self.written_ns) = (Vec::new(), CutArgs::default(), Vec::new());
         self.waiting = NameTable::default();
     }
 
-    /// The client's request whose script was put aside.
+    /// Returns the client's request whose script was suspended.
     fn put_aside(&mut self, handle: ClientHandle) -> Option<&mut UnderWay> {
         let mut latest_first = self.under_way.iter_mut().rev();
         latest_first.find(|request| request.handle == handle && request.waits.is_some())
     }
 
-    /// The client's waiting has ended: its request goes its way with the others.
+    /// Moves a client's request back among the others when its block ends.
     fn end_waiting(&mut self, handle: ClientHandle) {
         if let Some(Waiting { request, args }) = self.waiting.remove(&handle) {
             self.args.push_from(&args);
@@ -90,7 +90,7 @@ impl Tracing {
         }
     }
 
-    /// Chooses the next request. At random, because a pipeline's length would divide a fixed distance.
+    /// Draws the next sampled request. At random, because a pipeline's length would divide a fixed distance.
     #[cold]
     fn draw(&mut self) {
         self.until_next = match self.mean {
@@ -106,20 +106,20 @@ struct UnderWay {
     db_index: usize,
     /// When it was read; all times are of the monotonic clock.
     received_ns: u64,
-    /// The stages that have ended, and where the open one began.
+    /// The finished stages, and the start of the open one.
     stages: Stages,
     since_ns: u64,
-    /// It is kept however long it takes.
+    /// It is kept, however long it takes.
     is_chosen: bool,
-    /// What it waits for before it can be answered.
+    /// The reason it cannot be answered yet.
     waits: Option<Waits>,
-    /// It is answered when the client has been sent so many bytes; `None` until all at hand has been executed.
+    /// The client's output position at which it is answered; `None` until the whole batch has run.
     answered_at: Option<u64>,
     /// Its entries in the slow log.
     slow_log: Range<u64>,
 }
 
-/// A request whose client waits, and its arguments.
+/// A request of a blocked client, and its arguments.
 struct Waiting {
     request: UnderWay,
     args: CutArgs,
@@ -127,9 +127,9 @@ struct Waiting {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// Since this instant, which tells it from a later wait of the same client.
+    /// Since this instant, which distinguishes it from a later block of the same client.
     Blocked { since_us: u64 },
-    /// Its script was put aside.
+    /// Its script was suspended.
     Script,
 }
 
@@ -139,33 +139,33 @@ impl Waits {
     }
 }
 
-/// A request that may be traced, as it begins.
+/// A request that may be traced, at its start.
 #[derive(Clone, Copy, Default)]
 pub struct Begun {
-    /// On the stopwatch.
+    /// Stopwatch time.
     ns: u64,
     is_sampled: bool,
 }
 
 impl Executor {
-    /// Whether requests have to be shown to [`Executor::begin_trace`] and [`Executor::note_request`].
+    /// Returns whether requests must be passed to [`Executor::begin_trace`] and [`Executor::note_request`].
     #[inline]
     pub fn is_tracing(&self) -> bool {
         self.tracing.is_on
     }
 
-    /// Whether traced requests wait for what they are owed.
+    /// Returns whether traced requests wait for their reply.
     #[inline]
     pub fn has_traces_under_way(&self) -> bool {
         !self.tracing.under_way.is_empty() || !self.tracing.waiting.is_empty()
     }
 
-    /// Nanoseconds on the monotonic clock.
+    /// Returns the nanoseconds on the monotonic clock.
     fn trace_ns(&self) -> u64 {
         self.clock.stopwatch_ns().wrapping_sub(self.tracing.zero_ns)
     }
 
-    /// What begins or ends to be traced does so with a tick, once the clock has been read.
+    /// Starts or stops tracing at the beginning of a tick, once the clock has been read.
     #[inline]
     pub(super) fn begin_tracing(&mut self) {
         let is_on = self.server.observed.traces.is_active();
@@ -196,14 +196,14 @@ impl Executor {
         }
     }
 
-    /// The keys of the requests that come next have been fetched since `began_ns` on the stopwatch, so many of them.
+    /// Records the prefetch of this number of keys since `began_ns` on the stopwatch.
     #[cold]
     pub(super) fn note_fetch(&mut self, began_ns: u64, keys: usize) {
         let elapsed_ns = self.clock.stopwatch_ns().saturating_sub(began_ns);
         self.tracing.prefetch_share_ns = elapsed_ns.checked_div(keys as u64).unwrap_or(0);
     }
 
-    /// A request is about to be executed.
+    /// Starts timing a request.
     #[inline]
     pub fn begin_trace(&mut self) -> Begun {
         self.tracing.until_next -= 1;
@@ -214,19 +214,19 @@ impl Executor {
         Begun { ns: self.stopwatch_ns, is_sampled }
     }
 
-    /// What a client has asked for has just been added to the slow log under this id.
+    /// Records the id of a slow log entry added by the current request.
     pub(super) fn note_slow_log(&mut self, id: u64) {
         let first = if self.tracing.slow_log.is_empty() { id } else { self.tracing.slow_log.start };
         self.tracing.slow_log = first..id + 1;
     }
 
-    /// Whether the request that was begun may be traced, now that it has been executed.
+    /// Returns whether an executed request may be traced.
     #[inline]
     pub fn is_candidate(&self, begun: Begun) -> bool {
         begun.is_sampled || self.tracing.looks_at_all || !self.tracing.slow_log.is_empty()
     }
 
-    /// A candidate has been executed, or waits. `received_us`: when it was read, on the monotonic clock.
+    /// Records an executed or blocked candidate. `received_us`: when it was read, on the monotonic clock.
     #[inline(never)]
     pub fn note_request(
         &mut self,
@@ -269,7 +269,7 @@ impl Executor {
             slow_log,
         };
         if matches!(waits, Some(Waits::Blocked { .. })) {
-            // One that waited before in this turn has been woken since.
+            // A request that was blocked earlier in this turn has been unblocked since.
             self.tracing.end_waiting(handle);
             let mut args = CutArgs::default();
             self.push_args(request.id, request.args, &mut args);
@@ -283,7 +283,7 @@ impl Executor {
         }
     }
 
-    /// Of what is no command only the first word is kept: the rest may be anything, a password behind a typing error too.
+    /// Of an unknown command only the first word is kept: the rest may contain a password after a typing error.
     fn push_args(&self, id: Option<CommandId>, args: Args<'_>, cut: &mut CutArgs) {
         match id {
             Some(id) => cut.push(args.iter(), &hidden_arguments(self.server.registry.row(id), args)),
@@ -291,13 +291,13 @@ impl Executor {
         }
     }
 
-    /// A command that has waited is about to be executed again. Whether or not it is traced, [`Executor::note_retried`]
-    /// has to be told, so that what it adds to the slow log is not taken for another's.
+    /// Starts timing the retry of a blocked command. Whether or not it is traced, [`Executor::note_retried`] must be
+    /// called, so that its slow log entries are not attributed to another request.
     pub(super) fn begin_retry(&self) -> Begun {
         Begun { ns: self.clock.stopwatch_ns(), is_sampled: false }
     }
 
-    /// It has been, and is done or waits on.
+    /// Records the retry, which finished or blocked again.
     #[cold]
     pub(super) fn note_retried(&mut self, handle: ClientHandle, begun: Begun, is_done: bool) {
         let now_ns = self.trace_ns();
@@ -314,7 +314,7 @@ impl Executor {
         request.waits = waits;
     }
 
-    /// The client's script, which was put aside, has ended: it is what has been added to the slow log since that was looked at.
+    /// Attributes new slow log entries to the client's suspended script, which has ended.
     #[cold]
     pub(super) fn claim_slow_log(&mut self, handle: ClientHandle) {
         let slow_log = std::mem::take(&mut self.tracing.slow_log);
@@ -323,7 +323,7 @@ impl Executor {
         }
     }
 
-    /// Takes the requests up again whose clients do not wait any more.
+    /// Moves requests back whose clients are no longer blocked.
     fn end_traced_waits(&mut self) {
         for handle in self.server.blocked.take_ended() {
             let Some(Waiting { request, .. }) = self.tracing.waiting.get(&handle) else { continue };
@@ -335,7 +335,7 @@ impl Executor {
         }
     }
 
-    /// [`Executor::write_aof`] while traced requests wait for it; then what they are owed is known.
+    /// [`Executor::write_aof`] while traced requests wait for it; then their reply positions are known.
     #[cold]
     pub(super) fn write_aof_traced(&mut self) {
         let began_ns = self.trace_ns();
@@ -366,7 +366,7 @@ impl Executor {
         self.tracing.under_way = under_way;
     }
 
-    /// Output of this client, which lives in this thread, has just been written.
+    /// Records that output of this client, served by this thread, was written.
     #[cold]
     pub fn note_written(&mut self, handle: ClientHandle) {
         let now_ns = self.trace_ns();
@@ -392,12 +392,12 @@ impl Executor {
                 Some(meter) => Some(meter.written_us.load(Ordering::Relaxed) * 1000),
                 None => here_ns(),
             };
-            // What was written before belongs to an earlier request.
+            // An earlier write belongs to an earlier request.
             Some(written_ns.filter(|&at_ns| at_ns >= request.since_ns).unwrap_or(now_ns))
         });
     }
 
-    /// The client is gone: what it has waited for until now is what there is to tell.
+    /// Ends the client's traces at its disconnection, with the times so far.
     #[cold]
     pub(super) fn end_traces_of(&mut self, handle: ClientHandle) {
         let now_ns = self.trace_ns();
@@ -405,11 +405,11 @@ impl Executor {
         self.finish_those(|_, request| (request.handle == handle).then_some(now_ns));
     }
 
-    /// Ends the requests for which `ended_ns` knows when they did.
+    /// Ends the requests for which `ended_ns` returns a time.
     fn finish_those(&mut self, ended_ns: impl Fn(&Executor, &UnderWay) -> Option<u64>) {
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
         structures::work::visited(under_way.len());
-        // Those that wait long are before those that end: their arguments stay where they are.
+        // Blocked requests precede finished ones: their arguments stay in place.
         let (mut first_ended, mut kept_behind) = (None, Vec::new());
         let mut index = 0;
         under_way.retain_mut(|request| {
@@ -430,7 +430,7 @@ impl Executor {
         self.tracing.under_way = under_way;
     }
 
-    /// A request has ended: it is shown, if it is one of those that are wanted.
+    /// Records a finished request, if it matches the trace's filter.
     fn keep_trace(&mut self, request: &UnderWay, index: usize) {
         let observed = &mut self.server.observed;
         let slower_us = observed.traces.choice().and_then(|choice| choice.slower_us);
@@ -458,7 +458,7 @@ impl Executor {
 }
 
 impl UnderWay {
-    /// What has just run for it is what has been added to the slow log.
+    /// Attributes the slow log entries just added to this request.
     fn claim_slow_log(&mut self, slow_log: Range<u64>) {
         if !slow_log.is_empty() {
             self.slow_log = slow_log;
@@ -466,7 +466,7 @@ impl UnderWay {
         }
     }
 
-    /// The open stage ends.
+    /// Closes the open stage.
     fn close_stage(&mut self, now_ns: u64) {
         let stage = match (self.answered_at, self.waits) {
             (Some(_), _) => Stage::Output,

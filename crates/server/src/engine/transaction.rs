@@ -12,7 +12,7 @@ use crate::session::client::Transaction;
 use wire::reply::ReplyBuffer;
 
 impl Executor {
-    /// Keeps the command until EXEC; one that EXEC is going to refuse in any case is only acknowledged.
+    /// Queues the command until EXEC; if EXEC is certain to fail, only acknowledges it.
     pub(super) fn queue(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
         let row = self.server.registry.row(id);
         let (flags, databases) = (self.flags_of(row, args), self.db.database_count());
@@ -34,7 +34,7 @@ impl Executor {
         transaction.queued.push((id, args));
     }
 
-    /// A command was refused while a transaction is open: EXEC will refuse too, so that nothing of it runs.
+    /// Marks the open transaction as failed after a refused command: EXEC will refuse to run any of it.
     pub(super) fn abort_transaction(&mut self, handle: ClientHandle) {
         let client = &mut self.server.clients[handle];
         if let Some(transaction) = &mut client.transaction {
@@ -44,7 +44,7 @@ impl Executor {
         }
     }
 
-    /// EXEC itself was refused: the transaction is over, and the error says so, but to a client that is to ask elsewhere.
+    /// Ends the transaction after EXEC itself was refused. The error says so, except for a redirection.
     pub(super) fn abort_exec(&mut self, handle: ClientHandle, error: &ClientError) -> String {
         self.end_transaction(handle);
         let line = error.to_string();
@@ -60,8 +60,8 @@ impl Executor {
         self.server.watch.unwatch_all(&mut self.server.clients, handle);
     }
 
-    /// Runs all that the client has queued, as one: nothing else runs in between, and what it changes wakes
-    /// nobody until it is done. `id` and `args` are EXEC's.
+    /// Runs all queued commands as one unit: nothing else runs in between, and its changes wake blocked clients only at
+    /// its end. `id` and `args` are EXEC's.
     pub(super) fn run_transaction(
         &mut self,
         handle: ClientHandle,
@@ -77,12 +77,12 @@ impl Executor {
         let start = reply.len();
         reply.array(transaction.queued.len());
         let run = TransactionRun { transaction, next: 0, id, args: args.to_owned(), started_ns };
-        // When a script is put aside, the rest follows with its end.
+        // If a script is suspended, the rest runs after it.
         let _ = self.go_on_with_transaction(handle, run, start, reply);
     }
 
-    /// Runs what is left of a transaction. When a script in it is put aside, the reply, which begins at `start`, is
-    /// kept with it.
+    /// Runs the rest of a transaction. If a script in it is suspended, the reply, which begins at `start`, is stored
+    /// with it.
     pub(super) fn go_on_with_transaction(
         &mut self,
         handle: ClientHandle,
@@ -122,12 +122,12 @@ impl Executor {
     }
 }
 
-/// A transaction that is being run.
+/// A running transaction.
 pub(super) struct TransactionRun {
     transaction: Box<Transaction>,
-    /// The next of the queued commands.
+    /// Index of the next queued command.
     next: usize,
-    /// Of EXEC, for when it is noted as run.
+    /// EXEC's id, for recording it.
     id: CommandId,
     args: OwnedArgs,
     started_ns: u64,

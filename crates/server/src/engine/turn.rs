@@ -1,4 +1,4 @@
-//! The circumstances under which commands and the server's own activities use the data ([`Turn`]), found here alone.
+//! The circumstances ([`Turn`]) under which commands and the server's own work use the data, determined here alone.
 
 use super::Executor;
 use crate::command::{Command, Origin, flag};
@@ -6,7 +6,7 @@ use crate::db::{ExpiredKeys, Turn};
 use crate::session::ClientHandle;
 
 impl Executor {
-    /// For a command of a client.
+    /// Returns the turn of a client's command.
     #[inline(always)]
     pub(super) fn turn_of(&self, handle: ClientHandle, row: &Command, origin: Origin) -> Turn {
         let client = &self.server.clients[handle];
@@ -14,7 +14,8 @@ impl Executor {
         let expired = if origin.replayed || self.db.importing && is_source {
             ExpiredKeys::Shown
         } else if row.is(flag::WRITE) {
-            // A write removes what it finds expired, and its removal is propagated: a copy of the data expires nothing itself.
+            // A write removes expired keys it finds, and the removal is propagated: a copy of the data expires nothing
+            // itself.
             ExpiredKeys::Removed
         } else {
             self.expired_keys()
@@ -27,12 +28,12 @@ impl Executor {
         }
     }
 
-    /// For an activity of the server itself, which begins with the first database.
+    /// Returns the turn of the server's own work, which begins with the first database.
     pub(super) fn own_turn(&self) -> Turn {
         Turn { expired: self.expired_keys(), ..Turn::new(0, self.server.now.unix_ms()) }
     }
 
-    /// What a look-up that writes nothing does with expired keys.
+    /// Returns how a look-up that writes nothing treats expired keys.
     #[inline(always)]
     fn expired_keys(&self) -> ExpiredKeys {
         match self.server.pauses.are_any() || self.db.importing {

@@ -1,4 +1,4 @@
-//! Users from the file they are kept in (`aclfile`) and from lines of configuration, and back into the file.
+//! Users: loaded from the `aclfile` or from configuration lines, and saved to the file.
 
 use super::Executor;
 use crate::acl::file;
@@ -12,20 +12,20 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// A file of users that is larger is not read.
+/// Maximum size of the users' file.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Why the server cannot start with its users.
+/// Why loading users at the start failed.
 #[derive(Debug)]
 pub enum UsersError {
-    /// A line of configuration is wrong.
+    /// An invalid configuration line.
     Config(ConfigError),
     /// For the log.
     Text(String),
 }
 
 impl Executor {
-    /// Makes the users that the server is to start with: those of `user` lines, or those of the file.
+    /// Creates the users at the start: from `user` lines, or from the file.
     pub fn load_users_at_start(&mut self, lines: &[Directive]) -> Result<(), UsersError> {
         let has_file = !self.server.config.aclfile.is_empty();
         if has_file && !lines.is_empty() {
@@ -38,7 +38,7 @@ impl Executor {
         for line in lines {
             let name = line.words[1].as_slice();
             if let Some(earlier) = lines_by_name.insert(name, line) {
-                // Of two files the one that is read later counts, as with options: CONFIG REWRITE changes no included file.
+                // The source read later wins, as with options: CONFIG REWRITE changes no included file.
                 if earlier.place.source == line.place.source {
                     let why = "Duplicate user found. A user can only be defined once in config files";
                     return Err(in_declaration(line, name, why));
@@ -93,7 +93,7 @@ impl Executor {
         PathBuf::from(OsStr::from_bytes(&self.server.config.aclfile))
     }
 
-    /// All users are those of the file, or, if anything is wrong with it, nothing has changed.
+    /// Replaces all users with those of the file; on any error nothing changes.
     fn load_users(&mut self, own: Option<ClientHandle>) -> Result<(), String> {
         let (path, world) = (self.file_of_users(), &self.disk.world);
         let name = path.display().to_string();
@@ -108,8 +108,8 @@ impl Executor {
         Ok(())
     }
 
-    /// What has to be said where `requirepass` is set and users that are described elsewhere leave `default` without a
-    /// password: a file that does not describe it makes it what it is in a server without users.
+    /// Returns a warning if `requirepass` is set but the users defined elsewhere leave `default` without a password: a
+    /// file that does not define it resets it to the initial state.
     pub fn warning_about_password(&self) -> Option<String> {
         let config = &self.server.config;
         let is_unused = config.requirepass.is_some() && self.server.users.default_needs_no_password();
@@ -144,14 +144,14 @@ impl Executor {
     }
 }
 
-/// An error whose text is not that of others of the configuration, and the line that it is about.
+/// Builds an error with its own text for a configuration line.
 fn of_line(line: &Directive, text: &str) -> UsersError {
     UsersError::Text(format!("{text}\n({})", line.place))
 }
 
 fn in_declaration(line: &Directive, word: &[u8], why: &str) -> UsersError {
     let word = match word {
-        // A password, which is nobody's business.
+        // Hides a password.
         [b'<', ..] => "<(redacted)".into(),
         [b'>', ..] => ">(redacted)".into(),
         word => String::from_utf8_lossy(word),

@@ -9,13 +9,13 @@
 //!  Connected             closed                            what was kept is applied, then what comes
 //! ```
 //!
-//! 1. The link's `channels` are there from the primary's offer until the snapshot is loaded, or the sync is given up.
-//! 2. Before that the stream is kept as it comes, up to the hard limit of `client-output-buffer-limit replica`: beyond that
+//! 1. The link's `channels` exist from the primary's offer until the snapshot is loaded or the sync is abandoned.
+//! 2. Until then the stream is buffered here, up to the hard limit of `client-output-buffer-limit replica`: beyond that
 //!    the primary keeps it, and closes a replica that is too far behind.
-//! 3. While anything that was kept is left, nothing is read of what the primary sends: the stream stays in order.
+//! 3. While buffered bytes remain, nothing is read from the primary: the stream stays in order.
 //!
-//! What was kept stands in the blocks of a [`SharedLog`], not in the connection's own buffer: that is one piece, copied
-//! when it grows and moved at each command that is taken from its front.
+//! The buffered stream is in the blocks of a [`SharedLog`], not in the connection's own buffer: that is contiguous,
+//! copied when it grows and moved at each command that is taken from its front.
 
 use super::super::Executor;
 use super::handshake::{Asked, Handshake, id_of};
@@ -27,30 +27,30 @@ use crate::session::ClientHandle;
 use std::collections::VecDeque;
 use structures::shared_log::SharedLog;
 
-/// Of what was kept, passed on in one turn of the loop.
+/// Buffered bytes passed on in one turn of the loop.
 const PASSED_BYTES: usize = 256 << 10;
-/// What was kept is freed in the background if it is more than this.
+/// A buffer larger than this is freed in the background.
 const FREED_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// The two connections of a sync.
 pub(super) struct Channels {
-    /// `None` once it has ended, all of the snapshot having come.
+    /// `None` once it has closed after the whole snapshot.
     pub rdb: Option<ClientHandle>,
     pub main: Main,
 }
 
-/// How far the main channel is.
+/// State of the main channel.
 pub(super) enum Main {
-    /// Nothing can be asked for before the snapshot's offset is known.
+    /// Idle until the snapshot's offset is known.
     Idle,
     Asks(Handshake),
-    /// The stream comes, and is kept.
+    /// The stream is received and buffered.
     Keeps,
-    /// So much of it is kept that no more may be.
+    /// The buffer has reached its limit.
     Full,
 }
 
-/// The stream as it has come, from where nothing has been applied yet.
+/// The received stream, none of which is applied yet.
 pub(super) struct KeptStream {
     log: SharedLog,
     passed: u64,
@@ -69,7 +69,7 @@ impl KeptStream {
         self.log.memory_bytes()
     }
 
-    /// Appends the next bytes, at most so many, to what is going to be applied.
+    /// Moves up to `bytes_max` bytes to the input that will be applied.
     fn pass(&mut self, bytes_max: usize, to: &mut Vec<u8>) {
         let mut left = bytes_max;
         for slice in self.log.slices(self.passed) {
@@ -84,15 +84,15 @@ impl KeptStream {
     }
 }
 
-/// What the primary says of a snapshot before it.
+/// The primary's line that precedes a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 struct Promise {
     origin: Origin,
-    /// By which the main channel names the rdb channel.
+    /// The id by which the main channel names the rdb channel.
     client_id: u64,
 }
 
-/// `$ENDOFF:<offset> <id> <db> <client id>`; the database stands in the snapshot too.
+/// Parses `$ENDOFF:<offset> <id> <db> <client id>`; the database is in the snapshot too.
 fn promise_of(line: &[u8]) -> Option<Promise> {
     let words: Vec<&[u8]> = line.strip_prefix(b"$ENDOFF:")?.split(|&byte| byte == b' ').collect();
     let [offset, id, db, client_id] = words[..] else { return None };
@@ -103,7 +103,7 @@ fn promise_of(line: &[u8]) -> Option<Promise> {
 }
 
 impl Executor {
-    /// The primary has offered to send all data over a connection of its own.
+    /// Opens the second connection, which the primary has offered.
     pub(super) fn open_rdb_channel(&mut self) {
         log::info!("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
         let Some(target) = self.primary_target() else { return };
@@ -116,7 +116,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// A sync over two connections is under way.
+    /// Returns whether a sync over two connections is running.
     pub(super) fn has_channels(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.channels.is_some())
     }
@@ -126,7 +126,7 @@ impl Executor {
         channels.is_some_and(|channels| channels.rdb == Some(handle))
     }
 
-    /// The rdb channel has come about.
+    /// Starts the handshake on the connected rdb channel.
     pub(super) fn introduce_rdb_channel(&mut self, handle: ClientHandle) {
         let mut asked = VecDeque::new();
         if let Some(words) = self.proof_of_identity() {
@@ -160,7 +160,7 @@ impl Executor {
         }
     }
 
-    /// Once all is answered: a primary refuses to sync with whom it still has to answer something else.
+    /// Requests the snapshot once all replies have come: a primary refuses to sync while replies are pending.
     pub(super) fn ask_for_snapshot(&mut self, handle: ClientHandle) {
         self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n"));
         if let Some(link) = &mut self.link {
@@ -168,7 +168,7 @@ impl Executor {
         }
     }
 
-    /// The primary has said of which offset the snapshot is, and keeps the stream from there on.
+    /// Handles the line with the snapshot's offset; the primary keeps the stream from there on.
     pub(super) fn hear_promise(&mut self, handle: ClientHandle, line: &[u8]) {
         let Some(Promise { origin, client_id }) = promise_of(line) else {
             log::warn!(
@@ -186,7 +186,7 @@ impl Executor {
         self.tell_primary(main, &[b"REPLCONF", b"set-rdb-client-id", client_id.to_string().as_bytes()]);
     }
 
-    /// Answers the main channel's question for the stream, while the snapshot comes.
+    /// Handles the main channel's reply to PSYNC, while the snapshot comes.
     pub(super) fn hear_main_channel(&mut self, handle: ClientHandle, line: &[u8]) {
         let promised = self.handshake_of(handle).and_then(|handshake| handshake.promised.take());
         let is_promised = |rest: &[u8]| {
@@ -212,7 +212,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// Takes in what comes over the main channel while the snapshot is not loaded; how many bytes.
+    /// Buffers the main channel's bytes until the snapshot is loaded; returns the number taken.
     pub(super) fn hear_over_main_channel(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let limit_bytes = self.server.config.client_output_buffer_limit.replica.hard_bytes;
         let Some(link) = &mut self.link else { return 0 };
@@ -235,7 +235,7 @@ impl Executor {
         }
     }
 
-    /// Whether what comes over this connection stays in its socket for now.
+    /// Returns whether this connection is not read for now.
     #[inline]
     pub fn leaves_unread(&self, handle: ClientHandle) -> bool {
         self.server.clients[handle].is_primary && self.link_leaves_unread(handle)
@@ -249,7 +249,7 @@ impl Executor {
         })
     }
 
-    /// The snapshot is loaded: the rdb channel has done its part, and the main channel goes on with the stream.
+    /// Ends the two-connection sync after the snapshot is loaded; the main channel continues with the stream.
     pub(super) fn end_channels(&mut self) -> Option<Main> {
         let channels = self.link.as_mut()?.channels.take()?;
         if let Some(rdb) = channels.rdb {
@@ -258,7 +258,7 @@ impl Executor {
         Some(channels.main)
     }
 
-    /// Gives a sync over two connections up, and what has come of the stream.
+    /// Abandons a sync over two connections, and the buffered stream.
     pub(super) fn abandon_channels(&mut self) {
         let Some(link) = &mut self.link else { return };
         if let Some(kept) = link.kept.take_if(|kept| kept.len() > FREED_AT_ONCE_BYTES) {
@@ -273,13 +273,13 @@ impl Executor {
         }
     }
 
-    /// Whether something is left that was kept of the stream while the snapshot was loaded, and may be applied.
+    /// Returns whether stream bytes buffered during the load remain and may be applied.
     #[inline]
     pub(in crate::engine) fn has_kept_stream(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.kept.is_some() && link.channels.is_none())
     }
 
-    /// Memory held for what has come of the primary's stream and has yet to be applied.
+    /// Returns the memory of the buffered stream.
     pub(in crate::engine) fn kept_stream_bytes(&self) -> usize {
         let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
         kept.map_or(0, KeptStream::memory_bytes)
@@ -290,19 +290,19 @@ impl Executor {
         client.is_some_and(|handle| self.accepts_requests(handle))
     }
 
-    /// Has more of what was kept applied.
+    /// Applies more of the buffered stream.
     pub(in crate::engine) fn go_on_with_kept_stream(&mut self) {
         if self.has_kept_stream() {
             self.resume_primary();
         }
     }
 
-    /// Whether something was kept that this client, the primary, has sent, and it may be applied.
+    /// Returns whether this client is the primary with buffered bytes that may be applied.
     pub fn has_kept_stream_for(&self, handle: ClientHandle) -> bool {
         self.may_pass_kept_stream() && self.link.as_ref().is_some_and(|link| link.is_of(handle))
     }
 
-    /// Passes a part of what was kept on, to be applied before anything that is read.
+    /// Moves a part of the buffered bytes to the input, before anything newly read.
     pub fn pass_kept_stream(&mut self, input: &mut Vec<u8>) {
         let Some(link) = &mut self.link else { return };
         let Some(kept) = &mut link.kept else { return };

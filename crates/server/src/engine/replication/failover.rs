@@ -1,4 +1,4 @@
-//! FAILOVER: this server hands its role over to one of its replicas, and becomes a replica of that.
+//! FAILOVER: this server hands its role over to one of its replicas, and becomes a replica of it.
 //!
 //! ```text
 //! WaitsForSync --(the target has acknowledged all)--> HandsOver --(+CONTINUE)--> over: this is a replica
@@ -6,10 +6,10 @@
 //!      +--(the time is over)--> aborted                  +--(the target refuses)--> aborted: a primary again
 //! ```
 //!
-//! 1. From its beginning to its end the data stays as it is: what the target has acknowledged is all there is. Commands
-//!    that may write wait; in HandsOver they are refused, as every replica does.
-//! 2. In HandsOver this server is a replica already, of the target: there are never two primaries, if the target takes
-//!    over because it is asked to.
+//! 1. The data does not change from beginning to end: the target has acknowledged all of it. Commands that may write
+//!    wait; in HandsOver they are refused, as on every replica.
+//! 2. In HandsOver this server is already a replica of the target: there are never two primaries, if the target takes
+//!    over only on request.
 
 use super::super::Executor;
 use super::Replication;
@@ -23,21 +23,21 @@ use crate::server::pause::{Pause, PausePurpose};
 use crate::session::ClientHandle;
 use wire::reply::ReplyBuffer;
 
-/// What a server answers that is to take over and is a primary already.
+/// The reply of a target that is a primary already.
 const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
 
 #[derive(Debug)]
 enum Stage {
     WaitsForSync,
     HandsOver {
-        /// How often the target has been asked to take over. The connection may end before it answers.
+        /// Number of takeover requests sent. The connection may end before the reply.
         requests: u32,
-        /// It is a primary already: it is asked only for the stream, of which it has all if it did take over.
+        /// The target is a primary already: it is asked only for the stream, of which it has all if it did take over.
         is_primary: bool,
     },
 }
 
-/// On its way to another primary.
+/// A running failover.
 #[derive(Debug)]
 pub(super) struct Failover {
     stage: Stage,
@@ -62,7 +62,7 @@ fn name_of(target: &ReplicaOf) -> String {
 }
 
 impl Replication {
-    /// When waiting for the target ends.
+    /// Returns when waiting for the target ends.
     pub fn failover_deadline_us(&self) -> Option<u64> {
         let failover = self.failover.as_ref()?;
         failover.deadline_us.filter(|_| matches!(failover.stage, Stage::WaitsForSync))
@@ -70,13 +70,13 @@ impl Replication {
 }
 
 impl Executor {
-    /// Whether a replica has been asked to take over, or is about to be.
+    /// Returns whether a replica has been asked to take over, or is about to be.
     pub(in crate::engine) fn is_handing_over(&self) -> bool {
         let stage = self.replication.failover.as_ref().map(|failover| &failover.stage);
         matches!(stage, Some(Stage::HandsOver { .. }))
     }
 
-    /// Somebody waits for replicas to have all of the stream, until a set time: nothing is added to it.
+    /// Returns whether a failover with a deadline waits for replicas: the stream must not grow.
     pub(super) fn has_failover_deadline(&self) -> bool {
         self.replication.failover.as_ref().is_some_and(|failover| failover.deadline_us.is_some())
     }
@@ -113,7 +113,7 @@ impl Executor {
         Ok(Next::Reply)
     }
 
-    /// The replica at this address, which is to be there and up to date but for what has yet to be acknowledged.
+    /// Returns the replica at this address, which must be attached and online.
     fn failover_target(&self, host: Vec<u8>, port: i64) -> Result<ReplicaOf, ClientError> {
         let unknown = || ClientError::text("ERR FAILOVER target HOST and PORT is not a replica.");
         let port = u16::try_from(port).map_err(|_| unknown())?;
@@ -137,7 +137,7 @@ impl Executor {
         replica.is_online() && replica.acknowledged.stream == Some(self.replication.history.offset())
     }
 
-    /// The target, if it has all of the stream; or whoever has, if it can be reached.
+    /// Returns the target, if it has all of the stream; without a fixed target, any reachable replica that has.
     fn synced_target(&self, failover: &Failover) -> Option<ReplicaOf> {
         if let Some(target) = &failover.target {
             return self.replica_at(target).filter(|replica| self.has_all(replica)).map(|_| target.clone());
@@ -151,7 +151,7 @@ impl Executor {
         reachable.next()
     }
 
-    /// Hands over once the target has all of the stream, or its time is over.
+    /// Hands over once the target has all of the stream, or aborts after the deadline.
     pub(in crate::engine) fn go_on_with_failover(&mut self) {
         let Some(failover) = &self.replication.failover else { return };
         if !matches!(failover.stage, Stage::WaitsForSync) {
@@ -180,7 +180,7 @@ impl Executor {
         self.follow(target);
     }
 
-    /// The target is about to be asked for the stream; whether it is also to take over.
+    /// Returns whether the PSYNC about to be sent asks the target to take over.
     pub(super) fn asks_to_take_over(&mut self) -> bool {
         let Some(Failover { stage: Stage::HandsOver { requests, is_primary }, .. }) =
             &mut self.replication.failover
@@ -191,27 +191,27 @@ impl Executor {
         !*is_primary
     }
 
-    /// Whether the data here may give way to the target's. One that was found to be a primary may be one because it was
-    /// started anew, without what it has acknowledged.
+    /// Returns whether the target's data may replace this server's. A target found to be a primary may have restarted
+    /// without the data it acknowledged.
     pub(super) fn gives_way_to_target(&self) -> bool {
         self.replication.failover.as_ref().is_none_or(|failover| {
             failover.force || !matches!(failover.stage, Stage::HandsOver { is_primary: true, .. })
         })
     }
 
-    /// The target has taken over: who waits for what a primary does waits no more.
+    /// Ends the failover after the target has taken over: clients waiting for a primary are unblocked.
     pub(super) fn complete_failover(&mut self) {
         self.end_waiting_of_all();
         self.end_failover();
     }
 
-    /// The target has answered something else to the request.
+    /// Handles any other reply of the target.
     pub(super) fn hear_failover_refused(&mut self, handle: ClientHandle, line: &[u8]) {
         let stage = self.replication.failover.as_mut().map(|failover| &mut failover.stage);
         if let Some(Stage::HandsOver { requests: 2.., is_primary: is_primary @ false }) = stage
             && line.starts_with(IS_PRIMARY)
         {
-            // It may have taken over before, and that could not be heard.
+            // It may have taken over before, and its reply may have been lost.
             *is_primary = true;
             return self.leave(handle);
         }
@@ -240,7 +240,7 @@ impl Executor {
     fn end_failover(&mut self) {
         self.replication.failover = None;
         self.server.pauses.end(PausePurpose::Failover);
-        // Reads that would have been sent to the target are held back by none.
+        // Held reads, meant for redirection to the target, are checked again.
         self.server.pauses.look_at_who_waits();
         self.note_failover();
     }

@@ -1,14 +1,14 @@
-//! All data for replicas that cannot go on from where they were: a snapshot by a child, as a file that each is sent when
-//! it is whole, or through a pipe to all of them as it is written.
+//! Full syncs, for replicas that cannot continue from their offset: a child writes a snapshot, to a file that each
+//! replica is sent when it is complete, or through a pipe to all of them as it is written.
 //!
 //! ```text
 //!  file   +FULLRESYNC id offset    $<length>      RDB                      the stream from the offset on
 //!  pipe   +FULLRESYNC id offset    $EOF:<mark>    RDB  <mark>   ACK of the replica   the stream
 //! ```
 //!
-//! A pipe is read while the slowest of its replicas is less than [`TRANSFER_BYTES_MAX`] behind: what is held for a sync
-//! does not depend on how large the data is. The mark, forty random digits, is sent only once the child has ended well:
-//! half a snapshot is never taken for a whole one.
+//! A pipe is read while its slowest replica is less than [`TRANSFER_BYTES_MAX`] behind: the memory of a sync does not
+//! depend on the size of the data. The mark, forty random digits, is sent only after the child has succeeded: a partial
+//! snapshot never looks complete.
 
 use super::super::Executor;
 use super::super::saving::Target;
@@ -27,29 +27,29 @@ use std::path::Path;
 use structures::shared_log::SharedLog;
 use wire::rdb::VERSION;
 
-/// Read of a pipe ahead of the slowest replica.
+/// Maximum read-ahead of a pipe before the slowest replica.
 const TRANSFER_BYTES_MAX: u64 = 1 << 20;
-/// Read of a file or a pipe at a time.
+/// Bytes read from a file or a pipe at a time.
 const PIECE_BYTES: usize = 64 << 10;
 const SECOND_US: u64 = 1_000_000;
-/// After a snapshot that a value had no form in, none of that form is begun for so long.
+/// How long no snapshot of the old format is begun after a value could not be represented in it.
 const OLD_FORM_REFUSED_US: u64 = 60 * SECOND_US;
-/// Replicas of releases before this read only what releases since 7.2 write.
+/// Replicas of older releases read only the formats written since 7.2.
 const VERSION_80_SINCE: u32 = 0x09_00_00;
 
-/// How a snapshot has to be for a replica. Those that want the same share one.
+/// The snapshot format that a replica needs. Replicas with equal formats share a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     version: u16,
     without_data: bool,
     without_functions: bool,
-    /// A child writes it to the socket, behind the offset that it is of.
+    /// A child writes it to the socket, after the line with its offset.
     pub goes_by_rdb_channel: bool,
 }
 
 impl Format {
     pub fn of(profile: &ReplicaProfile) -> Self {
-        // A file may serve others, so that it is of the newest version.
+        // A file may serve other replicas, so it has the newest version.
         let is_new = !profile.finds_end_mark || profile.version >= VERSION_80_SINCE;
         Format {
             version: if is_new { VERSION } else { VERSION_OF_7_2 },
@@ -62,12 +62,13 @@ impl Format {
         }
     }
 
-    /// Whether a file of it may stand where all data is to be.
+    /// Returns whether a file of this format can serve as the RDB file.
     fn fits_file(self) -> bool {
         self.version == VERSION && !self.without_data && !self.without_functions
     }
 
-    /// The way of a snapshot of it to replicas of which all find its end, or not all do; `None`: there is none.
+    /// Returns the target for a snapshot of this format, given whether all replicas find its end; `None`: no target
+    /// fits.
     fn target(self, all_find_end: bool, is_diskless: bool) -> Option<Target> {
         match (self.fits_file(), all_find_end) {
             (true, true) if is_diskless => Some(Target::Pipe),
@@ -78,10 +79,10 @@ impl Format {
     }
 }
 
-/// A file on its way to a replica.
+/// A file being sent to a replica.
 pub(crate) struct FileTransfer {
     file: File,
-    /// Bytes of the file that have not been read yet.
+    /// Bytes of the file not read yet.
     left_bytes: u64,
     piece: Vec<u8>,
     sent: usize,
@@ -107,7 +108,7 @@ impl FileTransfer {
         self.left_bytes == 0 && self.unsent().is_empty()
     }
 
-    /// Has unsent bytes again, if the file has any.
+    /// Reads the next piece of the file, if any.
     pub fn read_on(&mut self) -> io::Result<()> {
         if !self.unsent().is_empty() || self.left_bytes == 0 {
             return Ok(());
@@ -124,18 +125,18 @@ impl FileTransfer {
     }
 }
 
-/// A snapshot on its way from a child to those who are sent it as it is written.
+/// A snapshot streamed from a child to replicas.
 pub(crate) struct Transfer {
-    /// Tells it from others.
+    /// Identifies the transfer.
     number: u64,
-    /// What has been read and not been sent to all.
+    /// Bytes read and not yet sent to all.
     pub log: SharedLog,
-    /// `None` when all has been read.
+    /// `None` when everything has been read.
     pipe: Option<ChildPipe>,
     mark: String,
-    /// The child has ended well.
+    /// The child has succeeded.
     is_written: bool,
-    /// The mark is in the log: nothing more will come.
+    /// The mark is in the log: it is complete.
     pub is_complete: bool,
     piece: Vec<u8>,
 }
@@ -148,7 +149,7 @@ impl Transfer {
         Transfer { number, log, pipe: Some(pipe), mark, is_written: false, is_complete: false, piece }
     }
 
-    /// Takes what the pipe holds, as much as there is room for behind the slowest reader.
+    /// Reads the pipe, up to the allowed distance ahead of the slowest reader.
     fn read(&mut self, slowest: u64) -> io::Result<()> {
         while let Some(pipe) = &mut self.pipe
             && self.log.end() - slowest < TRANSFER_BYTES_MAX
@@ -175,14 +176,14 @@ impl Transfer {
         self.log.memory_bytes() + self.piece.capacity()
     }
 
-    /// All has been read, and the child has yet to say that it was all.
+    /// Returns whether everything is read but the child has not yet reported success.
     pub fn awaits_child(&self) -> bool {
         self.pipe.is_none() && !self.is_written
     }
 }
 
 impl Executor {
-    /// A replica is to be sent all data.
+    /// Begins a full sync of a replica.
     pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
         self.server.observed.statistics.full_syncs += 1;
         if !self.replication.has_backlog() {
@@ -204,7 +205,7 @@ impl Executor {
             Some(Purpose::LogBase) | None if is_delayed => {
                 log::info!("Delay next BGSAVE for diskless SYNC");
             }
-            // As soon as its socket is at hand.
+            // Begins when its socket is available.
             None if Format::of(self.profile(handle)).goes_by_rdb_channel => {}
             None if self.replication.transfer.is_none() => self.begin_sync(Format::of(self.profile(handle))),
             Some(Purpose::LogBase) | None => log::info!(
@@ -213,7 +214,7 @@ impl Executor {
         }
     }
 
-    /// A stream of a new history: there is nobody who has the one before.
+    /// Starts a new history: no replica has the previous one.
     fn begin_history(&mut self) {
         let id = self.replication.draw_id();
         self.replication.history.begin_anew(id);
@@ -231,7 +232,7 @@ impl Executor {
         profile.expect("replicas have one from the command on that made them replicas")
     }
 
-    /// The file that is being written serves this replica too, if the stream has been kept from its beginning on.
+    /// Lets the replica share the file being written, if the stream has been kept since its start.
     fn join_snapshot(&mut self, handle: ClientHandle) {
         let own = self.profile(handle);
         let first = self.replication.replicas.iter().find(|(other, replica)| {
@@ -256,7 +257,7 @@ impl Executor {
         log::info!("Waiting for end of BGSAVE for SYNC");
     }
 
-    /// The snapshot that the replica is going to be sent is of this offset.
+    /// Records the offset of the snapshot that the replica will be sent.
     fn snapshot_begun(&mut self, handle: ClientHandle, stage: Stage, offset: u64) {
         let profile = self.profile(handle);
         let (wants_stream, is_told) = (!profile.wants_snapshot_only, !profile.came_with_sync);
@@ -271,7 +272,7 @@ impl Executor {
         }
     }
 
-    /// Those who wait for a snapshot of the format of the one that has waited longest, since when they do, and how many.
+    /// Returns the format of the longest waiting replica, since when it waits, and how many wait for that format.
     fn waiting(&self) -> Option<(Format, u64, usize)> {
         let mut found: Option<(Format, u64, usize)> = None;
         for (&handle, replica) in &self.replication.replicas {
@@ -289,7 +290,7 @@ impl Executor {
         found
     }
 
-    /// Those who wait for a snapshot of this format, in the order in which they came.
+    /// Returns the replicas that wait for this format, in the order of arrival.
     pub(super) fn waiting_for(&self, format: Format) -> Vec<ClientHandle> {
         let waiting = self.replication.replicas.iter().filter(|(handle, replica)| {
             matches!(replica.stage, Stage::Waiting { .. }) && Format::of(self.profile(**handle)) == format
@@ -297,16 +298,16 @@ impl Executor {
         waiting.map(|(&handle, _)| handle).collect()
     }
 
-    /// Begins a snapshot for those who wait, once others have had the time to come too.
+    /// Begins a snapshot for the waiting replicas, after a delay in which others can join.
     pub(in crate::engine) fn begin_pending_sync(&mut self) {
         if let Some(format) = self.due_sync().filter(|format| !format.goes_by_rdb_channel) {
             self.begin_sync(format);
         }
     }
 
-    /// What snapshot is to begin now, if any.
+    /// Returns the format of the snapshot to begin now, if any.
     pub(super) fn due_sync(&self) -> Option<Format> {
-        // A script that was put aside has done a part of what replicas are going to be sent whole.
+        // A suspended script has made partial changes, which must not be in a snapshot.
         let is_busy = self.has_load_under_way() || self.is_busy();
         if self.disk.child.is_some() || self.replication.transfer.is_some() || is_busy {
             return None;
@@ -339,7 +340,8 @@ impl Executor {
         }
     }
 
-    /// Whether the data has lately had no form in what these replicas read: then they are told, and nothing is begun.
+    /// Returns whether a value recently had no representation in these replicas' format: then they get an error and no
+    /// snapshot begins.
     pub(super) fn refuses_form(&mut self, format: Format) -> bool {
         let is_refused = format.version == VERSION_OF_7_2
             && self.server.now.monotonic_us < self.replication.old_form_refused_until_us;
@@ -352,7 +354,7 @@ impl Executor {
         is_refused
     }
 
-    /// A snapshot could not be written, and no replica or signal has ended it.
+    /// Records that a snapshot failed by itself, neither by its replicas nor by a signal.
     fn note_unwritten(&mut self) {
         if self.replication.snapshot_format.is_some_and(|format| format.version == VERSION_OF_7_2) {
             let now_us = self.server.now.monotonic_us;
@@ -402,7 +404,7 @@ impl Executor {
         }
     }
 
-    /// No snapshot can be had: those who wait for one are told, and may come again.
+    /// Sends an error to the waiting replicas, which may retry.
     pub(super) fn refuse_waiting(&mut self) {
         log::warn!("BGSAVE for replication failed");
         let waiting = self
@@ -424,7 +426,7 @@ impl Executor {
         self.replication.has_changed = true;
     }
 
-    /// The child that wrote a file has ended: those who wait for the file are sent it.
+    /// Handles the end of the child that wrote a file: its replicas are sent the file.
     pub(in crate::engine) fn snapshot_ended(&mut self, succeeded: bool) {
         let waiting =
             self.replication.replicas.iter().filter(|(_, replica)| matches!(replica.stage, Stage::Snapshot));
@@ -450,7 +452,7 @@ impl Executor {
         self.begin_pending_sync();
     }
 
-    /// The child that wrote into a pipe has ended.
+    /// Handles the end of the child that wrote into a pipe.
     pub(in crate::engine) fn transfer_ended(&mut self, ended: Ended) {
         let duration_s = self.now_s() - self.disk.child_started_s;
         let sent_bytes = self.server.observed.persistence.child.sent_bytes;
@@ -490,7 +492,7 @@ impl Executor {
         self.rdb_channels_failed();
     }
 
-    /// The child that was writing a snapshot has been killed.
+    /// Handles the killing of the snapshot child.
     pub(in crate::engine) fn snapshot_killed(&mut self, child: Child) {
         let purpose = child.purpose;
         child.end();
@@ -502,7 +504,7 @@ impl Executor {
         }
     }
 
-    /// Where a replica has gone at this stage, a snapshot that nobody else waits for ends.
+    /// Ends a snapshot that no other replica needs, when a replica leaves at this stage.
     pub(super) fn leave_sync(&mut self, stage: &Stage) {
         let replicas = || self.replication.replicas.values();
         match stage {
@@ -530,14 +532,14 @@ impl Executor {
         }
     }
 
-    /// Whoever else has a child by now keeps it.
+    /// Ends the child if it has this purpose.
     pub(super) fn end_snapshot_child(&mut self, purpose: Purpose) {
         if let Some(child) = self.disk.child.take_if(|child| child.purpose == purpose) {
             self.snapshot_killed(child);
         }
     }
 
-    /// Place of the slowest of those who are sent the transfer.
+    /// Returns the position of the transfer's slowest replica.
     fn slowest_of_transfer(&self) -> Option<u64> {
         let positions = self.replication.replicas.values().filter_map(|replica| match replica.stage {
             Stage::Pipe { position, .. } => Some(position),
@@ -546,7 +548,7 @@ impl Executor {
         positions.min()
     }
 
-    /// Gives back what all have got, and ends the transfer when that is all of it.
+    /// Frees bytes that all replicas have, and ends the transfer when none are left.
     pub(super) fn trim_transfer(&mut self) {
         match (self.slowest_of_transfer(), &mut self.replication.transfer) {
             (Some(slowest), Some(transfer)) => drop(transfer.log.trim_to(slowest)),
@@ -555,7 +557,7 @@ impl Executor {
         }
     }
 
-    /// The pipe that is to be read as soon as it can be, and a number that tells it from others.
+    /// Returns the pipe to poll for reading, and the number that identifies it.
     pub fn sync_pipe(&self) -> Option<(u64, BorrowedFd<'_>)> {
         let transfer = self.replication.transfer.as_ref()?;
         let pipe = transfer.pipe.as_ref()?;
@@ -564,12 +566,12 @@ impl Executor {
         has_room.then(|| (transfer.number, pipe.as_fd()))
     }
 
-    /// The pipe, whether or not there is room for what is in it.
+    /// Returns the pipe, whether or not there is room for its bytes.
     pub fn sync_pipe_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.replication.transfer.as_ref()?.pipe.as_ref()?.as_fd())
     }
 
-    /// Takes what there is in the pipe.
+    /// Reads available bytes from the pipe.
     pub fn read_sync_pipe(&mut self) {
         let Some(slowest) = self.slowest_of_transfer() else { return };
         let Some(transfer) = &mut self.replication.transfer else { return };
@@ -586,7 +588,7 @@ impl Executor {
         }
     }
 
-    /// A file that was written for replicas alone goes when they have got it, if that is wanted.
+    /// Removes a file written for replicas only once they have it, if configured.
     pub(super) fn remove_sync_file_if_wanted(&mut self) {
         let config = &self.server.config;
         if !config.rdb_del_sync_files {

@@ -1,7 +1,7 @@
-//! What a replica and its primary say to each other before data passes: who the replica is, what it understands, and
-//! from where on it needs the stream.
+//! The handshake between a replica and its primary: the replica's identity, its capabilities, and the offset from which
+//! it needs the stream.
 //!
-//! Replies are lines. The primary answers in the order in which it was asked; empty lines keep the connection alive.
+//! Replies are lines. The primary answers in order; empty lines keep the connection alive.
 
 use super::super::Executor;
 use super::channels::{Channels, Main};
@@ -13,23 +13,23 @@ use crate::session::ClientHandle;
 use std::collections::VecDeque;
 use wire::aof::write_command;
 
-/// No line of a primary is longer.
+/// Maximum length of a primary's line.
 pub(super) const LINE_BYTES_MAX: usize = 1024;
-/// The answer to PSYNC that offers all data over a connection of its own.
+/// The reply to PSYNC that offers a full sync over a second connection.
 const DUAL_CHANNEL: &[u8] = b"+DUALCHANNELSYNC";
-/// Of an id in +FULLRESYNC and +CONTINUE.
+/// Length of an id in +FULLRESYNC and +CONTINUE.
 const ID_BYTES: usize = super::history::ID_LEN;
 
-/// What the next reply is to.
+/// The request that the next reply answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Ping,
     Auth,
-    /// Whose refusal changes nothing.
+    /// An optional request: its refusal changes nothing.
     Option(&'static str),
-    /// What a sync over two connections cannot do without.
+    /// A request that a sync over two connections requires.
     Channel,
-    /// The snapshot, over a connection of its own.
+    /// The snapshot, over the second connection.
     Promise,
     Psync,
 }
@@ -37,7 +37,7 @@ pub(super) enum Asked {
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
     pub asked: VecDeque<Asked>,
-    /// Where the stream begins behind a snapshot that comes, or has come, over another connection.
+    /// Stream position after a snapshot that comes over another connection.
     pub promised: Option<Origin>,
 }
 
@@ -47,7 +47,7 @@ impl Handshake {
     }
 }
 
-/// The first line among the bytes without its end, and how many bytes it takes with it.
+/// Returns the first line without its end, and the number of bytes it takes.
 pub(super) fn line_of(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', bytes)?;
     let line = &bytes[..end];
@@ -77,7 +77,7 @@ impl Executor {
         self.server.clients.push(handle, |output| output.raw(&command));
     }
 
-    /// Takes a line in, if it is whole; how many bytes.
+    /// Handles a line, if it is complete; returns the number of bytes taken.
     pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let Some((line, taken)) = line_of(bytes) else {
             if bytes.len() > LINE_BYTES_MAX {
@@ -113,8 +113,7 @@ impl Executor {
         taken
     }
 
-    /// Asks for what all before was said for, once that is answered: a primary refuses to sync with whom it still has to
-    /// answer something else.
+    /// Sends the main request once all earlier ones are answered: a primary refuses to sync while replies are pending.
     fn go_on_asking(&mut self, handle: ClientHandle) {
         let Some(handshake) = self.handshake_of(handle).filter(|handshake| handshake.asked.is_empty()) else {
             return;
@@ -143,7 +142,7 @@ impl Executor {
         }
     }
 
-    /// What is being said over this connection, if it is one of the link's and not past that.
+    /// Returns the handshake of this connection, if it belongs to the link and is in that stage.
     pub(super) fn handshake_of(&mut self, handle: ClientHandle) -> Option<&mut Handshake> {
         let link = self.link.as_mut()?;
         let is_main = link.is_of(handle);
@@ -172,7 +171,7 @@ impl Executor {
         self.introduce(handle);
     }
 
-    /// The command by which this replica proves who it is, if it has to.
+    /// Returns the authentication command, if configured.
     pub(super) fn proof_of_identity(&self) -> Option<Vec<Vec<u8>>> {
         let config = &self.server.config;
         let password = config.primaryauth.as_ref()?;
@@ -180,7 +179,7 @@ impl Executor {
         Some(words.into_iter().flatten().collect())
     }
 
-    /// Where others find this replica.
+    /// Returns the port that this replica announces.
     pub(super) fn announced_port(&self) -> i64 {
         let config = &self.server.config;
         i64::from(match config.replica_announce_port {
@@ -190,7 +189,7 @@ impl Executor {
         })
     }
 
-    /// Sends all that describes this replica at once.
+    /// Sends all requests that describe this replica at once.
     fn introduce(&mut self, handle: ClientHandle) {
         let config = &self.server.config;
         let mut asked = VecDeque::new();
@@ -221,7 +220,7 @@ impl Executor {
         self.expect(Handshake { asked, promised: None });
     }
 
-    /// The question from where on the stream can be had.
+    /// Builds the PSYNC command.
     fn psync(&mut self) -> Vec<Vec<u8>> {
         let continues = self.link.as_ref().is_some_and(|link| link.continues);
         let (id, next) = if continues {
@@ -299,8 +298,8 @@ impl Executor {
         }
     }
 
-    /// The primary sends the stream from where it was left; under another id, if it has come to follow another primary
-    /// itself, or has become one.
+    /// Continues the stream from the last offset; under another id, if the primary was promoted or follows another
+    /// primary now.
     fn go_on_with_stream(&mut self, handle: ClientHandle, rest: &[u8]) {
         if !self.link.as_ref().is_some_and(|link| link.continues) {
             log::warn!("The primary goes on with a stream of which nothing is known here");
@@ -334,7 +333,7 @@ pub(super) fn id_of(word: &[u8]) -> Option<String> {
     (id.len() == ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then(|| id.to_owned())
 }
 
-/// ` <id> <offset>`.
+/// Parses ` <id> <offset>`.
 fn origin_of(rest: &[u8]) -> Option<Origin> {
     let mut words = rest.strip_prefix(b" ")?.splitn(2, |&byte| byte == b' ');
     let id = id_of(words.next()?)?;

@@ -1,15 +1,15 @@
-//! What a stream of changes is a part of: the history that an id names, and how far it has come. Who has seen the same
-//! history up to an offset can go on from there with nothing but what came after it.
+//! Histories: an id and an offset identify the stream of changes. A replica that has followed the same history up to an
+//! offset can continue with the bytes after it.
 //!
-//! A history that another server takes over from its primary keeps the primary's id as its *second* one, good up to
-//! the offset at which the two parted: those that followed the old primary can then follow the new one.
+//! A server that takes over a history from its primary keeps the primary's id as its *second* one, valid up to the
+//! offset at which the two parted: replicas of the old primary can then follow the new one.
 
 use std::ops::RangeInclusive;
 
-/// Forty hexadecimal digits.
+/// Length of an id in hexadecimal digits.
 pub const ID_LEN: usize = 40;
 
-/// The id that a history had before, as far as the two are the same.
+/// The history's previous id, valid for the common part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecondId {
     pub id: String,
@@ -17,7 +17,7 @@ pub struct SecondId {
     pub first_other: u64,
 }
 
-/// Bytes of the stream are numbered from 1, as in the protocol.
+/// A history. Bytes of the stream are numbered from 1, as in the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     id: String,
@@ -26,18 +26,18 @@ pub struct History {
     offset: u64,
 }
 
-/// Why a replica cannot go on from where it was.
+/// Why a replica cannot continue from its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It knows no history, and says so.
+    /// The replica reports no history.
     KnowsNone,
     OtherHistory,
-    /// The second id is good up to there.
+    /// Beyond the end of the second id.
     BeyondSecond {
         first_other: u64,
     },
     NoBacklog,
-    /// Not one of the next bytes that could be sent.
+    /// The byte is not among those that could be sent.
     OutOfBacklog {
         numbers: RangeInclusive<u64>,
     },
@@ -61,36 +61,36 @@ impl History {
         self.offset
     }
 
-    /// So many more bytes have come.
+    /// Advances the offset by received bytes.
     #[inline]
     pub fn advance(&mut self, bytes: usize) {
         self.offset += bytes as u64;
     }
 
-    /// What comes from here on has nothing to do with what anybody has seen: nobody could be sent what lies before it.
+    /// Starts a new history unrelated to any other: no earlier byte of it can be sent.
     pub fn begin_anew(&mut self, id: String) {
         (self.id, self.second) = (id, None);
     }
 
-    /// As the history `id` up to `offset`, as a primary has told it.
+    /// Becomes the history `id` at `offset`, as reported by a primary.
     pub fn take_over(&mut self, id: String, offset: u64) {
         *self = History { id, second: None, offset };
     }
 
-    /// Goes on from where the history `id` was at `offset`, as one of its own.
+    /// Starts this server's own history after `offset` of the history `id`.
     pub fn inherit(&mut self, id: String, offset: u64) {
         self.second = Some(SecondId { id, first_other: offset + 1 });
         self.offset = offset;
     }
 
-    /// From here on it is another history, under this id; what came before is good under the old one.
+    /// Starts a new history under this id; the old id stays valid for the part before.
     pub fn part(&mut self, id: String) {
         let old = std::mem::replace(&mut self.id, id);
         self.second = Some(SecondId { id: old, first_other: self.offset + 1 });
     }
 
-    /// Whether who has seen the history `id` up to before byte `next` can be sent that byte and what follows it. `sendable`
-    /// are the numbers of the bytes that could come next, the one that does not exist yet included.
+    /// Returns whether a replica that has the history `id` up to before byte `next` can be sent the rest. `sendable` is
+    /// the range of possible next bytes, the first future one included.
     pub fn may_continue(
         &self,
         id: &[u8],

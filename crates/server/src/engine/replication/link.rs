@@ -1,4 +1,4 @@
-//! The replica's role: the link to the primary, from REPLICAOF to its end, and what is tried again.
+//! The replica's role: the link to the primary, from REPLICAOF to its end, and its retries.
 //!
 //! ```text
 //! Connect --(connection)--> Connecting --> Handshake --+FULLRESYNC--> Transfer --> Loading --> Connected
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! 1. There is a link exactly while `replicaof` names a primary.
-//! 2. The connection's client is there from Connecting on; while a snapshot is received or loaded it may have
-//!    gone.
-//! 3. The history's id and offset are those of the primary's stream as far as it has been applied, if `continues`.
+//! 2. The connection's client exists from Connecting on; while a snapshot is received or loaded it may have
+//!    disconnected.
+//! 3. If `continues`, the history's id and offset are those of the primary's stream as far as it has been applied.
 //!
-//! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it; `channels` is about
-//! the second connection of a sync.
+//! `handshake` comes first, `transfer` receives the snapshot, and `stream` applies what follows it; `channels` is the
+//! second connection of a sync.
 
 use super::super::Executor;
 use super::channels::{Channels, KeptStream};
@@ -35,27 +35,28 @@ use std::io;
 use std::path::PathBuf;
 use wire::reply::ReplyBuffer;
 
-/// Between two looks at what is due.
+/// Period of the link's timers.
 const PERIOD_US: u64 = 1_000_000;
-/// The same while there is no primary because this server is handing its role over.
+/// The same during a failover, when there is no primary yet.
 const FAILOVER_PERIOD_US: u64 = 100_000;
-/// Before a primary whose stream cannot be applied is asked for all of its data once more.
+/// Delay before a full sync after a stream that could not be applied.
 const DESERTED_US: u64 = 5_000_000;
 
-/// How far the link has come.
+/// State of the link.
 pub(super) enum Stage {
-    /// It is to be made.
+    /// To be connected.
     Connect,
     Connecting,
     Handshake(Handshake),
-    /// The snapshot is asked for over a second connection (`channels`).
+    /// The snapshot is requested over a second connection (`channels`).
     OpensRdbChannel(Handshake),
     Transfer(Box<Transfer>),
-    /// What was received is being loaded. `origin` is `None` if the primary has not told; then nothing can be gone on with.
+    /// The received snapshot is being loaded. `origin` is `None` if the primary has not sent it; then a partial sync is
+    /// impossible.
     Loading {
         origin: Option<SnapshotOrigin>,
         received: TransferFigures,
-        /// Where it stands; `None`: in memory alone.
+        /// The received file; `None`: in memory alone.
         file: Option<PathBuf>,
     },
     Connected,
@@ -66,30 +67,30 @@ pub(crate) struct Link {
     pub(super) stage: Stage,
     /// The connection's client.
     pub(super) client: Option<ClientHandle>,
-    /// Something came from the primary, or was begun, at this time on the monotonic clock.
+    /// Monotonic time of the last input from the primary, or of the last step begun.
     pub(super) heard_us: u64,
-    /// On the monotonic clock.
+    /// Next run of the timers, on the monotonic clock.
     next_us: u64,
-    /// Not before this is a connection made again.
+    /// Earliest time of a reconnection.
     retry_us: u64,
-    /// What was applied of the primary's stream can be gone on with.
+    /// The applied part of the primary's stream can be continued.
     pub(super) continues: bool,
-    /// The database that the stream is about, where it was left.
+    /// The database selected in the stream.
     pub(super) db_index: usize,
-    /// Of a transaction in the stream that has not come to its end.
+    /// The open transaction of the stream, encoded.
     pub(super) open_transaction: Vec<u8>,
     pub(super) log_points: LogPoints,
-    /// While the snapshot comes over another connection; see there.
+    /// Exists while the snapshot comes over another connection; see there.
     pub(super) channels: Option<Box<Channels>>,
-    /// What has come of the stream beside it, and has yet to be applied.
+    /// The part of the stream received meanwhile and not yet applied.
     pub(super) kept: Option<KeptStream>,
-    /// What is loaded while it comes; see there.
+    /// The snapshot being loaded while received; see there.
     pub(super) load: Option<Box<StreamLoad>>,
-    /// When the primary was last told that this replica lives while it loads, on the monotonic clock.
+    /// When the last sign of life during a load was sent, on the monotonic clock.
     pub(super) signed_us: u64,
-    /// When it was last told that what is applied cannot be written to disk, on the monotonic clock.
+    /// When the last log line about a failing disk was written, on the monotonic clock.
     pub(super) disk_trouble_told_us: u64,
-    /// Since when it is not connected, in seconds since 1970.
+    /// Since when it is disconnected, in seconds since 1970.
     pub(super) down_since_s: Option<i64>,
 }
 
@@ -125,7 +126,7 @@ impl Link {
         }
     }
 
-    /// A snapshot has come whole, and the data is not yet what it says.
+    /// Returns whether a complete snapshot has been received but not yet loaded.
     pub(super) fn has_received_all(&self) -> bool {
         matches!(&self.stage, Stage::Transfer(transfer) if transfer.is_whole())
     }
@@ -138,7 +139,7 @@ impl Link {
         self.channels.as_ref().and_then(|channels| channels.rdb)
     }
 
-    /// Whether this is the connection whose silence is looked at: that of the snapshot while it has yet to come.
+    /// Returns whether the timeout applies to this connection: the snapshot's, until it has come.
     fn listens_to(&self, handle: ClientHandle) -> bool {
         match self.stage {
             Stage::OpensRdbChannel(_) | Stage::Transfer(_) if self.channels.is_some() => {
@@ -154,31 +155,31 @@ impl Executor {
         self.server.config.replicaof.is_some()
     }
 
-    /// Whether the primary's stream is being applied.
+    /// Returns whether the primary's stream is being applied.
     pub(crate) fn is_linked(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Connected))
     }
 
-    /// What the primary has sent meanwhile may run.
+    /// Lets the primary's pending commands run.
     pub(crate) fn resume_primary(&mut self) {
         if let Some(link) = &self.link {
             self.server.resumed.extend(link.client.into_iter().chain(link.rdb_channel()));
         }
     }
 
-    /// The database that the primary's stream is about; `None`: there is no primary.
+    /// Returns the database selected in the primary's stream; `None`: there is no primary.
     pub(crate) fn streamed_db(&self) -> Option<usize> {
         let link = self.link.as_ref()?;
         let client = link.client.filter(|_| matches!(link.stage, Stage::Connected));
         Some(client.map_or(link.db_index, |handle| self.server.clients[handle].db_index))
     }
 
-    /// Whether what is loaded comes from the primary.
+    /// Returns whether the running load is of a snapshot from the primary.
     pub(crate) fn loads_for_sync(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Loading { .. }))
     }
 
-    /// The data that was loaded at the start is that of a history: this server goes on with it, and so can its replicas.
+    /// Adopts the history of the data loaded at the start, so that this server and its replicas can continue it.
     pub(crate) fn take_up_stream(&mut self, place: PlaceInStream) {
         if self.is_replica() {
             let db_index = if place.db_index < self.db.database_count() { place.db_index } else { 0 };
@@ -193,13 +194,13 @@ impl Executor {
         self.note_stream();
     }
 
-    /// Whether expired keys and fields stay until whoever brings the data in removes them.
+    /// Returns whether expired keys and fields stay until the source of the data removes them.
     #[inline]
     pub(crate) fn leaves_expiry_to_source(&self) -> bool {
         self.server.config.import_mode || self.is_replica()
     }
 
-    /// REPLICAOF.
+    /// Handles REPLICAOF.
     pub(crate) fn follow_on_request(
         &mut self,
         handle: ClientHandle,
@@ -231,7 +232,7 @@ impl Executor {
             return Ok(Next::Reply);
         }
         let shown = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
-        // What the transaction at hand has done before is part of this server's own history.
+        // The transaction's earlier changes belong to this server's own history.
         self.feed_unit();
         let was_primary = !self.is_replica();
         self.follow(primary);
@@ -243,7 +244,7 @@ impl Executor {
         Ok(Next::Reply)
     }
 
-    /// Follows another primary from now on; clients go on waiting.
+    /// Follows another primary; blocked clients stay blocked.
     pub(super) fn follow(&mut self, primary: ReplicaOf) {
         let continues = match &self.link {
             Some(link) => link.continues,
@@ -254,7 +255,7 @@ impl Executor {
                 true
             }
         };
-        // Leaving notes the stream's database, where a partial sync goes on.
+        // Leaving records the stream's database, for a partial sync.
         self.drop_link();
         let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
         self.server.config.replicaof = Some(primary);
@@ -264,13 +265,13 @@ impl Executor {
         self.connect_to_primary();
     }
 
-    /// Clients that wait for keys, or for replicas, would wait for what this server does not do any more.
+    /// Unblocks clients that wait for keys or replicas, which a replica does not serve.
     pub(super) fn end_waiting_of_all(&mut self) {
         let Some(primary) = self.server.config.replicaof.clone() else { return };
         let is_waiting = |client: &&Client| {
             client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
                 BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
-                // What these wait for comes whatever this server is.
+                // These waits end in any role.
                 BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown => false,
             })
         };
@@ -301,7 +302,7 @@ impl Executor {
         }
     }
 
-    /// Is a primary from now on.
+    /// Promotes this server to a primary.
     pub(super) fn follow_nobody(&mut self) {
         if self.server.config.replicaof.is_none() {
             return;
@@ -313,11 +314,11 @@ impl Executor {
         self.take_history_over();
         self.disconnect_replicas();
         self.note_link();
-        // The command may be a part of a transaction, of which the base would hold half.
+        // The command may be part of a transaction, of which the base would contain half.
         self.restart_log(None, Origin { in_transaction: true, ..Origin::default() });
     }
 
-    /// Ends the connection, if there is one; what was applied stays.
+    /// Closes the connection, if there is one; applied data stays.
     fn drop_link(&mut self) {
         if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
             self.leave(handle);
@@ -326,7 +327,7 @@ impl Executor {
         self.abandon_channels();
     }
 
-    /// What is due for the link's sake; also makes the one that the configuration asks for at the start.
+    /// Periodic work of the link; also makes the link configured at the start.
     pub(crate) fn link_cron(&mut self) {
         if !self.is_replica() {
             return;
@@ -395,7 +396,7 @@ impl Executor {
         Some(Target { host: primary.host, port: primary.port, source })
     }
 
-    /// Begins a connection to the primary; its client.
+    /// Begins a connection to the primary; returns its client.
     pub(super) fn connect_client_to(&mut self, target: Target) -> ClientHandle {
         let now = self.server.now;
         let client = self
@@ -405,13 +406,13 @@ impl Executor {
         self.server.clients[client].is_primary = true;
         self.server.clients[client].is_linking = true;
         self.server.clients[client].user = UserHandle::SUPERUSER;
-        // Nothing that it sends may wait: what follows would wait with it.
+        // None of its commands may block, since all later ones would wait.
         self.server.clients[client].deny_blocking = true;
         self.server.process_requests.push(ProcessRequest::Connect { client, target });
         client
     }
 
-    /// A connection that was asked for has not come about; its client is about to be disconnected.
+    /// Handles a failed connection; its client is about to be disconnected.
     pub fn connecting_failed(&mut self, handle: ClientHandle, error: &io::Error) {
         if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
             log::warn!("Error condition on socket for SYNC: {}", crate::sys::file::system_text(error));
@@ -423,7 +424,7 @@ impl Executor {
         }
     }
 
-    /// The connection of a client has come about.
+    /// Handles an established connection.
     pub fn connected(&mut self, handle: ClientHandle) {
         if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
             log::info!("Non blocking connect for SYNC fired the event.");
@@ -433,7 +434,7 @@ impl Executor {
         }
     }
 
-    /// The primary, or a replica, has sent so many bytes, if only a part of a command.
+    /// Records that the primary or a replica has sent bytes, if only a part of a command.
     #[cold]
     pub(crate) fn note_heard(&mut self, handle: ClientHandle, bytes: usize) {
         let now_us = self.server.now.monotonic_us;
@@ -452,7 +453,7 @@ impl Executor {
         }
     }
 
-    /// Whether what comes from the client's connection are bytes for [`Self::received`] rather than commands.
+    /// Returns whether the connection's input goes to [`Self::received`] rather than being parsed as commands.
     #[inline]
     pub fn takes_bytes(&self, handle: ClientHandle) -> bool {
         self.server.clients[handle].is_primary && self.link_takes_bytes(handle)
@@ -471,7 +472,7 @@ impl Executor {
         takes && !self.server.clients[handle].close_asap
     }
 
-    /// Takes bytes in; how many of them.
+    /// Handles input; returns the number of bytes taken.
     pub fn received(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while taken < bytes.len() && self.takes_bytes(handle) {
@@ -486,7 +487,7 @@ impl Executor {
                 }
                 Stage::Handshake(_) | Stage::OpensRdbChannel(_) => self.hear(handle, rest),
                 Stage::Transfer(transfer) if !transfer.is_whole() => self.take_in(handle, rest),
-                // Behind the snapshot nothing comes over its channel.
+                // After the snapshot nothing comes over its channel.
                 _ => rest.len(),
             };
             if more == 0 {
@@ -500,7 +501,7 @@ impl Executor {
         taken
     }
 
-    /// A client is gone. If it was the link's, that is made again.
+    /// Handles a disconnected client. If it was the link's, the link reconnects.
     pub(crate) fn note_disconnected(&mut self, handle: ClientHandle) {
         let was_rdb_channel = self.is_rdb_channel(handle);
         if !self.forget_connection(handle) {
@@ -508,7 +509,7 @@ impl Executor {
         }
         let Some(link) = &self.link else { return };
         match &link.stage {
-            // What has been received is whole: it is loaded, and the stream gone on with from there.
+            // The snapshot is complete: it is loaded, and the stream continued from there.
             Stage::Loading { .. } => {}
             Stage::Transfer(transfer) if transfer.is_whole() && (link.load.is_some() || was_rdb_channel) => {}
             Stage::Connected => {
@@ -521,7 +522,7 @@ impl Executor {
         }
     }
 
-    /// The link is to be made again.
+    /// Schedules a reconnection.
     pub(super) fn note_lost_link(&mut self) {
         let next_us = self.server.now.monotonic_us + self.link_period_us();
         let now_s = self.now_s();
@@ -537,7 +538,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// Gives the connection up, to make another one.
+    /// Closes the connection, to reconnect.
     pub(super) fn leave(&mut self, handle: ClientHandle) {
         if self.forget_connection(handle) {
             self.server.close_asap(handle);
@@ -545,7 +546,7 @@ impl Executor {
         }
     }
 
-    /// The link goes on without this client, and with what it has applied; `false`: it is not the link's.
+    /// Detaches the client, keeping applied data; `false`: it is not the link's.
     fn forget_connection(&mut self, handle: ClientHandle) -> bool {
         if self.is_put_aside(handle) {
             self.hand_on_script(handle);
@@ -564,7 +565,7 @@ impl Executor {
         true
     }
 
-    /// What the primary sends cannot be followed: all of its data is asked for anew, after a while.
+    /// Schedules a full sync after a delay, when the primary's stream cannot be followed.
     pub(super) fn desert(&mut self, handle: ClientHandle) {
         self.retry_later(handle);
         if let Some(link) = &mut self.link {
@@ -573,8 +574,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// What the primary has sent is of no use, and the data here as good as it was: the connection is made again after a
-    /// while.
+    /// Reconnects after a delay, when the primary's input is invalid but the data here is intact.
     pub(super) fn retry_later(&mut self, handle: ClientHandle) {
         self.leave(handle);
         if let Some(link) = &mut self.link {
@@ -582,7 +582,7 @@ impl Executor {
         }
     }
 
-    /// Copies what others show of the link.
+    /// Publishes the state of the link.
     pub(super) fn note_link(&mut self) {
         let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
         let (bytes, memory_bytes) = kept.map_or((0, 0), |kept| (kept.len(), kept.memory_bytes() as u64));

@@ -1,5 +1,4 @@
-//! What replicas are sent beside replies: the snapshot, then the stream, as runs of bytes that go to the socket from where
-//! they stand.
+//! Output of replicas beside replies: the snapshot, then the stream, passed to the socket as slices without copying.
 
 use super::super::Executor;
 use super::primary::{Replica, Stage};
@@ -8,7 +7,7 @@ use crate::session::ClientHandle;
 use std::io::IoSlice;
 
 impl Replication {
-    /// Whether there are bytes for the replica now.
+    /// Returns whether there are bytes to send to the replica now.
     fn owes(&self, replica: &Replica) -> bool {
         match &replica.stage {
             Stage::Waiting { .. }
@@ -26,7 +25,7 @@ impl Replication {
     }
 }
 
-/// Puts runs of bytes where a call that writes takes them from; how many.
+/// Collects slices for a vectored write; returns their number.
 fn gather<'a>(slices: impl Iterator<Item = &'a [u8]>, runs: &mut [IoSlice<'a>]) -> usize {
     let mut count = 0;
     for (run, slice) in runs.iter_mut().zip(slices) {
@@ -41,7 +40,7 @@ impl Executor {
         !self.replication.replicas.is_empty()
     }
 
-    /// Replicas for which there are bytes now.
+    /// Returns the replicas with bytes to send now.
     pub fn replicas_with_output(&self) -> impl Iterator<Item = ClientHandle> {
         let replication = &self.replication;
         let owed = replication.replicas.iter().filter(|(_, replica)| replication.owes(replica));
@@ -53,7 +52,7 @@ impl Executor {
         replica.is_some_and(|replica| self.replication.owes(replica))
     }
 
-    /// The next bytes for the replica, as runs; how many runs. Whatever of them is sent is to be told to
+    /// Collects the replica's next bytes as slices; returns their number. The caller reports the bytes sent to
     /// [`Self::replica_output_sent`].
     pub fn replica_output<'a>(&'a mut self, handle: ClientHandle, runs: &mut [IoSlice<'a>]) -> usize {
         if !self.read_on_for(handle) {
@@ -78,7 +77,7 @@ impl Executor {
         }
     }
 
-    /// Where the replica is sent a file and has got all that was read of it, reads on; `false` if that fails.
+    /// Reads more of the file that a replica is sent, once all earlier bytes are sent; `false` on failure.
     fn read_on_for(&mut self, handle: ClientHandle) -> bool {
         let Some(replica) = self.replication.replicas.get_mut(&handle) else { return true };
         let Stage::File(transfer) = &mut replica.stage else { return true };
@@ -89,7 +88,7 @@ impl Executor {
         read.is_ok()
     }
 
-    /// So many of the bytes of [`Self::replica_output`] have been sent.
+    /// Records the bytes of [`Self::replica_output`] that were sent.
     pub fn replica_output_sent(&mut self, handle: ClientHandle, bytes: usize) {
         let now_us = self.server.now.monotonic_us;
         let Some(replica) = self.replication.replicas.get_mut(&handle) else { return };
@@ -115,8 +114,8 @@ impl Executor {
         }
     }
 
-    /// The replica has got its snapshot. One that was sent it with an end mark is sent nothing more before it has found
-    /// that.
+    /// Ends the snapshot phase of a replica. After a snapshot with an end mark, the stream starts only once the replica
+    /// has acknowledged finding the mark.
     fn put_online(&mut self, handle: ClientHandle, awaits_acknowledgement: bool) {
         let name = self.replica_name(handle);
         if awaits_acknowledgement {
@@ -143,7 +142,7 @@ impl Executor {
 }
 
 impl Transfer {
-    /// Whether who is at this place has all of the snapshot.
+    /// Returns whether a replica at this position has the whole snapshot.
     fn is_sent(&self, position: u64) -> bool {
         self.is_complete && position == self.log.end()
     }

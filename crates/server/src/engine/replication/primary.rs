@@ -1,4 +1,4 @@
-//! Replicas of this server: how they come, what they say, and how they go.
+//! Replicas of this server: attaching, their commands, and detaching.
 
 use super::super::Executor;
 use super::full_sync::FileTransfer;
@@ -15,31 +15,31 @@ const SECOND_US: u64 = 1_000_000;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
-/// How far a replica is.
+/// State of a replica.
 pub(crate) enum Stage {
-    /// A snapshot has yet to begin.
+    /// Its snapshot has not begun.
     Waiting { since_us: u64 },
-    /// The snapshot that it is going to be sent is being written to a file.
+    /// Its snapshot is being written to a file.
     Snapshot,
-    /// It is being sent that file.
+    /// It is sent that file.
     File(Box<FileTransfer>),
-    /// It is being sent a snapshot as it is written: `position` is its place in the transfer.
+    /// It is sent a snapshot as it is written: `position` is its place in the transfer.
     Pipe { position: u64, progress_us: u64 },
-    /// It is sent a snapshot alone, by a child that writes to its socket.
+    /// It is sent only a snapshot, by a child that writes to its socket.
     RdbChannel,
-    /// It is sent the stream, while another connection of the same replica brings the snapshot.
+    /// It is sent the stream, while another connection of the same replica carries the snapshot.
     MainChannel { rdb: ClientHandle },
-    /// It is sent the stream; not before its first acknowledgement, if that is awaited.
+    /// It is sent the stream; not before its first acknowledgement, if `awaits_acknowledgement`.
     Online { awaits_acknowledgement: bool },
 }
 
 /// Another server that is sent the stream, or will be.
 pub(crate) struct Replica {
     pub stage: Stage,
-    /// Its next byte of the stream, counted from 0; `None` before its snapshot has begun, and if it wants no stream.
+    /// Its next byte of the stream, counted from 0; `None` before its snapshot has begun, and if it needs no stream.
     pub position: Option<u64>,
     pub acknowledged: AcknowledgedOffsets,
-    /// When it last acknowledged anything or came online, on the monotonic clock.
+    /// When it last acknowledged or came online, on the monotonic clock.
     pub heard_us: u64,
     pub(super) soft_limit: SoftLimit,
 }
@@ -55,8 +55,8 @@ impl Replica {
         }
     }
 
-    /// Something has come from it. While it loads its snapshot that is an empty line now and then; later only what it
-    /// acknowledges counts.
+    /// Records a sign of life. While a replica loads its snapshot, that is an occasional empty line; later only
+    /// acknowledgements count.
     pub fn note_heard(&mut self, now_us: u64) {
         if self.acknowledged.stream.is_none() {
             self.heard_us = now_us;
@@ -84,7 +84,7 @@ impl Replica {
 }
 
 impl Executor {
-    /// Does what a command has asked of replication.
+    /// Does what a command has requested of replication.
     pub(in crate::engine) fn replicate(
         &mut self,
         handle: ClientHandle,
@@ -168,7 +168,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The primary of this replica hands its role over, and is to be its replica.
+    /// Promotes this replica, for a FAILOVER of its primary.
     fn take_over_for(&mut self, handle: ClientHandle, id: &[u8]) -> Result<(), ClientError> {
         log::info!("Failover request received for replid {}.", String::from_utf8_lossy(id));
         if !self.is_replica() {
@@ -184,8 +184,8 @@ impl Executor {
         Ok(())
     }
 
-    /// A replica whose own primary it cannot reach has nothing to hand on, and whoever is handing its role over is about
-    /// to be one.
+    /// Refuses to serve replicas while this replica has no link to its own primary, or while this server is handing its
+    /// role over.
     fn may_serve_replicas(&self) -> Result<(), ClientError> {
         if self.replication.failover.is_some() {
             return Err(ClientError::text("NOMASTERLINK Can't SYNC while failing over"));
@@ -197,7 +197,7 @@ impl Executor {
         }
     }
 
-    /// Sends a replica what it has missed, if that is still here; whether it is.
+    /// Continues a replica from its offset, if the backlog still has the rest; returns whether it does.
     fn go_on_from(&mut self, handle: ClientHandle, id: &[u8], next: i64) -> bool {
         let sendable = self.replication.sendable();
         let next = match self.replication.history.may_continue(id, next, sendable) {
@@ -272,7 +272,7 @@ impl Executor {
         self.replication.has_changed = true;
     }
 
-    /// What log lines call a replica.
+    /// Returns the replica's name in log lines.
     pub(super) fn replica_name(&self, handle: ClientHandle) -> String {
         let (address, port) = self.replica_address(handle);
         match port {
@@ -293,14 +293,14 @@ impl Executor {
         (address, profile.map_or(0, |profile| profile.listening_port))
     }
 
-    /// A replica gets the stream from now on. So that it knows of an offset, there is something in it.
+    /// Starts the stream to a replica, with at least one command, so that the replica learns an offset.
     pub(super) fn begin_stream(&mut self) {
         if self.replication.history.offset() == 0 && self.feeds_stream() {
             self.append_to_stream(PING);
         }
     }
 
-    /// What a replica says it has cannot be more than there is.
+    /// Records an acknowledgement; an offset beyond the stream's end is invalid and counts as 0.
     fn take_acknowledgement(
         &mut self,
         handle: ClientHandle,
@@ -336,13 +336,13 @@ impl Executor {
         }
     }
 
-    /// Appends what is no change of the data.
+    /// Appends a command that changes no data.
     fn append_to_stream(&mut self, command: &[u8]) {
         self.replication.append_control(command);
         self.after_feeding();
     }
 
-    /// Has replicas tell how far they are, unless the stream is to stay as it is.
+    /// Requests acknowledgements from all replicas, unless the stream must not grow.
     pub(in crate::engine) fn ask_replicas_at_once(&mut self) {
         if self.feeds_stream() && self.has_replicas() && !self.server.pauses.are_any() {
             self.append_to_stream(GETACK);
@@ -353,12 +353,12 @@ impl Executor {
         replica.acknowledged.stream.unwrap_or(0) >= self.replication.data_end()
     }
 
-    /// Whether nobody lacks anything of the data; who is being sent a snapshot does.
+    /// Returns whether all replicas have all data; those receiving a snapshot do not.
     pub(in crate::engine) fn has_all_replicas_synced(&self) -> bool {
         self.replication.replicas.values().all(|replica| self.is_synced(replica))
     }
 
-    /// Says who of the replicas lacks what.
+    /// Logs the lag of each replica.
     pub(in crate::engine) fn log_lagging_replicas(&self) {
         let replicas = &self.replication.replicas;
         let mut synced = 0;
@@ -381,9 +381,9 @@ impl Executor {
         }
     }
 
-    /// Has replicas tell how far they are, once for all who have begun to wait since the last time.
+    /// Requests acknowledgements, once for all clients that blocked since the last request.
     pub(in crate::engine) fn ask_for_acknowledgements(&mut self) {
-        // While writes are held back the stream stays as it is: somebody may wait for replicas to have all of it.
+        // While writes are paused the stream must not grow: a client may wait for replicas to catch up.
         if self.server.replicas.acknowledgements_wanted && !self.server.pauses.are_any() {
             self.server.replicas.acknowledgements_wanted = false;
             if self.feeds_stream() && !self.replication.replicas.is_empty() {
@@ -401,15 +401,15 @@ impl Executor {
         }
     }
 
-    /// Answers those who wait for replicas, or for the append-only file to be on disk, and have what they wait for; or
-    /// will never have it.
+    /// Replies to clients that wait for replicas, or for the append-only file to be on disk, once their condition holds
+    /// or can no longer hold.
     pub(in crate::engine) fn serve_acknowledged(&mut self) {
         self.note_replicas();
         if self.server.blocked.for_acknowledgement().len() == 0 {
             return;
         }
         self.note_log();
-        // Those who wait have been told apart from what was known then: they are looked at again when that has changed.
+        // Waiting clients were checked against the last known state: they are checked again when it has changed.
         let known = self.known_acknowledgements();
         if self.replication.acknowledgements_served.as_ref() == Some(&known) {
             return;
@@ -431,7 +431,7 @@ impl Executor {
         }
     }
 
-    /// A replica's command was answered: replicas take that for a part of the stream.
+    /// Closes a replica whose command produced a reply: it would take the reply for a part of the stream.
     #[cold]
     pub(in crate::engine) fn close_talkative_replica(&mut self, handle: ClientHandle, reply: &[u8]) {
         let client = &self.server.clients[handle];
@@ -450,7 +450,7 @@ impl Executor {
         self.server.close_asap(handle);
     }
 
-    /// The client is gone; if it was a replica, what was done for it alone ends.
+    /// Removes a disconnected replica, and ends work done only for it.
     pub(in crate::engine) fn forget_replica(&mut self, handle: ClientHandle) {
         let Some(replica) = self.replication.replicas.shift_remove(&handle) else { return };
         let name = self.replica_name(handle);
@@ -466,21 +466,21 @@ impl Executor {
         }
         self.orphan_reservation(handle);
         self.leave_sync(&replica.stage);
-        // What was kept for it alone is given back.
+        // Frees the bytes kept only for it.
         self.limit_backlog();
     }
 
-    /// Closes all replicas: what they have seen is not what comes from now on.
+    /// Closes all replicas: the following stream does not continue theirs.
     pub fn disconnect_replicas(&mut self) {
         self.forget_reservations();
         for handle in self.replication.replicas.keys().copied().collect::<Vec<_>>() {
-            // Nothing is left to read from the backlog, which may go now.
+            // None of them reads the backlog any more, which may now be freed.
             self.forget_replica(handle);
             self.server.close_asap(handle);
         }
     }
 
-    /// What is due for the sake of replicas, once a second.
+    /// Periodic work for replicas, once a second.
     pub(in crate::engine) fn replication_cron(&mut self) {
         let now_us = self.server.now.monotonic_us;
         self.limit_grown_backlog();
@@ -512,7 +512,7 @@ impl Executor {
         }
     }
 
-    /// A newline means nothing to a replica but that its primary is there.
+    /// Sends a newline to waiting replicas as a sign of life.
     fn keep_waiting_replicas(&mut self) {
         for (&handle, replica) in &self.replication.replicas {
             if matches!(replica.stage, Stage::Waiting { .. } | Stage::Snapshot) {
@@ -553,7 +553,7 @@ impl Executor {
         }
     }
 
-    /// A primary without replicas need not keep the stream for ever.
+    /// Frees the backlog of a primary that has had no replicas for long.
     fn free_backlog_if_idle(&mut self, now_us: u64) {
         let ttl_s = self.server.config.repl_backlog_ttl_seconds;
         let idle_us = now_us.saturating_sub(self.replication.without_replicas_since_us);
@@ -563,7 +563,7 @@ impl Executor {
             && ttl_s > 0
             && idle_us > ttl_s.saturating_mul(SECOND_US);
         if is_idle {
-            // What is done from now on has no number: nobody may go on from the old ones.
+            // Later changes are not numbered: no replica may continue from old offsets.
             let id = self.replication.draw_id();
             self.replication.history.begin_anew(id);
             self.replication.remove_backlog();
@@ -572,7 +572,7 @@ impl Executor {
         }
     }
 
-    /// Replicas that are further behind than they may be are closed. The clock's reading is that of the soft limit.
+    /// Closes replicas that are too far behind. The clock's reading is that of the soft limit.
     pub(super) fn limit_replicas(&mut self) {
         let config = &self.server.config;
         let (kept_bytes, now_us) = (config.repl_backlog_size_bytes, self.clock.monotonic_us());
@@ -592,7 +592,7 @@ impl Executor {
                 self.note_exceeded_limit(client_id, &address);
                 self.server.close_asap(handle);
             }
-            // What it has not been sent is not kept for it any more.
+            // Stops keeping the stream for it.
             if let Some(replica) = self.replication.replicas.get_mut(&handle) {
                 replica.position = None;
             }
@@ -600,7 +600,7 @@ impl Executor {
         self.limit_reservations(&limit);
     }
 
-    /// Copies what others show of replicas and decide by.
+    /// Publishes the state of the replicas.
     pub fn note_replicas(&mut self) {
         if !std::mem::take(&mut self.replication.has_changed) {
             return;
@@ -610,7 +610,7 @@ impl Executor {
         let replicas = &self.replication.replicas;
         let online = || replicas.values().filter(|replica| replica.is_online());
         self.server.replicas.acknowledged = online().map(|replica| replica.acknowledged).collect();
-        // Whole seconds are compared, as they are shown.
+        // Compares whole seconds, as they are shown.
         let lag_us = |replica: &Replica| now_us.saturating_sub(replica.heard_us) / SECOND_US * SECOND_US;
         self.server.replicas.good = online().filter(|replica| lag_us(replica) <= max_lag_us).count();
         let figures = replicas.iter().map(|(&handle, replica)| {
@@ -631,7 +631,7 @@ impl Executor {
     }
 }
 
-/// In place of an id that there is not.
+/// The placeholder for a missing id.
 pub(super) fn no_id() -> String {
     "0".repeat(super::history::ID_LEN)
 }

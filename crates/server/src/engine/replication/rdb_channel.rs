@@ -1,6 +1,6 @@
-//! A full sync over two connections: the snapshot goes from a child straight into the socket of one of them, the *rdb
-//! channel*; the stream goes over the other, the *main channel*, at the same time, and the replica keeps it until the
-//! snapshot is loaded. So what is held here does not depend on how long that takes.
+//! A full sync over two connections: a child writes the snapshot to the socket of one, the *rdb channel*; at the same
+//! time the stream goes over the other, the *main channel*, and the replica buffers it until the snapshot is loaded. So
+//! this server's memory does not depend on the duration of the load.
 //!
 //! ```text
 //!  main channel                                          rdb channel
@@ -11,10 +11,10 @@
 //!  PSYNC <id> <offset + 1>    +CONTINUE, the stream
 //! ```
 //!
-//! 1. From the instant of the snapshot until a main channel has asked for the stream, all of that is kept by a
-//!    *reservation*: also for a while after the rdb channel has gone, for a small snapshot may be loaded before the main
-//!    channel speaks. It is given up where it holds more than a replica may be behind, or where no main channel has come for
-//!    longer than replicas are waited for.
+//! 1. From the snapshot until a main channel requests the stream, a *reservation* keeps all of the stream: also for a
+//!    while after the rdb channel has closed, for a small snapshot may be loaded before the main channel sends its
+//!    request. It is released when it holds more than a replica may be behind, or when no main channel has come within
+//!    the replica timeout.
 //! 2. While a child writes to a socket, nothing else does.
 
 use super::super::Executor;
@@ -28,13 +28,13 @@ use std::io;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// The sockets of replicas, as a child writes to them: it waits for each.
+/// The sockets of replicas, as a child writes to them: it blocks on each.
 pub trait ReplicaSockets {
-    /// Their numbers among the open files.
+    /// Returns their file descriptors.
     fn files(&self) -> Vec<RawFd>;
-    /// Writes all of the bytes to one of them; one that takes nothing any more is left out from then on.
+    /// Writes all bytes to one of them; a failed socket is skipped from then on.
     fn write_to(&mut self, place: usize, bytes: &[u8]);
-    /// As [`Self::write_to`], to all of them; bytes sent in all. An error when none is left.
+    /// As [`Self::write_to`], to all of them; returns the total sent. An error when none is left.
     fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64>;
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Reservation {
     address: String,
     name: String,
     soft_limit: SoftLimit,
-    /// There was something to keep.
+    /// It has held bytes.
     holds_bytes: bool,
     /// On the monotonic clock, as below.
     since_us: u64,
-    /// Since when the rdb channel has been gone.
+    /// Since when the rdb channel is closed.
     orphaned_us: Option<u64>,
 }
 
 impl Executor {
-    /// Who is to be told that a full sync goes over two connections.
+    /// Returns whether the replica is offered a full sync over two connections.
     pub(super) fn takes_rdb_channel(&self, handle: ClientHandle) -> bool {
         self.server.clients[handle].replica.as_ref().is_some_and(|profile| profile.takes_rdb_channel)
     }
@@ -68,7 +68,7 @@ impl Executor {
         self.server.clients.push(handle, |reply| reply.raw(b"+DUALCHANNELSYNC\r\n"));
     }
 
-    /// Whether a snapshot for this client has yet to begin.
+    /// Returns whether a snapshot for this client has yet to begin.
     #[inline]
     pub fn is_waiting_replica(&self, handle: ClientHandle) -> bool {
         self.has_replicas() && {
@@ -77,7 +77,7 @@ impl Executor {
         }
     }
 
-    /// Rdb channels whose snapshot is to begin now; it begins once all of their sockets are here.
+    /// Returns the rdb channels whose snapshot is due; it begins once all of their sockets are in this thread.
     pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
         match self.has_replicas().then(|| self.due_sync()).flatten() {
             Some(format) if format.goes_by_rdb_channel => self.waiting_for(format),
@@ -85,7 +85,7 @@ impl Executor {
         }
     }
 
-    /// Begins a snapshot for these, which are due, and to whose `sockets` nothing is left to be written.
+    /// Begins a snapshot for these channels, whose `sockets` have no pending output.
     pub fn begin_rdb_channels(&mut self, channels: &[ClientHandle], sockets: &mut dyn ReplicaSockets) {
         let Some(&first) = channels.first() else { return };
         let format = Format::of(self.profile(first));
@@ -95,7 +95,7 @@ impl Executor {
         log::info!("Starting BGSAVE for SYNC with target: replicas sockets using: dual-channel");
         let snapshot = self.snapshot_of(format);
         let (offset, id) = (self.replication.history.offset(), self.replication.history.id().to_owned());
-        // With none selected, the next command says its own.
+        // With none selected, the next command selects its own.
         let db = self.streamed_db().or(self.replication.selected()).map_or(-1, |index| index as i64);
         let mut greetings = Vec::new();
         for &handle in channels {
@@ -146,12 +146,12 @@ impl Executor {
         self.replication.reservations.insert(client_id, reservation);
     }
 
-    /// Copies what commands go by.
+    /// Publishes the state that commands depend on.
     fn note_reservations(&mut self) {
         self.server.replicas.awaiting_main_channel = self.replication.reservations.keys().copied().collect();
     }
 
-    /// A main channel is about to get the stream: it is kept for that from now on. The rdb channel that it was kept by.
+    /// Hands the kept stream over to a main channel; returns the rdb channel of the reservation.
     pub(super) fn take_up_reservation(&mut self, handle: ClientHandle) -> Option<ClientHandle> {
         let client_id = self.server.clients[handle].replica.as_ref()?.rdb_client?;
         let kept = self.replication.reservations.shift_remove(&client_id)?;
@@ -169,7 +169,7 @@ impl Executor {
         self.note_reservations();
     }
 
-    /// An rdb channel is gone; its main channel may yet come.
+    /// Handles a closed rdb channel; its main channel may yet come.
     pub(super) fn orphan_reservation(&mut self, handle: ClientHandle) {
         let (now_us, delay_s) = (self.server.now.monotonic_us, self.server.switches.rdb_client_free_delay_s);
         let mut own = self.replication.reservations.iter_mut().filter(|(_, kept)| kept.handle == handle);
@@ -183,7 +183,7 @@ impl Executor {
         }
     }
 
-    /// Gives up what has been kept for too long.
+    /// Releases reservations that have expired.
     pub(super) fn expire_reservations(&mut self, now_us: u64) {
         let delay_s = self.server.switches.rdb_client_free_delay_s;
         let timeout_s = delay_s.max(u64::from(self.server.config.repl_timeout_seconds));
@@ -203,7 +203,7 @@ impl Executor {
         over.into_iter().for_each(|client_id| drop(self.give_up_reservation(client_id)));
     }
 
-    /// Nothing is kept for this any more, and its rdb channel is closed.
+    /// Releases a reservation and closes its rdb channel.
     fn give_up_reservation(&mut self, client_id: ClientId) -> Option<Reservation> {
         let kept = self.replication.reservations.shift_remove(&client_id)?;
         if kept.orphaned_us.is_none() {
@@ -213,7 +213,7 @@ impl Executor {
         Some(kept)
     }
 
-    /// Gives up what holds more than a replica may be behind, and closes its rdb channel.
+    /// Releases reservations beyond the limit, and closes their rdb channels.
     pub(super) fn limit_reservations(&mut self, limit: &OutputLimit) {
         let end = self.replication.history.offset();
         let mut over = Vec::new();
@@ -236,7 +236,7 @@ impl Executor {
         }
     }
 
-    /// Says that a replica is closed because it is too far behind.
+    /// Logs that a replica is closed because it is too far behind.
     pub(super) fn note_exceeded_limit(&mut self, client_id: ClientId, address: &str) {
         log::warn!(
             "Client id={} addr={address} flags=S scheduled to be closed ASAP for overcoming of output buffer limits.",
@@ -245,7 +245,7 @@ impl Executor {
         self.server.observed.statistics.output_buffer_limit_disconnections += 1;
     }
 
-    /// While a replica is sent its snapshot over one connection, nothing need come over the other.
+    /// Exempts main channels from the timeout while their replica receives its snapshot on the rdb channel.
     pub(super) fn note_snapshots_under_way(&mut self, now_us: u64) {
         for at in 0..self.replication.replicas.len() {
             let Stage::MainChannel { rdb } = self.replication.replicas[at].stage else { continue };
@@ -255,7 +255,7 @@ impl Executor {
         }
     }
 
-    /// Whether this is to be sent a snapshot by a child and takes nothing: others would wait with it.
+    /// Returns whether this rdb channel has pending output, which would delay the snapshot for the others.
     pub(super) fn holds_up_rdb_channels(&self, handle: ClientHandle) -> bool {
         Format::of(self.profile(handle)).goes_by_rdb_channel && !self.server.clients[handle].output.is_empty()
     }
@@ -265,13 +265,13 @@ impl Executor {
         replicas.filter(|(_, replica)| replica.is_rdb_channel()).map(|(&handle, _)| handle).collect()
     }
 
-    /// Whether a child writes to the client's socket, and would go on when the connection ends here.
+    /// Returns whether a child writes to the client's socket, and would continue after a disconnection here.
     pub fn has_child_on_socket(&self, handle: ClientHandle) -> bool {
         let replica = self.replication.replicas.get(&handle);
         replica.is_some_and(|replica| replica.is_rdb_channel()) && self.child_is(Purpose::Sync)
     }
 
-    /// The child has written all of the snapshot to whoever was there until then.
+    /// The child has sent the whole snapshot to all remaining channels.
     pub(super) fn rdb_channels_sent(&mut self) {
         for handle in self.rdb_channels() {
             log::info!(
@@ -283,7 +283,7 @@ impl Executor {
         }
     }
 
-    /// The child has failed: nobody has got a snapshot.
+    /// The child has failed: no replica has a complete snapshot.
     pub(super) fn rdb_channels_failed(&mut self) {
         for handle in self.rdb_channels() {
             log::warn!("SYNC failed. BGSAVE child returned an error");
@@ -293,10 +293,10 @@ impl Executor {
         self.note_reservations();
     }
 
-    /// An rdb channel has gone.
+    /// Handles a closed rdb channel.
     pub(super) fn leave_rdb_channel(&mut self) {
         if self.child_is(Purpose::Sync) {
-            // It may have ended before, and all be well.
+            // The child may have ended before, successfully.
             self.reap_child();
         }
         let is_last = self.rdb_channels().is_empty() && self.replication.transfer.is_none();

@@ -1,4 +1,4 @@
-//! A snapshot that is received into a file, which then takes the place of the RDB file.
+//! A snapshot received into a file, which then replaces the RDB file.
 
 use super::snapshot_frame::TransferError;
 use crate::sys::file::{self, FileError, failed};
@@ -6,14 +6,14 @@ use crate::sys::world::{File, Open, World};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// So much is written before the kernel is asked to begin bringing it to disk.
+/// Bytes written before the kernel is asked to start writing them back.
 const WRITEBACK_BYTES: u64 = 8 << 20;
 
 pub(super) struct ReceivedFile {
     file: File,
     path: PathBuf,
     written_bytes: u64,
-    /// Of these the kernel has been asked to bring to disk.
+    /// Bytes for which the kernel has started writeback.
     begun_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl ReceivedFile {
     }
 
     pub fn abandon(&self, world: &World) {
-        // It takes room and does no other harm.
+        // A file left behind only takes disk space.
         let _ = world.remove(&self.path);
     }
 
@@ -61,7 +61,7 @@ impl ReceivedFile {
         Ok(())
     }
 
-    /// Puts the snapshot into the place of the RDB file.
+    /// Renames the snapshot over the RDB file.
     pub fn put_in_place(&self, world: &World, target: &Path) -> Result<(), FileError> {
         self.file.sync_all().map_err(failed("Failed trying to sync the temp DB to disk", &self.path))?;
         let renaming = failed("Failed trying to rename the temp DB into", target);

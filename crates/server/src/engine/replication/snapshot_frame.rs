@@ -1,11 +1,11 @@
-//! Where a snapshot that a primary sends begins and ends among the bytes that come.
+//! Framing of a snapshot sent by a primary: where it begins and ends in the received bytes.
 //!
 //! ```text
 //! $<length>\r\n <so many bytes>                        a file of the primary's
 //! $EOF:<mark of 40 bytes>\r\n <bytes> <the mark>       written while it is sent
 //! ```
 //!
-//! `tail` is what may be the beginning of the mark; all before it has been handed on.
+//! `tail` may be the beginning of the mark; all bytes before it have been handed on.
 
 use super::handshake::{LINE_BYTES_MAX, line_of};
 use crate::sys::file::FileError;
@@ -15,21 +15,21 @@ pub(super) const MARK_BYTES: usize = 40;
 
 #[derive(Clone, Copy)]
 enum Extent {
-    /// The line that tells has not come.
+    /// The framing line has not come.
     Unknown,
     Bytes(u64),
     Mark([u8; MARK_BYTES]),
 }
 
-/// What has come of taking bytes in.
+/// Result of taking bytes.
 pub(super) enum Taken {
-    /// So many of them, and more is to come.
+    /// Number taken; more is to come.
     Some(usize),
-    /// So many, and the snapshot is whole.
+    /// Number taken; the snapshot is complete.
     Last(usize),
 }
 
-/// Why a transfer cannot go on.
+/// Why a transfer failed.
 pub(super) enum TransferError {
     File(FileError),
     Protocol(String),
@@ -38,7 +38,7 @@ pub(super) enum TransferError {
 pub(super) struct SnapshotFrame {
     extent: Extent,
     tail: Vec<u8>,
-    /// Of the snapshot, handed on.
+    /// Bytes of the snapshot handed on.
     received_bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl SnapshotFrame {
         SnapshotFrame { extent: Extent::Unknown, tail: Vec::new(), received_bytes: 0 }
     }
 
-    /// The line that tells how it ends has come.
+    /// Returns whether the framing line has come.
     pub fn has_begun(&self) -> bool {
         !matches!(self.extent, Extent::Unknown)
     }
@@ -56,7 +56,7 @@ impl SnapshotFrame {
         matches!(self.extent, Extent::Mark(_))
     }
 
-    /// 0: the primary does not know; `None`: it has not said.
+    /// Returns the size; 0: unknown to the primary; `None`: not received yet.
     pub fn total_bytes(&self) -> Option<u64> {
         match self.extent {
             Extent::Unknown => None,
@@ -69,8 +69,8 @@ impl SnapshotFrame {
         self.received_bytes
     }
 
-    /// Takes bytes in and hands those of the snapshot on, at most [`MARK_BYTES`] more than these. The line in front of it
-    /// is taken in by itself; `to` is what the log says of where it goes.
+    /// Takes bytes and hands those of the snapshot on, at most [`MARK_BYTES`] more than given. The line before it is
+    /// taken separately; `to` names the destination in the log.
     pub fn take_in(
         &mut self,
         bytes: &[u8],

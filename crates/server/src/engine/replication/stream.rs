@@ -1,8 +1,8 @@
-//! Applying the primary's stream: commands run as they come, nobody is answered, and once a command is applied its bytes
-//! are handed on, so that the offset tells what the data here holds.
+//! Applying the primary's stream: commands run as they come, without replies, and an applied command's bytes are
+//! forwarded, so that the offset matches the data here.
 //!
-//! 1. The offset moves only behind whole commands, and behind whole transactions: who goes on from there repeats nothing
-//!    and misses nothing.
+//! 1. The offset moves only at the end of whole commands and whole transactions: resuming there neither repeats nor
+//!    omits any.
 
 use super::super::Executor;
 use super::link::Stage;
@@ -15,27 +15,28 @@ use std::collections::VecDeque;
 use wire::aof::write_command;
 use wire::reply::ReplyBuffer;
 
-/// Whether a primary may have a reason to send the command: it changes data, reaches subscribers, or controls the stream.
+/// Returns whether a primary may have a reason to send the command: it changes data, reaches subscribers, or controls
+/// the stream.
 fn belongs_to_stream(row: &Command) -> bool {
     row.is(flag::WRITE | flag::MAY_REPLICATE) && !row.is(flag::NOT_STREAMED)
         || row.group == Group::Scripting
         || row.control.belongs_to_stream()
 }
 
-/// What stands between commands as a sign of life.
+/// Returns whether the byte is part of a keep-alive line between commands.
 fn is_line_end(byte: &u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Between two lines about changes that are applied and cannot be written to disk.
+/// Period of log lines about applied changes that cannot be written to disk.
 const DISK_TROUBLE_TOLD_PERIOD_US: u64 = 10_000_000;
 const NO_DATABASE: &str = "there is no such database here";
-/// Behind so much that a primary has not read, it is told nothing more.
+/// With more unread bytes than this, the primary is sent nothing more.
 const UNREAD_BYTES_MAX: usize = 1 << 16;
-/// Points of which only so many are kept: one a second, while the disk is behind.
+/// Maximum number of points: one a second, while the disk is behind.
 const LOG_POINTS_MAX: usize = 1000;
 
-/// Where in the append-only file the stream was at which offset.
+/// Pairs of positions in the append-only file and offsets of the stream.
 #[derive(Debug, Default)]
 pub(super) struct LogPoints {
     /// The end of the file, in bytes ever appended, and the offset, both growing.
@@ -45,14 +46,15 @@ pub(super) struct LogPoints {
 }
 
 impl LogPoints {
-    /// The offset up to which all is on disk. `progress`: bytes appended to the file and on disk, at this `offset`.
+    /// Returns the offset up to which all is on disk. `progress`: bytes appended to the file and synced, at this
+    /// `offset`.
     fn synced_offset(&mut self, progress: Option<(u64, u64)>, offset: u64) -> Option<u64> {
         let Some((end, synced)) = progress else {
             *self = LogPoints::default();
             return None;
         };
         if end < self.last_end {
-            // It is another file than before.
+            // The file has been replaced.
             *self = LogPoints::default();
         }
         self.last_end = end;
@@ -62,13 +64,13 @@ impl LogPoints {
         while let Some((_, offset)) = self.points.pop_front_if(|&mut (end, _)| end <= synced) {
             self.synced = Some(offset);
         }
-        // Something is to be told from the beginning on: a file is in use.
+        // A file is in use, so an offset is reported from the beginning on.
         Some(self.synced.unwrap_or(0))
     }
 }
 
 impl Executor {
-    /// From here on the connection carries commands.
+    /// Switches the connection to commands.
     pub(super) fn follow_stream(&mut self, handle: ClientHandle) {
         if let Some(link) = &mut self.link {
             link.stage = Stage::Connected;
@@ -84,7 +86,7 @@ impl Executor {
         self.note_stream();
     }
 
-    /// Tells the primary how far this replica is.
+    /// Sends the primary this replica's offset.
     pub(super) fn acknowledge(&mut self) {
         let Some(handle) = self.link.as_ref().and_then(|link| link.client) else { return };
         if self.server.clients[handle].output.len() <= UNREAD_BYTES_MAX {
@@ -93,7 +95,7 @@ impl Executor {
         }
     }
 
-    /// How far this replica is, as the command that says so.
+    /// Builds the acknowledgement command.
     fn acknowledgement(&mut self) -> Vec<u8> {
         let offset = self.replication.history.offset().to_string();
         let synced = self.synced_offset().map(|synced| synced.to_string());
@@ -106,14 +108,14 @@ impl Executor {
         command
     }
 
-    /// Up to where the stream's changes are on disk in the append-only file; `None` without one.
+    /// Returns the offset up to which the stream's changes are on disk in the append-only file; `None` without one.
     fn synced_offset(&mut self) -> Option<u64> {
         let (link, offset) = (self.link.as_mut()?, self.replication.history.offset());
         let progress = self.disk.aof.as_ref().and_then(|log| log.progress());
         link.log_points.synced_offset(progress, offset)
     }
 
-    /// Runs a command of the stream; `bytes` are those it came in, and empty lines before it.
+    /// Runs a command of the stream; `bytes` are its encoded form and preceding empty lines.
     pub fn apply_streamed(
         &mut self,
         handle: ClientHandle,
@@ -144,7 +146,7 @@ impl Executor {
         if row.control == Control::Link {
             self.hand_on(handle, bytes);
             let asks = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
-            // A primary that asks and does not read is told later, or never.
+            // A primary that does not read its replies gets none until it does.
             if asks && reply.len() <= UNREAD_BYTES_MAX {
                 reply.raw(&self.acknowledgement());
             }
@@ -176,7 +178,7 @@ impl Executor {
         self.hand_on(handle, bytes);
     }
 
-    /// Runs the command, and answers nobody; whether it has failed.
+    /// Runs the command without a reply; returns whether it failed.
     #[inline]
     fn run_streamed(
         &mut self,
@@ -192,7 +194,7 @@ impl Executor {
         if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
             self.make_room();
         }
-        // What the primary gives an expiry it also removes.
+        // The primary removes the keys to which it gives an expiry.
         self.db.note_client_expiry(false);
         self.run_alone(handle, id, request.args, reply);
         self.note_client_expiry();
@@ -200,7 +202,7 @@ impl Executor {
         self.server.observed.statistics.errors > errors
     }
 
-    /// From now on clients are at work again, and what they give an expiry is theirs if this is a writable replica.
+    /// Attributes later expiries to clients, if this is a writable replica.
     pub(in crate::engine) fn note_client_expiry(&mut self) {
         let notes = self.is_replica() && !self.server.config.replica_read_only;
         self.db.note_client_expiry(notes);
@@ -210,8 +212,8 @@ impl Executor {
         usize::try_from(index).is_ok_and(|index| index < self.db.database_count())
     }
 
-    /// The command is applied, or queued, or a script that was put aside: with the end of the transaction, or of the
-    /// script, all of it is.
+    /// Forwards an applied command. One that was queued, or whose script was suspended, is forwarded at the end of the
+    /// transaction or script.
     fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
         let is_put_aside = self.is_put_aside(handle);
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
@@ -230,7 +232,7 @@ impl Executor {
         self.feed_verbatim(bytes);
     }
 
-    /// A script of the stream that was put aside has come to its end, or is going to without its connection.
+    /// Forwards a suspended script of the stream at its end, or when its connection closes.
     pub(crate) fn hand_on_script(&mut self, handle: ClientHandle) {
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
         let whole = std::mem::take(&mut link.open_transaction);
@@ -239,7 +241,7 @@ impl Executor {
         }
     }
 
-    /// A command that cannot be applied would leave a gap: the primary's data, which holds what it did, is asked for.
+    /// Requests a full sync after a command that cannot be applied, since skipping it would leave a gap.
     fn desert_for(&mut self, handle: ClientHandle, command: &[u8], why: &str) {
         log::warn!(
             "Command '{}' of the primary's stream cannot be applied: {why}. The link is closed and all data asked for anew.",
@@ -248,7 +250,7 @@ impl Executor {
         self.desert(handle);
     }
 
-    /// What is applied would be lost with this server; the option says whether that is worse than an end of it.
+    /// Handles changes that cannot be made durable; the option decides whether the process ends.
     #[cold]
     fn note_disk_trouble(&mut self) {
         if !self.server.config.replica_ignore_disk_write_errors {
@@ -262,13 +264,13 @@ impl Executor {
         }
     }
 
-    /// The data here differs from the primary's, for there it did not fail.
+    /// Handles a command that failed here but not on the primary: the data differs.
     fn note_failed_command(&mut self, command: &[u8]) {
         log::warn!(
             "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
             quoted(command)
         );
-        // Where clients write, they may have been in the way of what the primary did.
+        // On a writable replica, clients may have caused the conflict.
         let behavior = self.server.config.propagation_error_behavior;
         if self.server.config.replica_read_only
             && matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas)
@@ -277,7 +279,7 @@ impl Executor {
         }
     }
 
-    /// The bytes of the stream make no sense: what was applied may not be what the primary meant.
+    /// Handles a stream that does not parse: earlier commands may have been misread too.
     pub(crate) fn stream_is_broken(&mut self, handle: ClientHandle, why: &str) {
         log::warn!("Protocol error ({why}) from primary. The link is closed and all data asked for anew.");
         self.desert(handle);

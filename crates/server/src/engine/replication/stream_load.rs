@@ -1,5 +1,5 @@
-//! A snapshot that is loaded while it comes (`repl-diskless-load`): into databases beside those in use, whose place they
-//! take once it is whole.
+//! Loading a snapshot while it is received (`repl-diskless-load`): into separate databases, which replace those in use
+//! once it is complete.
 //!
 //! | | the data here, meanwhile | clients are | after a failure |
 //! |---|---|---|---|
@@ -7,8 +7,8 @@
 //! | `swapdb`, of another history | stays | told LOADING | as it was |
 //! | `on-empty-db`, `flush-before-load` | goes once the beginning makes sense | told LOADING | none |
 //!
-//! 1. The link's `load` is there from the line that tells how the snapshot ends until all of it is loaded, or it has failed.
-//! 2. What changes the data happens in steps of the timers, so never in the middle of a script that was put aside.
+//! 1. The link's `load` exists from the line that defines the snapshot's end until it is loaded or has failed.
+//! 2. Data changes only in steps of the timers, never in the middle of a suspended script.
 
 use super::super::Executor;
 use super::super::loading::LOAD_STEP_US;
@@ -22,12 +22,12 @@ use crate::server::Loading;
 use crate::session::ClientHandle;
 use std::fmt::Display;
 
-/// A snapshot that is being loaded while it comes.
+/// A snapshot being loaded while it is received.
 pub(super) struct StreamLoad {
     load: StreamedLoad,
-    /// What is here stays until the snapshot is whole.
+    /// The present data stays until the snapshot is complete.
     keeps_data: bool,
-    /// And is served.
+    /// The present data is served meanwhile.
     is_async: bool,
     has_removed_data: bool,
 }
@@ -41,14 +41,14 @@ impl StreamLoad {
         self.load.push(bytes);
     }
 
-    /// All of the snapshot has come.
+    /// Marks the input as complete.
     pub fn end_input(&mut self) {
         self.load.end_input();
     }
 }
 
 impl Executor {
-    /// Whether the next snapshot is to be loaded while it comes.
+    /// Returns whether the next snapshot is loaded while it is received.
     pub(super) fn loads_while_receiving(&self) -> bool {
         let is_empty = || self.db.databases_in_use().all(|index| self.db.database(index).is_empty());
         match self.server.config.repl_diskless_load {
@@ -58,12 +58,12 @@ impl Executor {
         }
     }
 
-    /// Whether a snapshot that comes in is loaded, so that nobody may use the data.
+    /// Returns whether a snapshot is loaded in place, so that commands may not use the data.
     pub(in crate::engine) fn loads_stream_in_place(&self) -> bool {
         self.link.as_ref().and_then(|link| link.load.as_ref()).is_some_and(|load| !load.is_async)
     }
 
-    /// How a snapshot ends is known: what follows is loaded.
+    /// Begins loading, once it is known how the snapshot ends.
     pub(super) fn begin_stream_load(&mut self, handle: ClientHandle) {
         let Some(link) = &self.link else { return };
         let Stage::Transfer(transfer) = &link.stage else { return };
@@ -89,7 +89,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// Whether what comes from the primary can be taken in now.
+    /// Returns whether more bytes from the primary can be taken.
     pub fn has_room_for_bytes(&self, handle: ClientHandle) -> bool {
         let Some(link) = &self.link else { return true };
         match &link.stage {
@@ -102,7 +102,7 @@ impl Executor {
         }
     }
 
-    /// When loading goes on, on the monotonic clock: at once, unless it waits for the primary.
+    /// Returns when loading continues, on the monotonic clock: at once, unless it waits for the primary.
     pub(in crate::engine) fn next_load_us(&self) -> u64 {
         match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
             Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
@@ -112,15 +112,15 @@ impl Executor {
         }
     }
 
-    /// Whether a snapshot that is loaded beside the data has more to load.
+    /// Returns whether a snapshot loaded beside the data has more to load.
     #[inline]
     pub(in crate::engine) fn has_load_beside_to_do(&self) -> bool {
         self.server.loading == Loading::Beside && self.next_load_us() <= self.server.now.monotonic_us
     }
 
-    /// Loads what has come, for a few milliseconds at most.
+    /// Loads received bytes, for a few milliseconds at most.
     pub(super) fn go_on_with_stream_load(&mut self) {
-        // Its timeouts hold although nothing else is done in this time.
+        // The link's timeouts apply although nothing else runs in this time.
         self.link_cron();
         let deadline_us = self.clock.monotonic_us() + LOAD_STEP_US;
         self.db.begin(self.own_turn());
@@ -147,7 +147,7 @@ impl Executor {
         let Some(link) = &mut self.link else { return };
         let Some(load) = &link.load else { return };
         if step == Step::OutOfTime {
-            // What it may have sent meanwhile has not been asked for.
+            // Input that arrived meanwhile was not read.
             link.heard_us = now_us;
         }
         let (position, has_room) = (load.load.position(), load.room() > MARK_BYTES);
@@ -157,7 +157,7 @@ impl Executor {
         }
     }
 
-    /// The loader has come to its end; the snapshot's may be yet to come.
+    /// Handles the end of the loader; the snapshot's end may be yet to come.
     fn stream_load_ended(&mut self) {
         let Some(link) = &self.link else { return };
         let Some(load) = &link.load else { return };
@@ -173,7 +173,7 @@ impl Executor {
         }
     }
 
-    /// All that the primary has sent is loaded.
+    /// Replaces the data with the loaded snapshot.
     fn replace_data(&mut self) {
         let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;
@@ -212,12 +212,12 @@ impl Executor {
         self.rdb_loaded(figures);
         self.disk.loaded_stream_db = stream_db;
         self.sync_ended();
-        // No file holds it.
+        // No file contains it.
         self.db.change_log.add_dirty(1);
         self.serve_ready();
     }
 
-    /// What the primary has sent is of no use; `why`, unless the loader says so.
+    /// Handles an invalid snapshot; `why`, unless the loader reports its own reason.
     fn stream_load_failed(&mut self, why: &str) {
         let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;
@@ -229,7 +229,7 @@ impl Executor {
         }
     }
 
-    /// Another snapshot is asked for, after a while.
+    /// Abandons the load; another snapshot is requested after a delay.
     fn give_stream_load_up(&mut self, why: &dyn Display, keeps_data: bool, has_removed_data: bool) {
         self.note_failed_stream_load(why, keeps_data, has_removed_data);
         match self.link.as_ref().and_then(|link| link.client) {
@@ -252,7 +252,7 @@ impl Executor {
         self.loading_ended();
     }
 
-    /// The rest of a snapshot that is being loaded will not come.
+    /// Abandons the load of a snapshot whose rest will not come.
     pub(super) fn abandon_stream_load(&mut self) {
         let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;

@@ -1,8 +1,8 @@
-//! The primary's data on its way here: received into a file, which then takes the place of the RDB file and is loaded in
-//! steps; or loaded while it comes (`stream_load`). Either way clients are answered in between.
+//! Receiving the primary's data: into a file, which then replaces the RDB file and is loaded in steps; or loaded as it
+//! comes (`stream_load`). Clients are served in between.
 //!
-//! 1. Until the snapshot's beginning makes sense, and of a file until all of it has come, the data and files here are as
-//!    they were.
+//! 1. Data and files here stay unchanged until the snapshot's beginning is valid, and for a file until all of it has
+//!    come.
 
 use super::super::Executor;
 use super::super::loading::RestoreError;
@@ -22,10 +22,10 @@ use crate::sys::file::FileError;
 use crate::sys::world::{File, World};
 use std::io;
 
-/// Between two signs of life to the primary while loading.
+/// Period of signs of life to the primary while loading.
 pub(super) const SIGN_PERIOD_US: u64 = 1_000_000;
 
-/// Where the stream begins that follows the snapshot.
+/// Position of the stream after the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub id: String,
@@ -40,7 +40,7 @@ enum Destination {
 
 pub(super) struct Transfer {
     destination: Destination,
-    /// `None`: the primary has not told; nothing can be gone on with.
+    /// `None`: not sent by the primary; a partial sync is impossible.
     pub origin: Option<Origin>,
     pub frame: SnapshotFrame,
     is_whole: bool,
@@ -63,7 +63,7 @@ impl Transfer {
         matches!(self.destination, Destination::Databases)
     }
 
-    /// Nothing of it is to come any more.
+    /// Returns whether all of it has been received.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -80,7 +80,7 @@ impl Transfer {
 }
 
 impl Executor {
-    /// Takes in bytes of the snapshot; how many.
+    /// Takes bytes of the snapshot; returns their number.
     pub(super) fn take_in(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let is_reloading = self.is_reloading();
         let Some(link) = &mut self.link else { return 0 };
@@ -88,7 +88,7 @@ impl Executor {
         let had_begun = transfer.frame.has_begun();
         let taken = match &mut transfer.destination {
             Destination::File(file) => transfer.frame.take_in(bytes, "disk", &mut |bytes| file.write(bytes)),
-            // A load takes the place of the data, which another one is bringing in.
+            // Such a load would replace data that another load is bringing in.
             Destination::Databases if link.load.is_none() && is_reloading => return 0,
             Destination::Databases => {
                 let room = link.load.as_ref().map(|load| load.room().saturating_sub(MARK_BYTES));
@@ -129,7 +129,7 @@ impl Executor {
         }
     }
 
-    /// If a snapshot has come whole, it takes the place of the data here. Not while a script has been put aside.
+    /// Replaces the data with a complete snapshot. Not while a script is suspended.
     pub(crate) fn load_if_received(&mut self) {
         let rdb_path = self.rdb_path();
         let Some(link) = &mut self.link else { return };
@@ -154,7 +154,7 @@ impl Executor {
                 return self.desert(handle);
             }
         };
-        // Before the child that writes for them is ended: another one would be begun for the next.
+        // Before their snapshot child is ended: otherwise another would begin for the remaining replicas.
         self.disconnect_replicas();
         self.end_save();
         let placed = file.put_in_place(&self.disk.world, &rdb_path);
@@ -173,7 +173,7 @@ impl Executor {
         self.note_link();
     }
 
-    /// The received file, if its beginning makes sense.
+    /// Opens the received file, if its beginning is valid.
     fn open_received(&self, file: &ReceivedFile) -> Result<(Loader<File>, u64), RestoreError> {
         let options = self.load_options(false, false);
         let missing =
@@ -181,7 +181,7 @@ impl Executor {
         self.open_rdb(file.path(), options)?.ok_or_else(missing)
     }
 
-    /// The data gives way to what the primary has sent: with all that tells of it.
+    /// Removes the data that the snapshot replaces, with all that depends on it.
     pub(super) fn remove_replaced_data(&mut self) {
         self.leave_replaced_history();
         self.empty_all(self.server.config.replica_lazy_flush);
@@ -190,7 +190,7 @@ impl Executor {
         self.free_discarded();
     }
 
-    /// Nobody can go on with what was here: neither this replica nor its own, nor a file that is being written.
+    /// Ends the old history: neither this replica nor its own replicas can continue it, nor a file being written.
     pub(super) fn leave_replaced_history(&mut self) {
         if let Some(link) = &mut self.link {
             link.continues = false;
@@ -204,9 +204,9 @@ impl Executor {
         }
     }
 
-    /// The stream, which may come already, waits until the data is loaded.
+    /// Blocks the primary's stream, which may come already, until the data is loaded.
     fn wait_for_loading(&mut self, handle: ClientHandle) {
-        // By its row: its name may be another.
+        // Found by its table row, since it may be renamed.
         let own = self.server.registry.iter().find(|(_, row)| row.name == "replicaof");
         let (command, _) = own.expect("a link is made by this command");
         let blocked = Blocked {
@@ -223,7 +223,7 @@ impl Executor {
         self.server.blocked.block(&mut self.server.clients, handle, blocked, None);
     }
 
-    /// Goes on with loading what the primary has sent, or is sending.
+    /// Continues loading the primary's data.
     pub(crate) fn go_on_with_sync(&mut self) {
         let Some(link) = &self.link else { return };
         let is_from_file = matches!(link.stage, Stage::Loading { .. }) && link.load.is_none();
@@ -244,14 +244,14 @@ impl Executor {
         }
     }
 
-    /// The primary is told now and then that its replica has not gone.
+    /// Sends the primary a sign of life periodically.
     fn show_signs_of_life(&mut self) {
         let now_us = self.server.now.monotonic_us;
         let Some(link) = &mut self.link else { return };
         if now_us - link.signed_us >= SIGN_PERIOD_US {
             link.signed_us = now_us;
             if let Some(handle) = link.client {
-                // It is known as a sign of life from before the first acknowledgement.
+                // An empty line is accepted as one before the first acknowledgement.
                 self.server.clients.push(handle, |output| output.raw(b"\n"));
             }
         }
@@ -272,7 +272,7 @@ impl Executor {
         }
     }
 
-    /// What could not be loaded now would keep the next start from succeeding.
+    /// Removes a file that failed to load and would make the next start fail.
     fn remove_broken_file(&mut self) {
         let Some(Stage::Loading { file: Some(path), .. }) = self.link.as_ref().map(|link| &link.stage) else {
             return;
@@ -283,7 +283,7 @@ impl Executor {
         }
     }
 
-    /// What was loaded is the data from now on, at the place in the primary's stream where that goes on.
+    /// Adopts the loaded data and its position in the primary's stream.
     pub(super) fn sync_ended(&mut self) {
         let db_index = self.disk.loaded_stream_db.take().unwrap_or(0);
         let Some(link) = &mut self.link else { return };
@@ -308,16 +308,16 @@ impl Executor {
         supervisor::tell(
             "STATUS=PRIMARY <-> REPLICA sync: Finished with success. Ready to accept connections in read-write mode.\n",
         );
-        // A base has nothing behind its snapshot.
+        // A base must have nothing after its snapshot.
         let file = file.filter(|_| self.has_loaded_whole_file());
         self.restart_log(file.as_deref(), crate::command::Origin::default());
         let main = self.end_channels();
         let Some(handle) = client else { return self.note_lost_link() };
         match main {
-            // What follows the data has been asked for, and the answer is on its way.
+            // The stream has been requested, and the reply is on its way.
             Some(Main::Asks(handshake)) => {
                 if let Some(link) = &mut self.link {
-                    // While the data was loaded nobody has listened.
+                    // The connection was not read while the data was loaded.
                     link.heard_us = self.server.now.monotonic_us;
                 }
                 self.expect(handshake);
