@@ -1,5 +1,5 @@
-//! Sockets: listening, reading requests, writing replies. The only module that knows what a connection is made
-//! of; the executor sees clients.
+//! Sockets: listening, reading requests, writing replies. The only module that knows connections; the executor sees
+//! clients.
 
 mod accept;
 mod channel;

@@ -1,4 +1,4 @@
-//! Clients that come: taking them in, or telling them why not.
+//! Accepting or refusing new clients.
 
 use super::connection::Connection;
 use super::event_loop::EventLoop;
@@ -9,17 +9,17 @@ use super::transport::Transport;
 use crate::session::client::ConnectionFigures;
 use rustix::fd::AsRawFd;
 
-/// Where there has to be room for one more client.
+/// Limit that applies to a new client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// Among `maxclients`.
+    /// `maxclients`.
     Shared,
-    /// Among connections that are counted elsewhere.
+    /// A separate limit of connections.
     Reserved,
 }
 
 impl EventLoop {
-    /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
+    /// Accepts the clients waiting at a listener, up to the configured number per turn.
     pub(super) fn accept(&mut self, id: u32) {
         let config = &self.executor.server.config;
         let options =
@@ -40,7 +40,7 @@ impl EventLoop {
                 Ok(Some(accepted)) => self.admit(accepted, has_tls, Room::Shared),
                 Err(error) => {
                     log::warn!("Accepting a client: {error}");
-                    // Most likely there are no more files to be had: whoever waits, waits until some are closed.
+                    // Most likely no more files are available: clients wait until some are closed.
                     return self.rest_listeners(true);
                 }
             }
@@ -75,7 +75,8 @@ impl EventLoop {
         if let Some(text) = refusal {
             server.observed.statistics.connections_rejected += 1;
             if !has_tls {
-                // The client may be gone already; it is closed either way. One with TLS gets no handshake to be told in.
+                // The client may be gone already; it is closed either way. A TLS client is closed without a handshake,
+                // hence without a message.
                 let _ = Transport::Plain(accepted.socket).write(text.as_bytes());
             }
             return;
@@ -99,7 +100,7 @@ impl EventLoop {
             ..ConnectionFigures::default()
         };
         let handle = self.executor.connect(figures);
-        // Where there are threads for it, none of them but the executor works on handshakes.
+        // Handshakes are left to I/O threads if there are any.
         let thread = self.emptiest_thread(!has_tls);
         self.place(Box::new(Connection::new(handle, transport)), None, thread);
     }

@@ -1,4 +1,4 @@
-//! How threads hand values to each other: a queue with one end in each, and a waker that wakes the one that sleeps.
+//! Channels between threads: a queue with one end in each, and a waker for a sleeping receiver.
 //!
 //! ```text
 //!   sender                                      receiver
@@ -6,11 +6,11 @@
 //!   announce: wakes ---------------------------> sleeps in epoll: the waker's file becomes readable
 //! ```
 //!
-//! 1. A sender never waits. What does not fit into the ring waits on the sender's side and follows, in order, when
-//!    the sender next announces.
-//! 2. The waker costs a system call only while the receiver sleeps, and one of those however many values follow.
-//! 3. No value is left behind: the receiver says that it will sleep, then looks once more; the sender sends, then
-//!    looks whether the receiver sleeps. Each puts a full fence between its two steps, so at least one of them sees
+//! 1. A sender never blocks. Values that do not fit into the ring are queued on the sender's side and follow, in order,
+//!    at the sender's next announcement.
+//! 2. The waker costs a system call only while the receiver sleeps, and only one however many values follow.
+//! 3. No value is left behind: the receiver declares that it will sleep, then checks once more; the sender sends, then
+//!    checks whether the receiver sleeps. Each puts a full fence between its two steps, so at least one of them sees
 //!    what the other did.
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -21,10 +21,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// Values in a ring; a power of two well above the connections that are busy at one instant.
+/// Values in a ring; a power of two well above the number of connections that are busy at one instant.
 const RING_VALUES: usize = 4096;
 
-/// Wakes one thread, which watches [`Waker::fd`] for edges: each wake-up is an edge, so that nobody has to read the file.
+/// Wakes one thread, which watches [`Waker::fd`] edge-triggered: each wake-up is an edge, so the file need not be read.
 pub struct Waker {
     file: OwnedFd,
     sleeps: AtomicBool,
@@ -40,8 +40,8 @@ impl Waker {
         self.file.as_fd()
     }
 
-    /// The owner says that it is about to sleep and has to be woken from now on. It may, if `has_nothing_to_do`
-    /// still says so afterwards.
+    /// Declares that the owner is about to sleep and must be woken from now on. Returns true if `has_nothing_to_do`
+    /// still holds afterwards.
     pub fn may_sleep(&self, has_nothing_to_do: impl FnOnce() -> bool) -> bool {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -52,7 +52,7 @@ impl Waker {
         may
     }
 
-    /// The owner is up: nobody needs to wake it.
+    /// Declares that the owner is awake.
     pub fn woken(&self) {
         self.sleeps.store(false, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ impl Waker {
 
 pub struct Sender<T> {
     ring: Producer<T>,
-    /// What did not fit into the ring, oldest first.
+    /// Values that did not fit into the ring, oldest first.
     waiting: VecDeque<T>,
     waker: Arc<Waker>,
     unannounced: usize,
@@ -79,7 +79,7 @@ pub struct Receiver<T> {
     ring: Consumer<T>,
 }
 
-/// A queue to the owner of `waker`.
+/// Creates a queue to the owner of `waker`.
 pub fn queue<T>(waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
     with_room(RING_VALUES, waker)
 }
@@ -102,12 +102,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// How many values the receiver may not know of.
+    /// Returns the number of values sent since the last announcement.
     pub fn unannounced(&self) -> usize {
         self.unannounced
     }
 
-    /// Sees to it that the receiver takes what was sent.
+    /// Makes the receiver take the values sent.
     #[inline]
     pub fn announce(&mut self) {
         if !self.waiting.is_empty() {
@@ -128,7 +128,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether values wait for room: the sender has to announce again soon.
+    /// Returns whether values wait for room: the sender has to announce again soon.
     pub fn is_backed_up(&self) -> bool {
         !self.waiting.is_empty()
     }

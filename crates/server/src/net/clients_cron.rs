@@ -1,25 +1,25 @@
-//! What is done for every connection now and then: idle ones are closed, and give back memory that they do not use.
+//! Periodic work on every connection: closes idle ones, and frees their unused memory.
 
 use super::event_loop::{EventLoop, local};
 use crate::session::ClientHandle;
 
-/// Connections looked at in one round, if there are as many.
+/// Minimum number of connections per round.
 const CONNECTIONS_PER_CRON_MIN: usize = 5;
 const CONNECTIONS_PER_CRON_MAX: usize = 1000;
 
-/// Where the round through all connections stands.
+/// Position of the round through all connections.
 #[derive(Debug, Default)]
 pub struct ClientsCron {
-    /// On the monotonic clock.
+    /// Next round, on the monotonic clock.
     next_us: u64,
-    /// The connection to be looked at next.
+    /// The next connection.
     index: usize,
     /// New clients are not accepted until the next round.
     pub listeners_rest: bool,
 }
 
 impl EventLoop {
-    /// Looks at so many connections, `hz` times a second, that each has its turn about once a second.
+    /// Checks a part of the connections, `hz` times a second, so that each is checked about once a second.
     pub(super) fn clients_cron_if_due(&mut self) {
         let server = &self.executor.server;
         let now_us = server.now.monotonic_us;

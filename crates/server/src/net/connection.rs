@@ -1,4 +1,4 @@
-//! One client's connection: the transport to it, and what it has of the client's.
+//! One client's connection: its transport and buffers.
 
 use super::query_buffer::{QueryBuffer, READ_BYTES};
 use super::transport::{Interest, Stopped, Transport};
@@ -9,16 +9,16 @@ use wire::reply::Output;
 
 /// Bytes written to one connection in one turn.
 pub(super) const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Runs of bytes that one call writes: the headers and contents of so many large values, halved.
+/// Slices in one vectored write: headers and contents of half as many large values.
 pub(super) const WRITE_RUNS_MAX: usize = 64;
-/// Unread bytes thrown away before closing, so that the kernel does not throw away our last reply instead.
+/// Unread bytes discarded before closing, so that the kernel does not discard our last reply instead.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 
-/// A peer that has not done its handshake by then is closed.
+/// Handshake timeout.
 pub(super) const HANDSHAKE_US_MAX: u64 = 10_000_000;
 pub(super) const HANDSHAKE_TOO_LATE: &str = "the handshake was not done in time";
 
-/// How a write ended, and how many bytes went out before that.
+/// Result of a write, and the bytes sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub bytes: usize,
@@ -31,15 +31,15 @@ pub struct Written {
 pub struct Connection {
     pub handle: ClientHandle,
     pub transport: Transport,
-    /// What has been read and not been executed, if anything.
+    /// Input not yet executed, if any.
     pub query_buffer: Option<Box<QueryBuffer>>,
-    /// Output that a thread had to send and could not, when it gives the connection back.
+    /// Output that a thread could not send before it returned the connection.
     pub unsent: Option<Box<Output>>,
     pub watches_writable: bool,
     pub watches_readable: bool,
-    /// It is one that this server makes, and has not come about yet.
+    /// An outgoing connection that is not established yet.
     pub is_connecting: bool,
-    /// It is on the event loop's list of those to be read although nothing announces it.
+    /// It is on the event loop's list of connections to read without an event.
     pub is_listed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// One that is on its way to a server: it is watched for that.
+    /// Creates an outgoing connection; it is watched for its completion.
     pub fn connecting(handle: ClientHandle, transport: Transport) -> Self {
         Connection {
             watches_readable: false,
@@ -71,13 +71,13 @@ impl Connection {
         self.transport.fd()
     }
 
-    /// What the poller has to watch.
+    /// Returns what the poller has to watch.
     pub fn interest(&self) -> Interest {
         let wants = Interest { readable: self.watches_readable, writable: self.watches_writable };
         self.transport.interest(wants)
     }
 
-    /// All that is held for this connection.
+    /// Returns the memory held for this connection.
     pub fn memory_bytes(&self) -> usize {
         let buffered_bytes = self.query_buffer.as_ref().map_or(0, |query_buffer| query_buffer.memory_bytes());
         size_of::<Self>() + self.transport.memory_bytes() + buffered_bytes
@@ -110,8 +110,8 @@ impl Connection {
         self.transport.write_runs(&runs[..count])
     }
 
-    /// Before the connection is dropped after its last reply: bytes that were never read would make the kernel reset
-    /// the connection, and the peer lose that reply.
+    /// Discards unread input before the connection closes after its last reply: otherwise the kernel would reset the
+    /// connection, and the peer lose that reply.
     pub fn finish(&mut self) {
         if self.transport.shutdown_write().is_err() {
             return;

@@ -30,49 +30,49 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use wire::request::{Limits, REQUEST_LEN_MAX};
 
-/// A waiting client may have this much unread; then its socket is left alone until it may go on.
+/// Limit of unread input from a blocked client; beyond it the socket is not read until the client is unblocked.
 const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Turns that a handshake takes: the peer's first message is the work of one, its last of another.
+/// Turns of a handshake: one for the peer's first message, one for its last.
 const HANDSHAKE_STEPS: u32 = 2;
 
-/// Orders that wait for room in a thread's queue are tried again after this.
+/// Retry delay for orders that wait for room in a thread's queue.
 const BACKED_UP_US: u64 = 1000;
 
 pub struct EventLoop {
     pub executor: Executor,
     pub(super) poller: Poller,
     pub(super) listeners: Rc<RefCell<Listeners>>,
-    /// Where each client's connection is, by handle.
+    /// Each client's connection, by handle.
     pub(super) connections: Vec<Option<ClientConnection>>,
     pub(super) spare_query_buffers: SpareQueryBuffers,
     pub(super) threads: Threads,
     pub(super) balance: Balance,
     pub(super) clients_cron: ClientsCron,
-    /// Which child's pipe is watched.
+    /// The watched pipe's transfer.
     pub(super) watched_pipe: Option<u64>,
     /// The thread that answers HTTP, if there is one.
     pub(super) http: Rc<RefCell<Http>>,
     signals: Signals,
-    /// A signal has asked for the end, and what follows from that has not come.
+    /// A signal has requested the end, which has not been handled yet.
     is_signalled: bool,
     ready: Vec<Readiness>,
-    /// Query buffers whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
+    /// Query buffers whose requests are collected into one batch; and the number of requests.
     batch: QueryBuffers,
     batch_requests: usize,
-    /// Connections with something to read that no event will announce.
+    /// Connections with input that no event will announce.
     pub(super) unread: Vec<ClientHandle>,
-    /// Steps of handshakes that may still be done in this tick.
+    /// Handshake steps left in this tick.
     handshake_steps_left: u32,
-    /// What new connections speak TLS by.
+    /// TLS configuration of new connections.
     pub(super) tls: Rc<RefCell<TlsContext>>,
     /// Connections that may have output to write at the end of the tick.
     pub(super) touched: Vec<ClientHandle>,
-    /// Query buffers of connections in threads, that go back there at the end of the tick.
+    /// Query buffers to return to I/O threads at the end of the tick.
     pub(super) finished: QueryBuffers,
 }
 
-/// Where a client's connection is.
+/// Where a client's connection is served.
 pub(super) enum ClientConnection {
     /// Served by this thread.
     Local(Box<Connection>),
@@ -89,7 +89,7 @@ impl ClientConnection {
     }
 }
 
-/// The place of the client's connection, which is there; `None`: it is gone, be the place another's by now.
+/// Returns the slot of the client's connection; `None`: it is gone, even if its slot is reused by now.
 pub(super) fn occupied(
     connections: &mut [Option<ClientConnection>],
     handle: ClientHandle,
@@ -98,7 +98,7 @@ pub(super) fn occupied(
     place.as_ref().is_some_and(|connection| connection.handle() == handle).then_some(place)
 }
 
-/// The client's connection, if this thread serves it.
+/// Returns the client's connection, if this thread serves it.
 pub(super) fn local(
     connections: &mut [Option<ClientConnection>],
     handle: ClientHandle,
@@ -153,7 +153,7 @@ impl EventLoop {
         })
     }
 
-    /// Opens the sockets that the configuration names.
+    /// Opens the configured sockets.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
         let mut tls = self.tls.borrow_mut();
@@ -166,7 +166,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Loads the data, answering clients in between; `false` when the process is to stop.
+    /// Loads the data, serving clients in between; `false` when the process is to stop.
     pub fn load(&mut self) -> Result<bool, RestoreError> {
         self.executor.begin_loading()?;
         while self.executor.is_loading() {
@@ -185,7 +185,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// One turn of the loop; `false` when the process is to stop.
+    /// Runs one turn of the loop; `false` when the process is to stop.
     pub fn tick(&mut self) -> io::Result<bool> {
         // Before the first connections are accepted, so that these are spread too.
         self.adapt_threads();
@@ -194,13 +194,13 @@ impl EventLoop {
         self.executor.note_wait(began_us);
         self.handshake_steps_left =
             HANDSHAKE_STEPS * self.executor.server.config.max_new_tls_connections_per_cycle;
-        // Who gets on the list in this turn has its next in the next one, behind what it is answered in this.
+        // Connections listed in this turn are read in the next one, after this turn's replies are written.
         let listed = std::mem::take(&mut self.unread);
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
                 Token::Signal => self.take_signals(),
-                // The tick takes what was delivered.
+                // The tick takes deliveries in any case.
                 Token::Waker => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
                 Token::Http => self.accept_http(),
@@ -260,7 +260,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits for what the turn is about; returns since when.
+    /// Waits for events; returns since when.
     fn wait(&mut self) -> io::Result<u64> {
         let now_us = self.executor.clock.monotonic_us();
         let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
@@ -289,18 +289,18 @@ impl EventLoop {
             self.touched.push(handle);
         }
         if !connection.watches_readable {
-            // What it has sent waits with it, and would be answered to nobody.
+            // Its pending requests are dropped, since their replies cannot be sent.
             if event.hung_up {
                 self.close(handle);
             }
             return;
         }
-        // Once in a turn, for a listed one as one of the list.
+        // Once per turn; a listed connection is read from the list.
         if !event.readable || connection.is_listed {
             return;
         }
         if connection.transport.is_handshaking() {
-            // The poller will tell again of those who have to wait.
+            // The poller reports postponed connections again.
             let Some(left) = self.handshake_steps_left.checked_sub(1) else { return };
             self.handshake_steps_left = left;
         }
@@ -331,7 +331,7 @@ impl EventLoop {
         self.collect(query_buffer);
     }
 
-    /// Leaves what has come for the batch, which runs when it is full or when all have been read.
+    /// Adds requests to the batch, which runs when it is full or when all have been read.
     pub(super) fn collect(&mut self, query_buffer: Box<QueryBuffer>) {
         self.batch_requests += query_buffer.request_count().max(1);
         self.batch.push(query_buffer);
@@ -340,12 +340,12 @@ impl EventLoop {
         }
     }
 
-    /// Fetches what the collected requests will look up, then runs them in order.
+    /// Prefetches what the collected requests will look up, then runs them in order.
     pub(super) fn run_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         self.batch_requests = 0;
         if let Some(mut window) = self.executor.open_window() {
-            // The first one that does not fit in ends it.
+            // The first one that does not fit ends it.
             let _ = batch.iter().all(|query_buffer| query_buffer.fill(&mut window, &self.executor));
             self.executor.fetch(window);
         }
@@ -364,7 +364,7 @@ impl EventLoop {
         }
     }
 
-    /// Parses and runs what the client has sent, until it has to wait for more or for something else.
+    /// Parses and runs a client's input, until it needs more or blocks.
     fn run_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         let mut reply = self.executor.borrow_output(handle);
@@ -386,13 +386,12 @@ impl EventLoop {
         query_buffer.consume();
         self.after_requests(query_buffer);
         if self.executor.is_waiting_replica(handle) {
-            // Before others run commands, of which the snapshot would be as well, and the stream longer.
+            // Before other commands run, which would make the snapshot later and the stream longer.
             self.begin_rdb_channels();
         }
     }
 
-    /// Takes an empty query buffer back, and sees that a client that sends faster than it may be answered does not fill
-    /// the memory.
+    /// Takes an empty query buffer back, and enforces the input limit of a client that sends faster than it is served.
     fn after_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         let Some(connection) = local(&mut self.connections, handle) else { return self.settle(query_buffer) };
@@ -421,7 +420,7 @@ impl EventLoop {
         }
     }
 
-    /// Tells the executor what the connection holds.
+    /// Updates the connection's memory figure in the executor.
     pub(super) fn note_input(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         let figures = &mut self.executor.server.clients[handle].connection;
@@ -442,7 +441,7 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
+    /// Resumes unblocked clients: their pending input is still in their buffers.
     fn resume(&mut self) {
         while let Some(handle) = self.executor.server.resumed.pop_front() {
             let query_buffer = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
@@ -464,7 +463,7 @@ impl EventLoop {
         }
     }
 
-    /// Writes what every touched client is owed.
+    /// Writes the pending output of every touched client.
     fn flush(&mut self) {
         let mut finished = std::mem::take(&mut self.finished);
         finished.drain(..).for_each(|query_buffer| self.send_back(query_buffer));
@@ -485,7 +484,7 @@ impl EventLoop {
     }
 
     fn write(&mut self, handle: ClientHandle) {
-        // It may be gone, and its place another's, since something was written to it.
+        // It may be gone, and its slot reused, since something was written to it.
         let connection = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
             Some(ClientConnection::Local(connection)) => connection,
             Some(ClientConnection::Remote(_)) if self.executor.server.clients[handle].is_replica => {
@@ -523,7 +522,7 @@ impl EventLoop {
         self.after_write(handle);
     }
 
-    /// Goes on where the socket has taken all, and waits where it has not.
+    /// Continues where the socket has taken everything, and waits where it has not.
     fn after_write(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         let (watches_writable, is_flushed) =
@@ -566,13 +565,13 @@ impl EventLoop {
         }
     }
 
-    /// Ends a client's connection. Its handle is free at once if the socket is here, and otherwise when its thread has
-    /// closed it.
+    /// Closes a client's connection. Its handle is free at once if the socket is here, and otherwise when its thread
+    /// has closed it.
     pub(super) fn close(&mut self, handle: ClientHandle) {
-        // Commands that are read from a file have a client too, and it has no connection.
+        // Clients of replayed files have no connection.
         match occupied(&mut self.connections, handle).and_then(Option::take) {
             Some(ClientConnection::Local(mut connection)) => {
-                // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
+                // The socket leaves the poller when it is closed; failing to remove it first changes nothing.
                 let _ = self.poller.remove(connection.fd());
                 if self.executor.has_child_on_socket(handle) {
                     connection.transport.shut_down();
@@ -590,8 +589,8 @@ impl EventLoop {
         }
     }
 
-    /// Does what commands have asked of the process; `false` when it is to stop. Then whoever sees its connection end
-    /// finds nobody listening any more, rather than a server that takes one more connection and answers nothing.
+    /// Does what commands have requested of the process; `false` when it is to stop. The listeners close first, so that
+    /// a client whose connection ends cannot connect again without ever being served.
     fn process_requests(&mut self) -> bool {
         let mut goes_on = true;
         for request in std::mem::take(&mut self.executor.server.process_requests) {
@@ -609,7 +608,7 @@ impl EventLoop {
 }
 
 impl QueryBuffer {
-    /// Runs the parsed requests of a client that may send some, in order, until one makes it wait.
+    /// Runs the parsed requests of a client in order, until one blocks it.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let handle = self.handle;
         let is_primary = executor.server.clients[handle].is_primary;
@@ -632,7 +631,7 @@ impl QueryBuffer {
             let Some(request) = self.next_request() else { return };
             let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
             let flow = executor.execute_into(handle, request, reply);
-            // Kept over the call, the request cost each of them 20 instructions.
+            // Kept across the call, the request cost each of them 20 instructions.
             if is_tracing
                 && executor.is_candidate(begun)
                 && let Some(request) = self.latest_request()
@@ -645,7 +644,7 @@ impl QueryBuffer {
         }
     }
 
-    /// Hands the keys of requests to the window, as many as it takes; whether it took all.
+    /// Adds requests' keys to the window, as many as fit; returns whether all did.
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
         let (place, cold) = (executor.place_of_lookups(self.handle), self.cold_requests());
         let taken = self.offer_cold(|request, hashes| window.add(executor, place, request, hashes));
@@ -655,7 +654,7 @@ impl QueryBuffer {
 }
 
 fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
-    // What a primary has taken in, its replica takes too.
+    // A replica accepts what its primary has accepted.
     let is_primary = executor.server.clients[handle].is_primary;
     let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes as usize;
     Limits {

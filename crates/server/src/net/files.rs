@@ -1,55 +1,55 @@
-//! How many files the process may have open: one for each client, and some that are kept back for the server itself, so that
-//! it can save and take in replicas however many clients there are.
+//! The limit of open files: one for each client, and some reserved for the server, so that it can save and attach
+//! replicas however many clients there are.
 
 use super::http::HTTP_FILES_MAX;
 use crate::config::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files that are no client's: listeners, the log, and what persistence and replication need.
+/// Files not used by clients: listeners, the log, persistence and replication.
 const OTHER_FILES: u64 = 32;
-/// What each thread beside the executor waits with, and is woken by.
+/// Poller and waker of each I/O thread.
 const FILES_PER_THREAD: u64 = 2;
 
-/// The system permits fewer files than are needed.
+/// The system permits fewer files than needed.
 #[derive(Clone, Copy, Debug)]
 pub struct FileShortage {
-    /// Before anything was tried.
+    /// The limit before any change.
     before: Rlimit,
     pub needed: u64,
-    /// As many as could be had.
+    /// The highest limit obtained.
     pub permitted: u64,
-    /// Those that are no client's.
+    /// Files not used by clients.
     others: u64,
 }
 
 impl FileShortage {
-    /// How many clients there is a file for.
+    /// Returns the number of clients that have a file.
     pub fn clients_possible(&self) -> u32 {
         u32::try_from(self.permitted.saturating_sub(self.others)).unwrap_or(u32::MAX)
     }
 
-    /// How many files there could be before.
+    /// Returns the limit before the change.
     pub fn permitted_before(&self) -> u64 {
         self.before.current.unwrap_or(u64::MAX)
     }
 
-    /// Has the limits be what they were.
+    /// Restores the limits.
     pub fn restore(&self) {
-        // A process may always lower what it has raised.
+        // A process may always lower a raised limit.
         let _ = setrlimit(Resource::Nofile, self.before);
     }
 }
 
-/// Files that are no client's.
+/// Returns the number of files not used by clients.
 fn other_files(config: &Config) -> u64 {
     let http = if config.http_port == 0 { 0 } else { HTTP_FILES_MAX };
     OTHER_FILES + http + FILES_PER_THREAD * u64::from(config.io_threads.saturating_sub(1))
 }
 
-/// Sees to it that the process may open a file for each client that the configuration allows, and those of its own.
+/// Raises the limit to a file for each client that the configuration allows, plus the server's own.
 ///
 /// # Errors
-/// The system does not permit that. What it permits at most is in force then.
+/// The system does not permit that. The highest permitted limit is in force then.
 pub fn allow_clients(config: &Config) -> Result<(), FileShortage> {
     let others = other_files(config);
     let needed = u64::from(config.maxclients) + others;
@@ -66,7 +66,8 @@ pub fn allow_clients(config: &Config) -> Result<(), FileShortage> {
     Err(FileShortage { before, needed, permitted, others })
 }
 
-/// The greatest number that is permitted, of which `known` is one and `beyond` none; the last that was permitted is that.
+/// Finds the greatest permitted number between `known`, which is permitted, and `beyond`, which is not; the last
+/// permitted call is for that number.
 fn greatest(mut known: u64, mut beyond: u64, mut permits: impl FnMut(u64) -> bool) -> u64 {
     while beyond - known > 1 {
         let middle = known + (beyond - known) / 2;

@@ -1,4 +1,4 @@
-//! Connections with TLS on the executor's thread: handshakes that end well or not, and bytes that nothing announces.
+//! TLS connections in the executor's thread: finished and failed handshakes, and decrypted input without an event.
 
 use super::connection::{HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
 use super::event_loop::{EventLoop, local};
@@ -8,8 +8,8 @@ use super::transport::Transport;
 use crate::session::ClientHandle;
 
 impl EventLoop {
-    /// Serves connections that have something to read which no event announces. Nothing has been read of them in this turn:
-    /// one whose end is read is closed, and what it is owed has to be written before.
+    /// Reads connections with input that no event announces. None of them was read in this turn: reading the end closes
+    /// a connection, and its pending output must be written first.
     #[cold]
     pub(super) fn serve_unread(&mut self, listed: Vec<ClientHandle>) {
         for handle in listed {
@@ -22,7 +22,7 @@ impl EventLoop {
         }
     }
 
-    /// Sees to what a read has brought beside bytes.
+    /// Handles the TLS events of a read.
     pub(super) fn follow_tls(&mut self, handle: ClientHandle, transfer: Transfer) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         let Transport::Tls(tls) = &mut connection.transport else { return };
@@ -36,7 +36,7 @@ impl EventLoop {
         }
     }
 
-    /// The client may send requests now, as the user that its certificate names.
+    /// Admits a client's requests, as the user that its certificate names.
     pub(super) fn handshake_done(&mut self, handle: ClientHandle, certificate: Option<&[u8]>) {
         let server = &mut self.executor.server;
         if server.clients.get(handle).is_none() {
@@ -57,7 +57,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection whose handshake takes too long; whether it was one.
+    /// Closes a connection whose handshake takes too long; returns whether it was one.
     pub(super) fn close_late_handshake(&mut self, handle: ClientHandle, idle_us: u64) -> bool {
         let handshaking = |connection: &mut super::connection::Connection| {
             connection.transport.is_handshaking() && !connection.is_connecting
@@ -71,7 +71,7 @@ impl EventLoop {
         is_late
     }
 
-    /// Reads certificates again that have changed.
+    /// Reloads certificates that have changed.
     pub(super) fn reload_certificates_if_due(&mut self) {
         let interval_s = self.executor.server.config.tls_auto_reload_interval_seconds;
         let now_us = self.executor.server.now.monotonic_us;

@@ -1,5 +1,5 @@
-//! The event loop's side of HTTP: the thread that answers it has its own sockets, and comes here for figures as a client
-//! with a connection of its own for each request.
+//! The event loop's side of HTTP: the HTTP thread has its own sockets, and runs commands and reads figures here as a
+//! client with a separate connection for each request.
 //!
 //! ```text
 //!  thread "http"                              event loop
@@ -7,7 +7,7 @@
 //!  sends the other --- bounded queue -------> admitted as a client, with the address of whoever asked
 //!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
-//! A change of its options ends the thread, with its connections and its history, and starts another.
+//! A change of its options ends the thread, with its connections and history, and starts another.
 
 mod commands;
 mod figures;
@@ -32,16 +32,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Connections over HTTP at a time, each with at most one client here. They are let in beyond `maxclients`: what is going on
-/// is asked for when that has been reached.
+/// HTTP connections at a time, each with at most one client here. They are accepted beyond `maxclients`, since
+/// monitoring is needed when that has been reached.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Of each connection the socket, and both ends of the pair that its request asks by; what the thread waits with, and listeners.
+/// Per connection its socket and both ends of the pair for its request; plus the thread's poller, waker and listeners.
 pub(super) const HTTP_FILES_MAX: u64 = 3 * CONNECTIONS_MAX as u64 + 32;
 
-/// Where HTTP is answered, if it is. Shared by the loop and by CONFIG SET, which starts and ends it.
+/// The running HTTP thread, if any. Shared by the event loop and CONFIG SET, which starts and ends it.
 pub struct Http {
-    /// Written to when somebody has been sent; the loop watches it.
+    /// Written to on each arrival; the event loop watches it.
     event_fd: Arc<OwnedFd>,
     readiness: Arc<Readiness>,
     tls: Arc<PublishedConfig>,
@@ -50,24 +50,24 @@ pub struct Http {
 }
 
 pub(super) struct Running {
-    /// By which it was started.
+    /// The options that it was started with.
     options: HttpOptions,
-    /// Where the thread listens, by files of its own.
+    /// Duplicates of the thread's listening sockets.
     listeners: Vec<Listener>,
     arrivals: Receiver<Arrival>,
     told: Told,
-    /// Ends with this.
+    /// Ends when dropped.
     _thread: web::Thread,
 }
 
-/// What answers by a configuration that is not in force yet.
+/// The HTTP thread of a configuration that is not in force yet.
 pub(super) enum PreparedHttp {
-    /// What answers already.
+    /// The running thread stays.
     Same,
     Other(Option<Running>),
 }
 
-/// Options that a change of makes another thread necessary.
+/// Options whose change requires another thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HttpOptions {
     port: u16,
@@ -89,19 +89,20 @@ impl HttpOptions {
     }
 }
 
-/// What the thread sends here.
+/// An arrival from the thread.
 enum Arrival {
     Client(Accepted),
-    /// A line for the log, which that thread does not write: a child made meanwhile would wait for it forever.
+    /// A log line, which the thread does not write itself: a child forked meanwhile would wait for the log's lock
+    /// forever.
     Warning(String),
-    /// Somebody who wants to know what has been done.
+    /// A request for figures.
     Figures(Box<dyn FnOnce(web::Figures) + Send>),
 }
 
-/// What the thread knows of the server.
+/// The thread's access to the server.
 struct ServerAccess {
     arrivals: SyncSender<Arrival>,
-    /// Written to when somebody has been sent.
+    /// Written to on each arrival.
     event_fd: Arc<OwnedFd>,
     readiness: Arc<Readiness>,
     tls: Arc<PublishedConfig>,
@@ -109,7 +110,7 @@ struct ServerAccess {
 }
 
 impl ServerAccess {
-    /// Leaves it where there is no room.
+    /// Sends an arrival; drops it if the queue is full.
     fn tell(&self, arrival: Arrival) {
         if self.arrivals.try_send(arrival).is_ok() {
             let _ = rustix::io::write(&self.event_fd, &1u64.to_ne_bytes());
@@ -140,7 +141,7 @@ impl web::Server for ServerAccess {
     }
 
     fn warn(&self, text: String) {
-        // Where so much is to be told that there is no room, enough has been.
+        // With a full queue, enough has been reported.
         self.tell(Arrival::Warning(text));
     }
 
@@ -182,13 +183,13 @@ impl Http {
         })
     }
 
-    /// Each write to it is an edge, so that nobody has to read.
+    /// Each write to it is an edge, so it need not be read.
     pub(super) fn event_fd(&self) -> &OwnedFd {
         &self.event_fd
     }
 
-    /// Starts what the configuration asks for, beside what answers already. On failure, and when the result is dropped,
-    /// everything is as it was.
+    /// Starts what the configuration requires, beside the running thread. On failure, and when the result is dropped,
+    /// everything is as before.
     pub(super) fn prepare(&self, config: &Config) -> Result<PreparedHttp, ListenError> {
         let options = HttpOptions::of(config);
         if self.running.as_ref().is_some_and(|running| running.options == options) {
@@ -199,7 +200,7 @@ impl Http {
         Ok(PreparedHttp::Other(started))
     }
 
-    /// Answers as was prepared, and ends what has answered so far.
+    /// Puts the prepared thread in service, and ends the previous one.
     pub(super) fn commit(&mut self, prepared: PreparedHttp) {
         if let PreparedHttp::Other(running) = prepared {
             self.running = running;
@@ -212,7 +213,7 @@ impl Http {
             return Err(failed(io::Error::other("http-bind names no address")));
         }
         let open = self.running.as_ref().map_or(&[][..], |running| &running.listeners);
-        // What is spoken there is that thread's business.
+        // The protocol is up to that thread.
         let wanted = resolve(&options.bind, options.port, Protocol::Plain)?;
         let listeners = open_beside(open, &wanted, backlog)?;
         let files: io::Result<Vec<_>> = listeners.iter().map(Listener::to_tcp_listener).collect();
@@ -243,7 +244,7 @@ impl Http {
 }
 
 impl EventLoop {
-    /// Takes in those who have come over HTTP.
+    /// Handles the arrivals from the HTTP thread.
     pub(super) fn accept_http(&mut self) {
         let http = Rc::clone(&self.http);
         loop {

@@ -1,5 +1,4 @@
-//! An I/O thread: it owns the sockets of some connections, reads what their clients send, cuts it into requests, and
-//! sends what the executor answers.
+//! An I/O thread: it owns the sockets of some connections, reads and parses requests, and sends the executor's replies.
 //!
 //! ```text
 //!              Order::Adopt, Serve, Send, Close, Release, Stop
@@ -9,14 +8,14 @@
 //! ```
 //!
 //! 1. A connection that was adopted ends with exactly one `Closed` or `Returned`; until then the thread owns its
-//!    socket, and the executor keeps its handle free of others. Orders about a handle that has gone are ignored: by the
-//!    time the handle is used again, the executor has seen the end and all such orders have been taken.
-//! 2. A connection has at most one query buffer. While it is with the executor, nothing is read; that the peer has hung
-//!    up is reported as `HungUp`, and the end follows when the query buffer is back.
+//!    socket, and the executor does not reuse its handle. Orders for a closed handle are ignored: by the time the
+//!    handle is reused, the executor has seen the end and all such orders have been taken.
+//! 2. A connection has at most one query buffer. While the executor has it, nothing is read; a hang-up of the peer is
+//!    reported as `HungUp`, and the end follows when the query buffer is back.
 //! 3. Output is sent in the order of the orders.
-//! 4. The thread writes no log line: a process that is forked for a snapshot must not find the log locked.
-//! 5. What comes with a certificate's handshake is handed over before it is parsed: only the executor knows whom the
-//!    certificate names, and under which limits of requests.
+//! 4. The thread writes no log line: a process forked for a snapshot must not find the log locked.
+//! 5. Input that comes with a certificate's handshake is handed over before it is parsed: only the executor knows the
+//!    user that the certificate names, and the limits of its requests.
 
 use super::channel::{Receiver, Sender, Waker};
 use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
@@ -40,9 +39,9 @@ use structures::hash::HashSeed;
 use wire::reply::Output;
 use wire::request::Limits;
 
-/// What the executor asks of a thread.
+/// An order from the executor to a thread.
 pub enum Order {
-    /// The connection lives here from now on. What it is owed comes with it: behind that its end may be read.
+    /// Take over the connection, with its pending output: after that is sent, its end may be read.
     Adopt {
         connection: Box<Connection>,
         meter: Arc<Meter>,
@@ -50,31 +49,30 @@ pub enum Order {
         is_unauthenticated: bool,
         is_away: bool,
     },
-    /// All that the query buffer held has been done: send the answers, and read on.
+    /// The query buffer's requests are done: send the replies, and read on.
     Serve(Box<QueryBuffer>),
-    /// Send this, which is no answer, or an answer that comes late.
+    /// Send output that is not a reply, or a delayed one.
     Send { handle: ClientHandle, output: Output, finishes: bool },
-    /// End the connection, whatever is unsent.
+    /// Close the connection, discarding unsent output.
     Close(ClientHandle),
-    /// Give the connection back.
+    /// Return the connection.
     Release(ClientHandle),
-    /// Give all back, and end.
+    /// Return all connections, and end.
     Stop,
 }
 
-/// What a thread hands to the executor.
+/// A delivery from a thread to the executor.
 pub enum Delivery {
-    /// Requests that have come whole, or bytes that make no sense.
+    /// Complete requests, or invalid input.
     Requests(Box<QueryBuffer>),
-    /// So much has been read of a request that is not whole yet; or the connection, on which nobody has logged in, holds
-    /// more than it did.
+    /// Size of an incomplete request; or the memory of a connection that is not authenticated has grown.
     Unread {
         handle: ClientHandle,
         bytes: usize,
     },
     /// The peer has hung up while its requests are with the executor.
     HungUp(ClientHandle),
-    /// The client may send requests from now on. It has shown this certificate, if any.
+    /// The client may send requests. It has presented this certificate, if any.
     HandshakeDone {
         handle: ClientHandle,
         certificate: Option<Vec<u8>>,
@@ -89,35 +87,35 @@ pub enum Delivery {
     Ended,
 }
 
-/// What all threads and the executor know.
+/// State shared by all threads and the executor.
 pub struct Shared {
     pub registry: Registry,
     pub seed: HashSeed,
     pub clock: Clock,
-    /// `proto-max-bulk-len`.
+    /// The option `proto-max-bulk-len`.
     pub bulk_len_max: AtomicU64,
 }
 
-/// An incomplete request of more than this is reported to the executor, which enforces the limits.
+/// An incomplete request larger than this is reported to the executor, which enforces the limits.
 const UNREAD_BYTES_TOLD: usize = 32 * 1024;
-/// So much more of a connection on which nobody has logged in is told at once: what all of those hold is limited.
+/// Growth of an unauthenticated connection that is reported at once: the memory of all of those is limited.
 const UNAUTHENTICATED_BYTES_TOLD: usize = 4 * 1024;
-/// Steps of handshakes in one turn: each of them may take half a millisecond, which everybody else here waits for.
+/// Handshake steps in one turn: each may take half a millisecond, which delays all other connections of the thread.
 const HANDSHAKE_STEPS_MAX: usize = 4;
-/// Deliveries of one turn after which the executor is woken, while the thread works on.
+/// Deliveries in one turn after which the executor is woken, while the thread works on.
 pub(super) const ANNOUNCED_DELIVERIES: usize = 16;
-/// Buffers of output that was sent, kept until a query buffer takes them back to the executor.
+/// Sent output buffers kept for return to the executor with a query buffer.
 const SPARE_OUTPUTS_MAX: usize = 64;
 const SPARE_OUTPUT_BYTES_MAX: usize = 32 * 1024;
-/// How often the thread looks for connections that keep memory for nothing, while there are any.
+/// Period of the search for unused memory of connections, while there are any.
 const CRON_US: u64 = 100_000;
-/// How old the figures of a busy thread may be.
+/// Maximum age of a busy thread's figures.
 const FIGURES_US: u64 = 10_000;
-/// A thread that waits for room in the executor's queue tries again after this.
+/// Retry delay when the executor's queue is full.
 const BACKED_UP: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A connection that lives here.
+/// A connection served here.
 struct AdoptedConnection {
     connection: Box<Connection>,
     meter: Arc<Meter>,
@@ -128,16 +126,16 @@ struct AdoptedConnection {
     has_hung_up: bool,
     /// Output was lost: nothing more may be sent.
     is_lost: bool,
-    /// The query buffer is with the executor.
+    /// The executor has the query buffer.
     is_away: bool,
     is_unauthenticated: bool,
-    /// Memory that was told while nobody had logged in.
+    /// Memory last reported while unauthenticated.
     told_bytes: usize,
-    /// It waits for its step of the handshake in [`IoThread::postponed`].
+    /// It waits for a handshake step in [`IoThread::postponed`].
     is_postponed: bool,
-    /// Ends when all output is sent.
+    /// Closes when all output is sent.
     finishes: bool,
-    /// When something was last read, on the monotonic clock.
+    /// Time of the last read, on the monotonic clock.
     read_us: u64,
 }
 
@@ -156,14 +154,14 @@ struct IoThread {
     shared: Arc<Shared>,
     figures: Arc<IoThreadFigures>,
     memory: Memory,
-    /// By handle.
+    /// Indexed by handle.
     connections: Vec<Option<Box<AdoptedConnection>>>,
     spare_query_buffers: SpareQueryBuffers,
     spare_outputs: Vec<Vec<u8>>,
     ready: Vec<Readiness>,
-    /// Connections that may have more to read than one turn allows.
+    /// Connections that may have more input than one turn allows.
     again: VecDeque<ClientHandle>,
-    /// Connections whose handshake goes on in a later turn, each once.
+    /// Connections whose handshake continues in a later turn, each once.
     postponed: VecDeque<ClientHandle>,
     handshake_steps_left: usize,
     now_us: u64,
@@ -171,14 +169,14 @@ struct IoThread {
     figures_due_us: u64,
 }
 
-/// The allocator's counters of this thread, and where those of earlier threads of this number stood.
+/// The allocator's counters of this thread, and their base from earlier threads of this number.
 #[derive(Clone, Copy)]
 struct Memory {
     before_bytes: i64,
     of_thread: Option<ThreadMemory>,
 }
 
-/// What a thread is made of, before there is one.
+/// The parts of a thread that is yet to start.
 pub struct Parts {
     pub epoll: OwnedFd,
     pub waker: Arc<Waker>,
@@ -189,7 +187,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Becomes the calling thread's work, until it is told to stop.
+    /// Runs the thread until it is stopped.
     pub fn run(self) {
         let before_bytes = self.figures.used_bytes.load(Ordering::Relaxed);
         let memory = Memory { before_bytes, of_thread: ThreadMemory::of_this_thread() };
@@ -217,8 +215,8 @@ impl Parts {
     }
 }
 
-/// Tells the figures of a thread that ends, when nothing is left of what it has held: what had been made to start it
-/// is freed after its function has returned. Without this, memory in use appeared to grow by 100 bytes a thread.
+/// Reports the final figures of a thread, after all it held is freed: what was created to start it is freed after its
+/// function has returned. Without this, memory in use appeared to grow by 100 bytes a thread.
 struct LastWord {
     memory: Memory,
     figures: Arc<IoThreadFigures>,
@@ -244,7 +242,7 @@ impl Memory {
 }
 
 impl IoThread {
-    /// Serves until it is told to stop.
+    /// Serves until stopped.
     fn run(mut self) {
         while self.turn() {
             self.deliveries.announce();
@@ -262,7 +260,7 @@ impl IoThread {
         self.deliveries.announce();
     }
 
-    /// One turn of the loop; `false` when the thread is to end.
+    /// One turn of the loop; `false` when the thread ends.
     fn turn(&mut self) -> bool {
         self.wait();
         self.now_us = self.shared.clock.monotonic_us();
@@ -286,7 +284,7 @@ impl IoThread {
             timeout = Duration::ZERO;
         }
         if self.poller.wait(timeout, &mut self.ready).is_err() {
-            // Nothing that the thread does can make its own poller fail; a kernel that is short of memory may.
+            // The thread cannot make its own poller fail; a kernel short of memory may.
             std::thread::sleep(BACKED_UP);
         }
         self.waker.woken();
@@ -313,14 +311,14 @@ impl IoThread {
     }
 
     fn serve_again(&mut self) {
-        // Those that are not done put themselves behind, for the next turn.
+        // Unfinished ones re-queue themselves for the next turn.
         for _ in 0..self.again.len() {
             let Some(handle) = self.again.pop_front() else { return };
             self.serve(handle, IoThread::read_on);
         }
     }
 
-    /// Takes the executor's orders, as long as there are any.
+    /// Carries out the executor's orders, as long as there are any.
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
@@ -376,12 +374,12 @@ impl IoThread {
         });
     }
 
-    /// The connection, if it is still here.
+    /// Removes and returns the connection, if it is still here.
     fn take(&mut self, handle: ClientHandle) -> Option<Box<AdoptedConnection>> {
         self.connections.get_mut(handle.index())?.take_if(|adopted| adopted.connection.handle == handle)
     }
 
-    /// Does something for a connection, if it is still here, and sees it off if that says so.
+    /// Runs `serve` on a connection, if it is still here, and closes it if the result says so.
     fn serve(
         &mut self,
         handle: ClientHandle,
@@ -391,7 +389,7 @@ impl IoThread {
         match work(self, &mut adopted) {
             Stay::Stays => self.connections[handle.index()] = Some(adopted),
             Stay::Leaves => {
-                // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
+                // The socket leaves the poller when it is closed; failing to remove it first changes nothing.
                 let _ = self.poller.remove(adopted.connection.fd());
                 drop(adopted);
                 self.deliveries.send(Delivery::Closed(handle));
@@ -426,7 +424,7 @@ impl IoThread {
         if event.readable { self.read_on(adopted) } else { Stay::Stays }
     }
 
-    /// Reads and parses, unless the executor still has what came before.
+    /// Reads and parses, unless the executor still has the query buffer.
     fn read_on(&mut self, adopted: &mut AdoptedConnection) -> Stay {
         if adopted.is_away || !adopted.is_readable {
             return Stay::Stays;
@@ -451,13 +449,13 @@ impl IoThread {
         match transfer {
             Transfer::Closed => return Stay::Leaves,
             Transfer::WouldBlock => {
-                // Under TLS a read may bring nothing to hand out and leave the end, of which no event tells again.
+                // Under TLS a read may return no bytes but leave the end, which no event reports again.
                 let transport = &adopted.connection.transport;
                 let is_tls = matches!(transport, Transport::Tls(_));
                 adopted.is_readable = transport.has_unread() || is_tls && adopted.has_hung_up;
             }
             Transfer::Bytes { count, is_all } => {
-                // That a peer has hung up is reported once only: its end is read, however little came before.
+                // A hang-up is reported only once: the end is read, however little came before.
                 adopted.is_readable = !is_all || adopted.has_hung_up;
                 adopted.read_us = self.now_us;
                 query_buffer.note_read(self.now_us);
@@ -477,7 +475,7 @@ impl IoThread {
         Stay::Stays
     }
 
-    /// Whether the handshake may go on in this turn; otherwise it does in a later one.
+    /// Returns whether the handshake may continue in this turn; otherwise queues it for a later one.
     fn takes_handshake_step(&mut self, adopted: &mut AdoptedConnection) -> bool {
         if let Some(left) = self.handshake_steps_left.checked_sub(1) {
             self.handshake_steps_left = left;
@@ -489,7 +487,7 @@ impl IoThread {
         false
     }
 
-    /// Tells how a handshake has ended; whether the socket has to be watched for room.
+    /// Reports the end of a handshake; returns whether the socket must be watched for writing.
     fn follow_tls(&mut self, handle: ClientHandle, tls: &mut TlsSocket, transfer: Transfer) -> bool {
         if tls.is_newly_established() {
             let certificate = tls.peer_certificate().map(<[u8]>::to_vec);
@@ -503,8 +501,8 @@ impl IoThread {
         tls.has_unsent()
     }
 
-    /// Behind the last request nobody runs anything, but left unread it would make the kernel reset the connection, and
-    /// the peer lose what it has yet to receive.
+    /// Discards input after the last request: left unread it would make the kernel reset the connection, and the peer
+    /// lose unsent replies.
     fn discard_input(&mut self, adopted: &mut AdoptedConnection) -> Stay {
         let mut query_buffer = self.spare_query_buffers.lend(adopted.connection.handle);
         match query_buffer.read(&mut adopted.connection.transport) {
@@ -526,7 +524,7 @@ impl IoThread {
         }
     }
 
-    /// Hands a query buffer with something to do to the executor, and keeps or puts aside one without.
+    /// Hands a query buffer with requests to the executor; keeps or stores one without.
     fn pass_on(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         if query_buffer.has_requests() || query_buffer.broken().is_some() {
@@ -556,13 +554,13 @@ impl IoThread {
             query_buffer.handover.output = self.spare_outputs.pop().unwrap_or_default().into();
         }
         self.deliveries.send(Delivery::Requests(query_buffer));
-        // The event came while nothing was away, and comes once only; a blocking command would wait for nobody.
+        // The event came before the hand-over, and comes only once; a command would block without a client.
         if adopted.has_hung_up {
             self.deliveries.send(Delivery::HungUp(handle));
         }
     }
 
-    /// The executor is done with a query buffer: sends the answers and goes on reading.
+    /// Sends the replies of a processed query buffer and reads on.
     fn answer(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) -> Stay {
         adopted.is_away = false;
         if adopted.is_lost {
@@ -585,7 +583,7 @@ impl IoThread {
         if was_kept && adopted.connection.query_buffer.is_none() {
             adopted.report_input();
         }
-        // What `pass_on` has left for another turn can be had at once, for nothing else has been read of this one.
+        // Input that `pass_on` has postponed can be read at once, since nothing else has been read of this connection.
         if adopted.is_readable && self.again.back() == Some(&adopted.connection.handle) {
             self.again.pop_back();
             return self.read_on(adopted);
@@ -593,7 +591,7 @@ impl IoThread {
         Stay::Stays
     }
 
-    /// Sends output behind what is unsent already.
+    /// Appends output to what is unsent, and writes.
     fn send(&mut self, adopted: &mut AdoptedConnection, output: Output) -> Stay {
         if adopted.is_lost {
             return Stay::Stays;
@@ -615,7 +613,7 @@ impl IoThread {
                     return self.lose(adopted);
                 }
                 if !all_sent {
-                    // Not full, it is at the end of its turn: watching once more brings the next one.
+                    // If not full, its turn's share is used up: rewatching triggers the next turn.
                     adopted.connection.watches_writable &= written.is_full;
                     return self.watch_writable(adopted, handle, true);
                 }
@@ -658,8 +656,7 @@ impl IoThread {
         }
     }
 
-    /// The socket is of no use any more: the connection leaves, or, when the executor has its query buffer, is reported
-    /// as lost.
+    /// Handles a dead socket: the connection closes, or is reported as hung up while the executor has its query buffer.
     fn lose(&mut self, adopted: &mut AdoptedConnection) -> Stay {
         if !adopted.is_away {
             return Stay::Leaves;
@@ -679,7 +676,7 @@ impl IoThread {
         }
     }
 
-    /// Takes memory back from connections that have stopped in the midst of a request.
+    /// Frees memory of connections that are idle within a request.
     fn clients_cron_if_due(&mut self) {
         if self.next_cron_us.is_none_or(|at_us| self.now_us < at_us) {
             return;
@@ -709,7 +706,7 @@ impl IoThread {
         }
     }
 
-    /// Tells what the thread has used.
+    /// Publishes the thread's resource use.
     fn report_figures(&mut self) {
         self.memory.report(&self.figures);
         if self.now_us >= self.figures_due_us {
@@ -731,7 +728,7 @@ impl AdoptedConnection {
     ) -> Box<Self> {
         connection.watches_writable = false;
         assert!(connection.unsent.is_none(), "what is unsent when a connection arrives comes beside it");
-        // Whatever else there is, the poller will tell.
+        // The poller reports everything else.
         let is_readable = connection.transport.has_unread();
         Box::new(AdoptedConnection {
             connection,
@@ -749,18 +746,18 @@ impl AdoptedConnection {
         })
     }
 
-    /// Nobody has logged in, as far as is known here.
+    /// Returns whether the client is unauthenticated, as far as is known here.
     fn is_unknown(&self) -> bool {
         self.is_unauthenticated || self.connection.transport.is_handshaking()
     }
 
-    /// The handshake has been done, with a certificate that may name somebody who has thereby logged in.
+    /// Returns whether the handshake is done with a certificate, which may have authenticated the client.
     fn may_be_logged_in(&self) -> bool {
         let Transport::Tls(tls) = &self.connection.transport else { return false };
         self.is_unauthenticated && !tls.is_handshaking() && tls.peer_certificate().is_some()
     }
 
-    /// Reports what the connection holds, and whether that is so much more that it has to be told at once.
+    /// Updates the memory figure; returns whether it has grown enough to be reported at once.
     fn has_grown(&mut self) -> bool {
         self.report_input();
         let held_bytes = self.connection.memory_bytes();
@@ -771,7 +768,7 @@ impl AdoptedConnection {
         has_grown
     }
 
-    /// Tells the executor what the connection holds.
+    /// Reports the connection's memory to the executor.
     fn report_input(&self) {
         let figures =
             self.connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());

@@ -1,4 +1,4 @@
-//! Sockets that accept clients.
+//! Listening sockets.
 
 use super::listeners::Protocol;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-/// Why no client can be accepted somewhere.
+/// Why listening failed.
 #[derive(Debug)]
 pub enum ListenError {
     Resolve { address: String, source: io::Error },
@@ -38,7 +38,7 @@ pub struct Listener {
     /// `None` for a Unix socket.
     pub address: Option<SocketAddr>,
     pub protocol: Protocol,
-    /// By which the poller tells of it; 0 while it is not watched.
+    /// Identifies it in the poller; 0 while it is not watched.
     pub id: u32,
 }
 
@@ -51,16 +51,16 @@ pub struct Accepted {
     pub peer: Option<IpAddr>,
 }
 
-/// Who may connect to a Unix socket.
+/// Access to a Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOwners<'a> {
-    /// `None`: what the process's umask leaves.
+    /// `None`: decided by the process's umask.
     pub permissions: Option<u32>,
-    /// The name or number of the group that the socket shall belong to.
+    /// The name or number of the group that owns the socket.
     pub group: Option<&'a [u8]>,
 }
 
-/// How accepted TCP sockets are set up.
+/// Options of accepted TCP sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
     pub keepalive_s: u64,
@@ -68,7 +68,7 @@ pub struct SocketOptions {
 }
 
 impl Listener {
-    /// The addresses of `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
+    /// Returns the addresses of `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
     pub fn resolve(host: &str, port: u16) -> Result<impl Iterator<Item = SocketAddr>, ListenError> {
         let host = match host {
             "*" => "0.0.0.0",
@@ -84,15 +84,15 @@ impl Listener {
         listen_tcp(address, protocol, backlog, false)
     }
 
-    /// Listens on an address that overlaps with those of `left`, which go on listening until they are closed.
+    /// Listens on an address that overlaps with those of `left`, which keep listening until they are closed.
     pub fn tcp_in_place_of(
         left: &[&Listener],
         address: SocketAddr,
         protocol: Protocol,
         backlog: u32,
     ) -> io::Result<Self> {
-        // The kernel lets sockets of one user share a port if all of them agree. They do so for this moment only: two
-        // servers that are started with the same port must not share it.
+        // The kernel lets sockets of one user share a port if all of them agree. They do so only for this moment: two
+        // servers started with the same port must not share it.
         let shared: io::Result<()> =
             left.iter().try_for_each(|listener| listener.socket.set_reuse_port(true));
         let opened = shared.and_then(|()| listen_tcp(address, protocol, backlog, true));
@@ -102,7 +102,7 @@ impl Listener {
         opened
     }
 
-    /// Whether a connection to `address` may end here too.
+    /// Returns whether this socket would also accept connections to `address`.
     pub fn overlaps(&self, address: SocketAddr) -> bool {
         self.address.is_some_and(|own| {
             let (ip, other) = (own.ip(), address.ip());
@@ -111,14 +111,14 @@ impl Listener {
         })
     }
 
-    /// Another file of the same socket, which listens until all of its files are closed.
+    /// Duplicates the file; the socket listens until all of its files are closed.
     pub fn try_clone(&self) -> io::Result<Self> {
         assert!(self.path.is_none(), "a path has one owner");
         let (address, protocol) = (self.address, self.protocol);
         Ok(Listener { socket: self.socket.try_clone()?, path: None, address, protocol, id: 0 })
     }
 
-    /// Listens on a path; a socket left there by an earlier process is replaced.
+    /// Listens on a path; a stale socket of an earlier process is replaced.
     pub fn unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> Result<Self, ListenError> {
         listen_unix(path, owners, backlog)
             .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
@@ -128,12 +128,12 @@ impl Listener {
         self.socket.as_fd()
     }
 
-    /// The same socket, for another thread to accept at.
+    /// Duplicates the socket, for accepting in another thread.
     pub fn to_tcp_listener(&self) -> io::Result<TcpListener> {
         Ok(self.socket.try_clone()?.into())
     }
 
-    /// Whoever waits to be accepted, if anybody does.
+    /// Accepts the next waiting client, if any.
     pub fn accept(&self, options: SocketOptions) -> io::Result<Option<Accepted>> {
         let (socket, peer) = match self.socket.accept() {
             Ok(accepted) => accepted,
@@ -171,7 +171,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Nothing is lost if it is gone already.
+            // Nothing is lost if it no longer exists.
             let _ = fs::remove_file(path);
         }
     }
@@ -195,13 +195,13 @@ fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: boo
 }
 
 fn listen(socket: &Socket, backlog: u32) -> io::Result<()> {
-    // The kernel has a limit of its own, far below.
+    // The kernel's own limit is far lower.
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)
 }
 
-/// What the umask may leave of a Unix socket's permissions: those who are neither its owner nor of its group may connect
-/// only where the configuration says so.
+/// Upper bound of a Unix socket's permissions by umask: users other than the owner and the group may connect only if
+/// the configuration permits it.
 const SOCKET_MODE: u32 = 0o770;
 
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Result<Listener> {
@@ -228,7 +228,7 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Resul
     Ok(Listener { socket, path: Some(path.to_owned()), address: None, protocol: Protocol::Plain, id: 0 })
 }
 
-/// The number of a group in the system's table of groups: lines of `name:password:number:members`.
+/// Looks up a group's number in the system's group table: lines of `name:password:number:members`.
 fn group_id(group: &[u8], table: &[u8]) -> Option<u32> {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
     let named = table.split(|&byte| byte == b'\n').find_map(|line| {
@@ -238,10 +238,10 @@ fn group_id(group: &[u8], table: &[u8]) -> Option<u32> {
     named.and_then(number).or_else(|| number(group))
 }
 
-/// The longest time before a probe, and between two, that Linux takes (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
+/// The longest keepalive times that Linux accepts (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
 const KEEPALIVE_S_MAX: u64 = 32_767;
 
-/// The first probe after `idle_s`, or as late as the system can, then every third of that, three times.
+/// Sends the first probe after `idle_s`, or as late as the system permits, then every third of that, three times.
 fn keep_alive(socket: &Socket, idle_s: u64) -> io::Result<()> {
     let idle_s = idle_s.min(KEEPALIVE_S_MAX);
     let interval_s = (idle_s / 3).max(1);

@@ -1,8 +1,8 @@
-//! The sockets that accept clients, as the configuration names them.
+//! The listening sockets, as configured.
 //!
-//! They are exchanged in two steps: [`Listeners::prepare`] opens what is missing and may fail, with nothing changed;
-//! [`Listeners::commit`] cannot fail. A socket whose address is wanted before and after stays open, and clients that wait
-//! at it are not lost.
+//! They are exchanged in two steps: [`Listeners::prepare`] opens the missing ones and may fail, with nothing changed;
+//! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, and its waiting
+//! clients are not lost.
 
 use super::listener::{ListenError, Listener, SocketOwners};
 use super::poller::{Poller, Token};
@@ -14,39 +14,39 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Shared by the loop that serves them and by CONFIG SET, which exchanges them.
+/// Shared by the event loop and CONFIG SET, which exchanges them.
 pub struct Listeners {
     unix: Option<Listener>,
     tcp: Vec<Listener>,
-    /// The loop's.
+    /// The event loop's poller.
     poller: Poller,
     last_id: u32,
 }
 
-/// What is spoken at a TCP socket.
+/// Protocol of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Plain,
     Tls,
 }
 
-/// An address that the configuration names.
+/// A configured address.
 pub(super) struct Wanted {
     address: SocketAddr,
     protocol: Protocol,
-    /// It is done without if it cannot be had.
+    /// A failure to listen on it is ignored.
     is_optional: bool,
 }
 
 /// Sockets of a configuration that is not in force yet.
 pub struct PreparedListeners {
-    /// Of sockets that are open already: their identifiers, and what is spoken there from now on.
+    /// Sockets already open: their identifiers and new protocols.
     kept: Vec<(u32, Protocol)>,
     opened: Vec<Listener>,
 }
 
 impl Listeners {
-    /// None yet; `poller` watches those that are opened.
+    /// Creates an empty set; `poller` watches sockets opened later.
     pub fn new(poller: Poller) -> Self {
         Listeners { unix: None, tcp: Vec::new(), poller, last_id: 0 }
     }
@@ -55,7 +55,7 @@ impl Listeners {
         self.unix.iter().chain(&self.tcp)
     }
 
-    /// The one of this identifier, if it has not been closed meanwhile.
+    /// Returns the listener with this identifier, if it is still open.
     pub fn get(&self, id: u32) -> Option<&Listener> {
         self.iter().find(|listener| listener.id == id)
     }
@@ -66,8 +66,8 @@ impl Listeners {
         self.tcp.clear();
     }
 
-    /// Opens all sockets that `config` names. The Unix socket is opened once and stays: its path cannot be changed, and a
-    /// second one there would take the place of the first.
+    /// Opens all configured sockets. The Unix socket is opened once and stays: its path cannot be changed, and a second
+    /// one there would replace the first.
     pub fn open(&mut self, config: &Config) -> Result<(), ListenError> {
         self.unix = match open_unix(config)? {
             Some(listener) => Some(self.watch(listener)?),
@@ -78,8 +78,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Opens the TCP sockets that `config` names and that are not open. On failure, whose protocol is given with
-    /// it, and when the result is dropped, everything is as it was.
+    /// Opens the missing TCP sockets of `config`. On failure, which names its protocol, and when the result is dropped,
+    /// everything is as before.
     pub fn prepare(&mut self, config: &Config) -> Result<PreparedListeners, (Protocol, ListenError)> {
         let (mut wanted, mut prepared) =
             (Vec::new(), PreparedListeners { kept: Vec::new(), opened: Vec::new() });
@@ -102,14 +102,14 @@ impl Listeners {
         Ok(prepared)
     }
 
-    /// Accepts clients where `prepared` says, and nowhere else.
+    /// Accepts clients at the prepared sockets only.
     pub fn commit(&mut self, prepared: PreparedListeners) {
         let PreparedListeners { kept, opened } = prepared;
         for listener in &mut self.tcp {
             if let Some((_, protocol)) = kept.iter().find(|(id, _)| *id == listener.id) {
                 listener.protocol = *protocol;
             } else {
-                // A child that has just been made has a copy, which keeps it with the poller.
+                // A newly forked child has a copy, which keeps it in the poller.
                 let _ = self.poller.remove(listener.fd());
             }
         }
@@ -117,7 +117,7 @@ impl Listeners {
         self.tcp.extend(opened);
     }
 
-    /// Gives it an identifier that no other has had, by which the poller tells of it.
+    /// Assigns a unique identifier for the poller.
     fn watch(&mut self, mut listener: Listener) -> Result<Listener, ListenError> {
         self.last_id = self.last_id.wrapping_add(1);
         listener.id = self.last_id;
@@ -128,7 +128,7 @@ impl Listeners {
     }
 }
 
-/// The addresses that `hosts` stand for; going on without one is allowed if `-` stands in front.
+/// Returns the addresses of `hosts`; those after a `-` are optional.
 pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result<Vec<Wanted>, ListenError> {
     let mut wanted = Vec::new();
     for text in hosts {
@@ -148,13 +148,13 @@ pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result
 }
 
 enum Found {
-    /// By its place among those that are open.
+    /// Index among the open sockets.
     Open(usize),
     Opened(Listener),
 }
 
-/// The socket of one of the addresses: that of `open` which has it, or a new one. It may overlap with those of `open` whose
-/// addresses are not wanted any more, but with no other.
+/// Returns the socket for one of the addresses: a matching one of `open`, or a new one. It may overlap with those of
+/// `open` whose addresses are no longer wanted, but with no other.
 fn find_or_open(
     open: &[Listener],
     wanted: &[Wanted],
@@ -187,7 +187,7 @@ fn find_or_open(
     opened.map(Found::Opened).map_err(failed)
 }
 
-/// Listens at each of `wanted`, with further files of the sockets of `open` where these have an address already.
+/// Listens on each of `wanted`, duplicating sockets of `open` that have the address already.
 pub(super) fn open_beside(
     open: &[Listener],
     wanted: &[Wanted],

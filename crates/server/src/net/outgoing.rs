@@ -1,6 +1,6 @@
-//! Connections that this server makes itself: to the primary that it replicates. Each belongs to a client that the
-//! executor has made for it, and what goes out is that client's output; what comes in is handed to the executor as it is
-//! until the stream of commands begins, which is then served like that of any client.
+//! Outgoing connections: to the primary. Each belongs to a client created by the executor, and sends that client's
+//! output; input is handed to the executor unparsed until the stream of commands begins, which is then served like any
+//! client's.
 
 use super::connection::Connection;
 use super::event_loop::{ClientConnection, EventLoop, local};
@@ -15,11 +15,11 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tls::{ClientConfig, ServerName};
 
-/// Reads in one turn while a snapshot comes in: each of them is small, and there are many.
+/// Reads in one turn while a snapshot is received: each is small, and there are many.
 const READS_PER_TURN: usize = 32;
 
 impl EventLoop {
-    /// Begins the connection of a client to a server.
+    /// Begins a client's connection to a server.
     pub(super) fn connect(&mut self, handle: ClientHandle, target: &Target) {
         if self.executor.server.clients.get(handle).is_none() {
             return;
@@ -48,13 +48,13 @@ impl EventLoop {
         self.connections[handle.index()] = Some(ClientConnection::Local(connection));
     }
 
-    /// The attempt has come to its end.
+    /// Handles the end of a connection attempt.
     pub(super) fn finish_connecting(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         match connection.transport.connected() {
             Ok(true) => {}
             Ok(false) => {
-                // The rest of the handshake: room in the socket is watched for where that is what it waits for.
+                // For the rest of the handshake: writing is watched if it waits for room.
                 (connection.watches_readable, connection.watches_writable) = (true, false);
                 return self.rewatch(handle);
             }
@@ -78,8 +78,8 @@ impl EventLoop {
         self.executor.connected(handle);
     }
 
-    /// Hands what comes in to the executor as it is, for as long as it takes bytes rather than commands; `true` when
-    /// that is over and what is left in the query buffer is commands.
+    /// Hands unparsed input to the executor, as long as it takes bytes rather than commands; `true` when that is over
+    /// and the query buffer holds commands.
     pub(super) fn hand_over_bytes(&mut self, handle: ClientHandle, query_buffer: &mut QueryBuffer) -> bool {
         for _ in 0..READS_PER_TURN {
             let taken = self.executor.received(handle, query_buffer.unparsed());
@@ -92,7 +92,7 @@ impl EventLoop {
             }
             let Some(connection) = local(&mut self.connections, handle) else { return false };
             let Transfer::Bytes { count, .. } = query_buffer.read(&mut connection.transport) else {
-                // An end is found again by the next event.
+                // The next event finds an end again.
                 return false;
             };
             self.executor.count_input(handle, count);
@@ -103,7 +103,7 @@ impl EventLoop {
     }
 }
 
-/// A name is resolved while everything waits: an address does not need that.
+/// Connects. Resolving a name blocks the loop: an address avoids that.
 fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Transport, SocketAddr)> {
     let address = resolve(&target.host, target.port)?;
     let source = target.source.as_deref().map(|host| resolve(host, 0)).transpose()?;
@@ -111,7 +111,7 @@ fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Tr
     Ok((Transport::connect(address, source, peer)?, address))
 }
 
-/// The name that the server is told it was sought by; one that is none is not told.
+/// Returns the name for TLS; an invalid name is not sent.
 fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
     let name = std::str::from_utf8(host).ok().and_then(|host| ServerName::try_from(host.to_owned()).ok());
     name.unwrap_or_else(|| ServerName::IpAddress(address.into()))

@@ -1,5 +1,5 @@
-//! Which sockets are ready: epoll. Level-triggered where a socket is read by who polls it; edge-triggered in I/O
-//! threads, where a socket with unread bytes may have to wait for the executor.
+//! The poller of ready sockets: epoll. Level-triggered where the polling thread always reads; edge-triggered in I/O
+//! threads, where unread input may have to wait for the executor.
 
 use crate::session::ClientHandle;
 use rustix::event::Timespec;
@@ -13,7 +13,7 @@ const EVENTS_MAX: usize = 1024;
 
 const EDGES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What a readiness event is about.
+/// The subject of a readiness event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     Connection(ClientHandle),
@@ -24,11 +24,11 @@ pub enum Token {
     Waker,
     /// A child has written for replicas.
     SyncPipe,
-    /// Somebody has come over HTTP.
+    /// A request over HTTP.
     Http,
 }
 
-/// A handle leaves this bit free.
+/// Handles never use this bit.
 const NOT_CONNECTION: u64 = 1 << 63;
 
 impl Token {
@@ -76,17 +76,17 @@ impl Poller {
         Ok(Self::of(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
-    /// Of an epoll file made elsewhere.
+    /// Wraps an epoll file created elsewhere.
     pub fn of(epoll: OwnedFd) -> Self {
         Poller { epoll, events: Vec::with_capacity(EVENTS_MAX) }
     }
 
-    /// Another file of the same poller, for who adds sockets to it and does not wait for them.
+    /// Duplicates the poller, for an owner that adds sockets but does not wait.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Poller { epoll: self.epoll.try_clone()?, events: Vec::new() })
     }
 
-    /// The epoll file, for [`Poller::of`] in another thread.
+    /// Returns the epoll file, for [`Poller::of`] in another thread.
     pub fn into_file(self) -> OwnedFd {
         self.epoll
     }
@@ -95,23 +95,23 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EventFlags::IN)?)
     }
 
-    /// Edge-triggered: what is ready and stays so is reported once. Writing is not watched yet.
+    /// Adds a socket edge-triggered: readiness is reported once. Writing is not watched yet.
     pub fn add_edges(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EDGES)?)
     }
 
-    /// Changes whether writing is watched; what is ready at this moment is reported again.
+    /// Changes whether writing is watched; current readiness is reported again.
     pub fn watch_edges(&self, fd: impl AsFd, token: Token, writable: bool) -> io::Result<()> {
         let mut flags = EDGES;
         flags.set(EventFlags::OUT, writable);
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Changes what a socket is watched for. That the peer has hung up is reported in any case.
+    /// Changes what a socket is watched for. A hang-up is reported in any case.
     pub fn watch(&self, fd: impl AsFd, token: Token, readable: bool, writable: bool) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, readable);
-        // A reader finds the end behind what there is to read.
+        // A reader finds the end after the remaining input.
         flags.set(EventFlags::RDHUP, !readable);
         flags.set(EventFlags::OUT, writable);
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
@@ -121,7 +121,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until something is ready or the time is up, and appends what is.
+    /// Waits until a socket is ready or time is up, and appends the events.
     pub fn wait(&mut self, timeout: Duration, ready: &mut Vec<Readiness>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ };
         self.events.clear();

@@ -1,4 +1,4 @@
-//! What CONFIG SET changes in the world around the executor.
+//! Applying CONFIG SET to the process outside the executor.
 
 use super::files::allow_clients;
 use super::http::{Http, PreparedHttp};
@@ -35,7 +35,7 @@ impl ProcessSettings for LiveProcessSettings {
     ) -> Result<Box<dyn PreparedSettings>, SetError> {
         let exchange = Exchange { current, next, changes };
         exchange.refuse_what_is_missing()?;
-        // What the others name is looked for in it.
+        // Relative paths of the other options are resolved in it.
         let directory = exchange.enter_directory()?;
         exchange.raise_file_limit()?;
         Ok(Box::new(Prepared {
@@ -53,8 +53,8 @@ impl ProcessSettings for LiveProcessSettings {
     }
 }
 
-/// A change of the configuration that may turn out to be impossible. Each of its steps gets ready what some options need,
-/// all of them at once; on failure, and when the result is dropped, everything is as it was.
+/// A change of the configuration that may fail. Each step prepares one group of options; on failure, and when the
+/// result is dropped, everything is as before.
 struct Exchange<'a> {
     current: &'a Config,
     next: &'a Config,
@@ -62,7 +62,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The first of the options that are changed which is one of these.
+    /// Returns the first changed option of this group.
     fn first(&self, is_one: impl Fn(OptionId) -> bool) -> Option<&Change> {
         self.changes.iter().find(|change| is_one(change.option))
     }
@@ -82,8 +82,8 @@ impl Exchange<'_> {
         entered.map(Some).map_err(|error| SetError::not_applied(change, error.to_string()))
     }
 
-    /// Raises the limit of open files to what the options need. A limit that has been raised stays so if a later step fails:
-    /// nothing depends on it. One that cannot be raised far enough is restored.
+    /// Raises the limit of open files for the options. A raised limit stays if a later step fails: nothing depends on
+    /// it. One that cannot be raised far enough is restored.
     fn raise_file_limit(&self) -> Result<(), SetError> {
         let starts_http = self.current.http_port == 0;
         let needs_files = |option| {
@@ -137,7 +137,7 @@ impl Exchange<'_> {
 const PORT_REFUSAL: &str = "Unable to listen on this port. Check server logs.";
 const BIND_REFUSAL: &str = "Failed to bind to specified addresses.";
 
-/// Everything that an exchange needs, so that no step of it can fail any more.
+/// Everything that a change needs, so that none of its steps can fail any more.
 struct Prepared {
     process: LiveProcessSettings,
     options: Vec<OptionId>,
@@ -175,15 +175,15 @@ impl PreparedSettings for Prepared {
     }
 }
 
-/// The working directory, until it is clear whether the process stays there: left again when this is dropped.
+/// The new working directory, until the change is certain: left again on drop.
 struct EnteredDirectory {
-    /// `None`: it stays.
+    /// `None`: the process stays.
     before: Option<OwnedFd>,
 }
 
 impl EnteredDirectory {
     fn enter(path: &Path) -> io::Result<Self> {
-        // Needs no permission to read it, nor that it still has a name.
+        // Requires neither read permission nor that the directory still has a name.
         let before = fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         std::env::set_current_dir(path)?;
         Ok(EnteredDirectory { before: Some(before) })
@@ -204,7 +204,7 @@ impl Drop for EnteredDirectory {
     }
 }
 
-/// Whether it says where and how HTTP is answered.
+/// Returns whether the option configures HTTP.
 fn configures_http(option: OptionId) -> bool {
     matches!(
         option,
@@ -216,7 +216,7 @@ fn configures_http(option: OptionId) -> bool {
     )
 }
 
-/// Whether what connections speak TLS by depends on it.
+/// Returns whether the TLS settings of connections depend on the option.
 fn configures_tls(option: OptionId) -> bool {
     matches!(
         option,

@@ -1,10 +1,10 @@
-//! The process's title: `proc-title-template`, with what it names.
+//! The process's title: `proc-title-template`, expanded.
 
 use crate::config::Config;
 use crate::sys::title;
 use std::os::unix::ffi::OsStrExt;
 
-/// Shows `proc-title-template` in place of the command line, if it is to be.
+/// Shows `proc-title-template` in place of the command line, if configured.
 pub fn show_title(config: &Config) {
     if config.set_proc_title {
         title::show(expanded(config).as_bytes());
@@ -21,7 +21,7 @@ fn expanded(config: &Config) -> String {
     let variables = [
         ("{title}", text(title::program().as_bytes())),
         ("{listen-addr}", address),
-        // Neither a cluster's node nor Sentinel, which alone are shown.
+        // Only cluster and Sentinel modes are shown, neither of which exists here.
         ("{server-mode}", String::new()),
         ("{port}", config.port.to_string()),
         ("{tls-port}", config.tls_port.to_string()),

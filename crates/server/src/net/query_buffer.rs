@@ -1,12 +1,12 @@
-//! What a client has sent, on its way to the executor and back: bytes, the requests cut from them, and what has been
-//! found out about each request ahead of its turn.
+//! Query buffers: a client's input on its way to the executor and back. They hold bytes, the requests parsed from them,
+//! and what was prepared for each request.
 //!
-//! A query buffer is lent to a connection that has something to read, and goes back when all that was read has been
-//! executed, so that an idle client holds none and the few in use stay in the cache. A connection that is left with
-//! half a request keeps its query buffer; [`QueryBuffer::shrink`] takes room away again once the client is idle.
+//! A query buffer is lent to a connection that has input, and returned when all of it has been executed, so that an
+//! idle client holds none and the few in use stay in the cache. A connection with a partial request keeps its query
+//! buffer; [`QueryBuffer::shrink`] frees unused capacity once the client is idle.
 //!
-//! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
-//! two are threads, the box is what passes between them, and nothing in it is shared.
+//! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Between
+//! threads the box is passed, and nothing in it is shared.
 
 mod long_argument;
 
@@ -25,20 +25,20 @@ use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
 /// Bytes read from one connection in one turn, so that none starves the others.
 pub const READ_BYTES: usize = 16 * 1024;
-/// As [`READ_BYTES`], from one that had more than there was room for: fewer calls of the system for each request.
+/// As [`READ_BYTES`], for a connection that filled its buffer: fewer system calls per request.
 const BUSY_READ_BYTES: usize = 64 * 1024;
-/// Room made at once for an argument that has been announced; beyond this, room follows what has arrived.
+/// Capacity reserved at once for an announced argument; beyond this, it follows what has arrived.
 const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
-/// An argument from this size on is counted without what stands before it in the buffer.
+/// An argument from this size on is counted without the bytes before it in the buffer.
 const BIG_ARGUMENT_BYTES: usize = 32 * 1024;
-/// Query buffers kept for the next client that sends something.
+/// Query buffers kept for reuse.
 const SPARE_QUERY_BUFFERS_MAX: usize = 64;
 /// Requests parsed ahead of execution in one go.
 pub const BATCH_REQUESTS_MAX: usize = 128;
 /// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more than a usual read holds.
 const AHEAD_REQUESTS_MAX: usize = 1024;
 
-/// How requests are parsed.
+/// Parsing options.
 struct Parsing {
     ahead_max: usize,
     hashes_all_keys: bool,
@@ -52,84 +52,83 @@ const STREAM: Parsing = Parsing { separates_long_arguments: false, ..IN_TURN };
 const AHEAD: Parsing =
     Parsing { ahead_max: AHEAD_REQUESTS_MAX, hashes_all_keys: true, separates_long_arguments: true };
 
-/// Arguments whose positions are kept room for between requests.
+/// Argument positions for which capacity is kept between requests.
 const ARGS_KEPT_MAX: usize = 1024;
-/// Unused room in an input buffer that is not worth taking away.
+/// Unused capacity of an input buffer that is not worth freeing.
 const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
-/// An empty input buffer of more than this is not kept for the next request, however busy the client.
+/// An empty input buffer larger than this is not kept for the next request, however busy the client.
 const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
-/// An input buffer up to this size is left alone while its client is busy, and may be lent to others.
+/// An input buffer up to this size is kept while its client is busy, and may be lent to others.
 const INPUT_KEPT_BYTES_MAX: usize = BUSY_READ_BYTES;
 /// A client that has sent nothing for longer than this loses its input buffer.
 const IDLE_US: u64 = 2_000_000;
 
-/// How a read ended.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// So many bytes, and whether there was room for more.
+    /// Number of bytes, and whether there was room for more.
     Bytes {
         count: usize,
         is_all: bool,
     },
-    /// The socket has no more for now.
+    /// The socket has no more bytes for now.
     WouldBlock,
     Closed,
 }
 
 pub struct QueryBuffer {
     pub handle: ClientHandle,
-    /// What has arrived and not been executed; requests before `position` are parsed.
+    /// Input not yet executed; requests before `position` are parsed.
     input: Vec<u8>,
     /// The connection keeps this query buffer although it may be empty.
     is_kept: bool,
-    /// The most that was in the buffer, or was wanted in it, since it was last looked at for shrinking.
+    /// Peak of used or wanted bytes in the buffer since the last check for shrinking.
     input_peak: usize,
     position: usize,
-    /// Where the first of the parsed requests begins; what is before it has run.
+    /// Start of the first unexecuted request; bytes before it are done.
     start: usize,
-    /// The last read left no room in the buffer.
+    /// The last read filled the buffer.
     was_filled: bool,
     parser: Parser,
-    /// The argument under way, if it is read into a buffer of its own: nothing of it is in the input, which ends where it would
-    /// begin.
+    /// The argument being read into a buffer of its own: the input has no byte of it, and ends where it would begin.
     long_argument: Option<LongArgument>,
-    /// Such an argument that has become whole, of the last parsed request or of the one under way. Nothing behind that request is
-    /// parsed before it has run.
+    /// A completed argument of that kind, of the last parsed request or of the one being parsed. Nothing after that
+    /// request is parsed before it has run.
     apart: Option<SharedBytes>,
-    /// What follows `position` makes no sense, and is to be answered when the requests before it have run.
+    /// The input after `position` is invalid; the error is sent after the requests before it have run.
     broken: Option<ProtocolError>,
     /// Arguments of the parsed requests, and where each request ends among them.
     args: Vec<ArgRange>,
     requests: Vec<Parsed>,
     /// The first parsed request not yet executed.
     next_request: usize,
-    /// The requests before this one have had their keys fetched.
+    /// The keys of requests before this one are prefetched.
     prefetched: Cell<usize>,
-    /// Hashes of the requests' keys, if they were taken ahead.
+    /// Hashes of the requests' keys, if computed ahead.
     hashes: Vec<u64>,
-    /// When the parsed requests, or those that will be next, were read, on the monotonic clock.
+    /// When the parsed requests, or the next ones, were read, on the monotonic clock.
     received_us: u64,
     pub handover: Handover,
 }
 
-/// What goes along when a query buffer passes between threads.
+/// Data passed along with a query buffer between threads.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// Bytes that were read into the query buffer since it last came to the executor.
+    /// Bytes read into the query buffer since it last came to the executor.
     pub received_bytes: u64,
-    /// To the connection's thread: what to send to the client. To the executor: a buffer to use again.
+    /// To the connection's thread: output for the client. To the executor: a buffer for reuse.
     pub output: Output,
-    /// The client has yet to say who it is.
+    /// The client has not authenticated.
     pub is_unauthenticated: bool,
-    /// The connection ends when the output has been sent.
+    /// The connection closes after the output is sent.
     pub finishes: bool,
 }
 
-/// Query buffers on their way from one owner to the next. They pass by their boxes, a pointer each.
+/// Query buffers passed between owners, as boxes: a pointer each.
 #[allow(clippy::vec_box, reason = "a box passes from list to list and between threads without a copy")]
 pub type QueryBuffers = Vec<Box<QueryBuffer>>;
 
-/// Empty query buffers for the next clients that send something.
+/// Empty query buffers for reuse.
 #[derive(Default)]
 pub struct SpareQueryBuffers(QueryBuffers);
 
@@ -145,7 +144,7 @@ impl SpareQueryBuffers {
         }
     }
 
-    /// Takes back a query buffer that nobody needs, if it is empty and of usual size.
+    /// Takes back an unused query buffer, if it is empty and of usual size.
     #[inline]
     pub fn take_back(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let is_small = query_buffer.input.capacity() <= INPUT_KEPT_BYTES_MAX
@@ -156,17 +155,17 @@ impl SpareQueryBuffers {
     }
 }
 
-/// A request that has arrived whole.
+/// A complete request.
 #[derive(Clone, Copy, Debug)]
 struct Parsed {
-    /// Where its arguments end among all of them.
+    /// End of its arguments in the common list.
     args_end: u32,
-    /// Where its keys' hashes end among all of them.
+    /// End of its keys' hashes in the common list.
     hashes_end: u32,
-    /// `None` if no command has such a name.
+    /// `None` for an unknown command.
     id: Option<CommandId>,
     first_key: FirstKey,
-    /// Where it ends in the input, and the next one begins.
+    /// End in the input, where the next request begins.
     end: usize,
 }
 
@@ -194,19 +193,19 @@ impl QueryBuffer {
         }
     }
 
-    /// For appending what has come another way than from the socket.
+    /// For appending input that does not come from the socket.
     pub fn input_mut(&mut self) -> &mut Vec<u8> {
         assert!(self.long_argument.is_none(), "what is appended would stand before the argument's rest");
         &mut self.input
     }
 
-    /// Bytes that have arrived and not been executed.
+    /// Returns the number of bytes not yet executed.
     pub fn unread_bytes(&self) -> usize {
         let apart_bytes = self.apart.as_ref().map_or(0, |apart| apart.len());
         self.input.len() + self.long_argument.as_ref().map_or(apart_bytes, LongArgument::arrived_bytes)
     }
 
-    /// Bytes in the buffer that are not behind us, and the room left; none of a query buffer that is only lent.
+    /// Returns the used bytes and the free capacity; both zero for a lent query buffer.
     pub fn input_figures(&self) -> (usize, usize) {
         if !self.is_kept {
             return (0, 0);
@@ -235,21 +234,21 @@ impl QueryBuffer {
             + self.handover.output.capacity()
     }
 
-    /// Whether the connection can do without it: there is nothing in it, and never was a part of a request. One that
-    /// the connection cannot do without is its own from now on.
+    /// Returns whether the connection can give it back: it is empty, and never held a partial request. Otherwise the
+    /// connection keeps it.
     pub fn is_free(&mut self) -> bool {
         self.input_peak = self.input_peak.max(self.input.len());
         self.is_kept |= !self.input.is_empty() || self.broken.is_some();
         !self.is_kept
     }
 
-    /// The connection is to keep it, empty or not.
+    /// Makes the connection keep it, empty or not.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
-    /// Takes back room that the client has had no use for lately; `idle_us` is how long it has sent nothing. Whether
-    /// the connection can do without the query buffer now.
+    /// Frees capacity that the client has not used recently; `idle_us` is how long it has sent nothing. Returns whether
+    /// the connection can give the query buffer back.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
         let (len, capacity) = (self.input.len(), self.input.capacity());
         let wanted = len + self.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
@@ -273,9 +272,9 @@ impl QueryBuffer {
         self.is_free()
     }
 
-    /// Reads what has come, at most [`READ_BYTES`], [`BUSY_READ_BYTES`] or what the request under way still needs.
+    /// Reads available input, at most [`READ_BYTES`], [`BUSY_READ_BYTES`] or the rest of the current request.
     pub fn read(&mut self, transport: &mut Transport) -> Transfer {
-        // One that waits is read from without being parsed.
+        // A blocked client's input is read without being parsed.
         self.end_long_argument();
         let (read, is_filled) = match &mut self.long_argument {
             Some(argument) => (argument.read(transport), argument.is_filled()),
@@ -296,13 +295,13 @@ impl QueryBuffer {
         }
     }
 
-    /// What the argument under way still needs of the input.
+    /// Returns the bytes that the current argument still needs.
     #[inline]
     fn wanted_bytes(&self) -> usize {
         if self.long_argument.is_some() { 0 } else { self.parser.wanted_bytes() }
     }
 
-    /// Makes room for what is read next.
+    /// Reserves capacity for the next read.
     #[inline]
     fn reserve(&mut self) {
         let wanted = self.wanted_bytes();
@@ -316,12 +315,12 @@ impl QueryBuffer {
                 self.input.reserve_exact(BUSY_READ_BYTES - len);
             }
         } else if wanted == 0 || room < wanted {
-            // Doubling would hold as much again for the last few bytes of an argument.
+            // Doubling would allocate as much again for the last few bytes of an argument.
             self.input.reserve_exact(READ_BYTES.max(len / 4));
         }
     }
 
-    /// Something has just been read. What waits behind requests that have not run is counted as read with these.
+    /// Records the time of a read. Input behind unexecuted requests counts as read with these.
     #[inline]
     pub fn note_read(&mut self, now_us: u64) {
         if !self.has_requests() {
@@ -329,38 +328,38 @@ impl QueryBuffer {
         }
     }
 
-    /// When the next requests were read, on the monotonic clock.
+    /// Returns when the next requests were read, on the monotonic clock.
     #[inline]
     pub fn received_us(&self) -> u64 {
         self.received_us
     }
 
-    /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
-    /// authenticate gets them one by one, for the limits may be others after each.
+    /// Parses complete requests, up to [`BATCH_REQUESTS_MAX`] ahead. An unauthenticated client gets them one by one,
+    /// since the limits may change after each.
     pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
         self.parse_as(&IN_TURN, limits, registry, seed);
     }
 
-    /// As [`Self::parse`], of whoever's requests are needed as bytes too ([`Self::next_request_and_bytes`]).
+    /// As [`Self::parse`], when the requests' bytes are needed too ([`Self::next_request_and_bytes`]).
     pub fn parse_stream(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
         self.parse_as(&STREAM, limits, registry, seed);
     }
 
-    /// As [`Self::parse`] where that costs the executor nothing: further ahead, and with all keys hashed.
+    /// As [`Self::parse`], in an I/O thread: further ahead, and with all keys hashed.
     pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
         self.parse_as(&AHEAD, limits, registry, seed);
     }
 
-    /// One function for all, so that the parser is compiled into it.
+    /// One function for all variants, so that the parser is inlined into it.
     #[inline(never)]
     fn parse_as(&mut self, parsing: &Parsing, limits: &Limits, registry: &Registry, seed: HashSeed) {
         let ahead_max = if limits.authenticated { parsing.ahead_max } else { 1 };
         self.end_long_argument();
-        // In its middle there is nothing to parse, and what follows it has to wait until it has run.
+        // Inside a long argument there is nothing to parse, and what follows it must wait until it has run.
         if self.long_argument.is_some() || self.is_apart_parsed() {
             return;
         }
-        // Pipelines call the same command many times over; looking each name up took 5 % of a GET at pipeline 100.
+        // Pipelines often repeat a command; looking each name up took 5 % of a GET at pipeline 100.
         let mut earlier: Option<(CommandId, ArgRange)> = None;
         while self.broken.is_none()
             && self.requests.len() - self.next_request < ahead_max
@@ -407,7 +406,7 @@ impl QueryBuffer {
         }
     }
 
-    /// Has the rest of the argument under way read into a buffer of its own, if it is a long one and half of it is to come.
+    /// Moves the current argument to a buffer of its own, if it is long and half of it is yet to come.
     #[cold]
     fn begin_long_argument(&mut self) {
         let Some((len, start)) = self.parser.argument_under_way() else { return };
@@ -420,7 +419,7 @@ impl QueryBuffer {
         self.input.truncate(begin);
     }
 
-    /// Goes on behind the argument that was read into a buffer of its own, if it is whole.
+    /// Continues after an argument in a buffer of its own, if it is complete.
     #[inline]
     fn end_long_argument(&mut self) {
         if let Some(argument) = self.long_argument.take_if(|argument| argument.is_whole()) {
@@ -436,12 +435,12 @@ impl QueryBuffer {
         }
     }
 
-    /// What is wrong with the bytes behind the parsed requests.
+    /// Returns the error in the bytes after the parsed requests.
     pub fn broken(&self) -> Option<ProtocolError> {
         self.broken
     }
 
-    /// What follows the parsed requests.
+    /// Returns the bytes after the parsed requests.
     pub fn unparsed(&self) -> &[u8] {
         &self.input[self.position..]
     }
@@ -458,7 +457,7 @@ impl QueryBuffer {
         Some(Request { id: request.id, args, first_key: request.first_key })
     }
 
-    /// The hashes of a request's keys; none if they were not taken ahead.
+    /// Returns the hashes of a request's keys; none if they were not computed ahead.
     #[inline]
     fn hashes(&self, index: usize) -> &[u64] {
         if self.hashes.is_empty() {
@@ -468,7 +467,7 @@ impl QueryBuffer {
         &self.hashes[start..self.requests[index].hashes_end as usize]
     }
 
-    /// The next parsed request, if there is one.
+    /// Returns the next parsed request, if there is one.
     #[inline]
     pub fn next_request(&mut self) -> Option<Request<'_>> {
         let index = self.next_request;
@@ -476,12 +475,12 @@ impl QueryBuffer {
         self.request(index)
     }
 
-    /// The request that [`Self::next_request`] has answered last.
+    /// Returns the last result of [`Self::next_request`].
     pub fn latest_request(&self) -> Option<Request<'_>> {
         self.request(self.next_request.checked_sub(1)?)
     }
 
-    /// As [`Self::next_request`], with the bytes that it came in, and empty lines before it.
+    /// As [`Self::next_request`], with its encoded bytes and preceding empty lines.
     pub fn next_request_and_bytes(&mut self) -> Option<(Request<'_>, &[u8])> {
         let index = self.next_request;
         let start = index.checked_sub(1).map_or(self.start, |previous| self.requests[previous].end);
@@ -494,19 +493,19 @@ impl QueryBuffer {
         Some((self.request(index)?, &self.input[start..end]))
     }
 
-    /// Parsed requests that have not run.
+    /// Returns the number of parsed requests not yet run.
     pub fn request_count(&self) -> usize {
         self.requests.len() - self.next_request
     }
 
-    /// Whether the next request's keys have not been fetched.
+    /// Returns whether the next request's keys are not prefetched.
     #[inline]
     pub fn is_cold(&self) -> bool {
         self.prefetched.get() <= self.next_request
     }
 
-    /// Lets `take` see the requests whose keys have not been fetched, in order, until it answers with `false`;
-    /// returns how many it took, for [`QueryBuffer::note_prefetched`].
+    /// Passes the requests that are not prefetched to `take`, in order, until it returns `false`; returns how many it
+    /// took, for [`QueryBuffer::note_prefetched`].
     #[inline]
     pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Request<'a>, &'a [u64]) -> bool) -> usize {
         let first = self.prefetched.get().max(self.next_request);
@@ -524,7 +523,7 @@ impl QueryBuffer {
         taken
     }
 
-    /// Parsed requests whose keys have not been fetched.
+    /// Returns the number of parsed requests that are not prefetched.
     pub fn cold_requests(&self) -> usize {
         self.requests.len() - self.prefetched.get().max(self.next_request)
     }
@@ -537,14 +536,14 @@ impl QueryBuffer {
         self.next_request < self.requests.len()
     }
 
-    /// So many bytes were no requests, and have been taken. There are no parsed requests.
+    /// Skips bytes that were taken and are no requests. There are no parsed requests.
     pub fn skip(&mut self, bytes: usize) {
         assert!(!self.has_requests() && bytes <= self.unparsed().len(), "nothing else has taken them");
         self.position += bytes;
         self.consume();
     }
 
-    /// Throws away all that was read: nobody is going to run it.
+    /// Discards all input: none of it will run.
     pub fn discard(&mut self) {
         (self.position, self.next_request) = (self.input.len(), self.requests.len());
         (self.parser, self.broken) = (Parser::new(), None);
@@ -552,7 +551,7 @@ impl QueryBuffer {
         self.consume();
     }
 
-    /// Once all parsed requests have run: forgets them and the bytes they were in.
+    /// Removes the parsed requests and their bytes, once all have run.
     pub fn consume(&mut self) {
         if self.has_requests() {
             return;
@@ -566,8 +565,8 @@ impl QueryBuffer {
         }
     }
 
-    /// As [`QueryBuffer::consume`], if more is going to be parsed at once: moves what is left only when that is less
-    /// than what has run, so that each byte is moved once in all, however many requests there are.
+    /// As [`QueryBuffer::consume`], if more will be parsed at once: moves the rest only when it is shorter than the
+    /// executed part, so that each byte is moved once in all, however many requests there are.
     pub fn consume_some(&mut self) {
         if self.position >= self.input.len() - self.position {
             return self.consume();
@@ -578,7 +577,7 @@ impl QueryBuffer {
         }
     }
 
-    /// The last parsed request has an argument that stands apart.
+    /// Returns whether the last parsed request has an argument in a separate buffer.
     #[inline]
     fn is_apart_parsed(&self) -> bool {
         self.apart.is_some() && !self.parser.has_apart()

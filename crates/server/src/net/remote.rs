@@ -1,4 +1,4 @@
-//! Connections that live in I/O threads: taking their requests in, sending their answers out, and moving them.
+//! Connections served by I/O threads: receiving their requests, sending their replies, and moving them.
 
 use super::connection::Connection;
 use super::event_loop::{ClientConnection, EventLoop, occupied};
@@ -13,40 +13,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::reply::{Output, ReplyBuffer};
 
-/// Query buffers taken from threads in one tick, so that the first answers leave before the last requests have run.
+/// Query buffers taken from threads in one tick, so that the first replies leave before the last requests have run.
 const QUERY_BUFFERS_PER_TICK_MAX: usize = 256;
-/// How often the load of threads is compared.
+/// Period of comparing the threads' load.
 const BALANCE_US: u64 = 100_000;
-/// A thread that is less busy than this, of one, is not relieved of anything.
+/// A thread that is busy for less than this share is not relieved.
 const BUSY_SHARE_MIN: f64 = 0.5;
-/// Nor is one that is busier than the idlest by less than this.
+/// Minimum difference in load between the busiest and the idlest thread.
 const BUSY_DIFFERENCE_MIN: f64 = 0.25;
 /// A connection that has been silent for longer is not worth moving.
 const ACTIVE_US: u64 = 1_000_000;
-/// Where all threads together are busy for so much of one thread's time, they share the connections: the executor alone
-/// would soon be too slow.
+/// When all threads together are busy for this share of one thread's time, they share the connections: the executor
+/// alone would soon be too slow.
 const SHARED_SHARE_MIN: f64 = 0.8;
-/// Below this the executor takes all connections back. The gap leaves room for what handing over costs, which adds to
+/// Below this the executor takes all connections back. The gap leaves room for the cost of handing over, which adds to
 /// the work when connections are shared.
 const ALONE_SHARE_MAX: f64 = 0.5;
-/// Connections that come back to the executor in one comparison: moving one takes some microseconds.
+/// Maximum connections returned to the executor in one comparison: moving one takes some microseconds.
 const TAKEN_BACK_MAX: usize = 256;
 
-/// What is known of how busy the threads are.
+/// Load figures of the threads.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
-    /// When they are compared next, on the monotonic clock.
+    /// Next comparison, on the monotonic clock.
     next_us: u64,
     /// Processor time of each thread at the last comparison, the executor's first.
     busy_us: Vec<u64>,
-    /// Where the search for connections to move goes on.
+    /// Where the search for connections to move continues.
     cursor: usize,
-    /// There is more to do than the executor can by itself, so that all threads serve connections.
+    /// The load exceeds what the executor can do alone, so all threads serve connections.
     is_shared: bool,
 }
 
 impl EventLoop {
-    /// Takes what threads have delivered.
+    /// Takes the threads' deliveries.
     pub(super) fn receive(&mut self) {
         let mut query_buffers = 0;
         while query_buffers < QUERY_BUFFERS_PER_TICK_MAX
@@ -72,7 +72,7 @@ impl EventLoop {
                 Delivery::HandshakeFailed { handle, reason } => self.note_failed_handshake(handle, &reason),
                 Delivery::Closed(handle) => self.forget_closed(handle),
                 Delivery::Returned(connection) => {
-                    // Its query buffer may be in the batch; then it is to be with the connection before this moves on.
+                    // Its query buffer may be in the batch and must return to the connection before it moves.
                     self.run_batch();
                     self.take_over(connection);
                 }
@@ -101,7 +101,7 @@ impl EventLoop {
         self.collect(query_buffer);
     }
 
-    /// The query buffer's requests have run, as far as they may.
+    /// Handles a query buffer whose requests have run, as far as they may.
     pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         self.executor.check_input_limit(handle, query_buffer.unread_bytes());
@@ -147,7 +147,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends a query buffer whose requests have run back to its thread, with the answers.
+    /// Sends a processed query buffer back to its thread, with the replies.
     pub(super) fn send_back(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         if self.executor.server.clients[handle].close_asap {
@@ -163,7 +163,7 @@ impl EventLoop {
         self.threads.send(thread, Order::Serve(query_buffer));
     }
 
-    /// Has a client's output sent by its thread.
+    /// Sends a client's output through its thread.
     pub(super) fn send_output(&mut self, handle: ClientHandle) {
         let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
@@ -203,7 +203,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives a connection that is nowhere a place. `held` is what the executor has of it.
+    /// Assigns a connection without a thread to one. `held` is the query buffer that the executor has of it.
     pub(super) fn place(
         &mut self,
         mut connection: Box<Connection>,
@@ -233,7 +233,7 @@ impl EventLoop {
         let is_resuming = self.executor.server.resumed.contains(&handle);
         let waits = self.executor.is_waiting(handle) || is_resuming;
         if waits {
-            // What the client has sent runs when the waiting is over; the thread reads no more until then.
+            // The client's pending requests run when it is unblocked; the thread reads no more until then.
             let query_buffer = held.take().or_else(|| connection.query_buffer.take());
             held = Some(query_buffer.unwrap_or_else(|| self.spare_query_buffers.lend(handle)));
         } else {
@@ -262,7 +262,7 @@ impl EventLoop {
         self.threads.send(thread, Order::Adopt { connection, meter, output, is_unauthenticated, is_away });
     }
 
-    /// A thread has given a connection back, because it is to live elsewhere.
+    /// Takes a connection that a thread has returned, to be assigned elsewhere.
     fn take_over(&mut self, mut connection: Box<Connection>) {
         let handle = connection.handle;
         let place = occupied(&mut self.connections, handle);
@@ -291,14 +291,14 @@ impl EventLoop {
         self.place(connection, remote.held, thread);
     }
 
-    /// Whether threads other than the executor are to serve connections.
+    /// Returns whether threads other than the executor serve connections.
     fn shares_connections(&self) -> bool {
         self.balance.is_shared || self.executor.server.config.io_threads_always_active
     }
 
-    /// Where a connection is to live: with the executor while that has time for all, if it `may_be_executor`, and else the
-    /// thread with the fewest connections; of several, not the executor, and that only if it `may_be_executor` or there
-    /// is no other. The connection that is to be placed counts nowhere: it is still the executor's.
+    /// Returns the thread for a connection: the executor while it has time for all and `may_be_executor`, otherwise the
+    /// thread with the fewest connections; at equal numbers not the executor, which is chosen only if `may_be_executor`
+    /// or there is no other. The connection being placed is not counted: it is still the executor's.
     pub(super) fn emptiest_thread(&self, may_be_executor: bool) -> usize {
         if self.threads.is_empty() || may_be_executor && !self.shares_connections() {
             return 0;
@@ -316,11 +316,11 @@ impl EventLoop {
         self.executor.server.clients.len().saturating_sub(elsewhere)
     }
 
-    /// Has a connection live in another thread from now on.
+    /// Moves a connection to another thread.
     fn move_to(&mut self, handle: ClientHandle, thread: usize) {
         match occupied(&mut self.connections, handle).and_then(Option::take) {
             Some(ClientConnection::Local(connection)) => {
-                // The socket goes on in another poller; failing to take it out of this one shows there.
+                // The socket joins another poller; failing to remove it from this one shows there.
                 let _ = self.poller.remove(connection.fd());
                 self.place(connection, None, thread);
             }
@@ -335,12 +335,12 @@ impl EventLoop {
         }
     }
 
-    /// A client that has become a replica is sent what this thread has.
+    /// Moves a new replica's connection to this thread, which has the stream.
     pub(super) fn bring_here(&mut self, handle: ClientHandle) {
         self.move_to(handle, 0);
     }
 
-    /// Tells threads what the configuration says that they need to know.
+    /// Publishes the configuration that threads need.
     pub(super) fn inform_threads(&mut self) {
         if !self.threads.is_empty() {
             let bulk_len_max = self.executor.server.config.proto_max_bulk_len_bytes;
@@ -348,7 +348,7 @@ impl EventLoop {
         }
     }
 
-    /// Starts and ends threads, as the configuration asks for.
+    /// Starts and ends threads according to the configuration.
     pub(super) fn adapt_threads(&mut self) {
         let wanted = self.executor.server.config.io_threads as usize - 1;
         if self.threads.len() == wanted || self.threads.any_is_ending() {
@@ -366,7 +366,7 @@ impl EventLoop {
         }
     }
 
-    /// From now on nothing is sent to these threads, nor to the connections that they give back.
+    /// Stops sending to these threads, and to the connections that they return.
     fn stop_threads_beyond(&mut self, kept: usize) {
         self.threads.stop_beyond(kept);
         for connection in self.connections.iter_mut().flatten() {
@@ -378,8 +378,8 @@ impl EventLoop {
         }
     }
 
-    /// Moves connections from the busiest thread to the idlest, if one is much busier than the other; or to the executor, if
-    /// that can serve all by itself: then nobody has to be woken between a request and its answer.
+    /// Moves connections from the busiest thread to the idlest, if their loads differ much; or to the executor, if it
+    /// can serve all by itself: then no thread has to be woken between a request and its reply.
     pub(super) fn balance_if_due(&mut self) {
         let now_us = self.executor.server.now.monotonic_us;
         if self.threads.is_empty() || now_us < self.balance.next_us {
@@ -409,7 +409,7 @@ impl EventLoop {
         }
     }
 
-    /// The thread of the connection at this place, if it has had something to do lately and may move.
+    /// Returns the thread of the connection at this place, if it was recently active and may move.
     fn active_at(&self, index: usize) -> Option<(ClientHandle, usize)> {
         let clients = &self.executor.server.clients;
         let handle = clients.handle_at(index)?;
@@ -417,7 +417,7 @@ impl EventLoop {
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
         match self.connections.get(index)?.as_ref()? {
-            // Replicas stay with the thread that has what they are sent, and so does the primary.
+            // Replicas and the primary stay with the thread that has the stream.
             _ if is_idle || client.is_replica || client.is_primary => None,
             ClientConnection::Local(_) => Some((handle, 0)),
             ClientConnection::Remote(remote) => {
@@ -426,7 +426,7 @@ impl EventLoop {
         }
     }
 
-    /// How many connections of each thread have had something to do lately.
+    /// Returns the number of recently active connections of each thread.
     fn active_connections(&self) -> Vec<usize> {
         let mut active = vec![0; self.threads.len() + 1];
         for index in 0..self.connections.len() {
@@ -454,7 +454,7 @@ impl EventLoop {
     }
 }
 
-/// Connections that are to change from one thread to another.
+/// Connections to move from one thread to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shift {
     from: usize,
@@ -462,15 +462,15 @@ struct Shift {
     connections: usize,
 }
 
-/// Whether connections are to be shared from now on.
+/// Returns whether connections are to be shared.
 fn is_shared(was_shared: bool, shares: &[f64]) -> bool {
     let all: f64 = shares.iter().sum();
     all >= SHARED_SHARE_MIN || was_shared && all >= ALONE_SHARE_MAX
 }
 
-/// What makes the load more even: `shares` is how much of the time each thread was busy, the executor first. Half of
-/// what would make two threads equal is moved at once, so that the next comparison need not move it back. A thread's
-/// only connection stays, for elsewhere it would be as much work; the executor can be relieved even of that.
+/// Returns the move that evens the load: `shares` is the share of time each thread was busy, the executor first. Half
+/// of the difference is moved at once, so that the next comparison need not move it back. A thread's only connection
+/// stays, since it is the same work elsewhere; the executor can be relieved even of that.
 fn shift_between(shares: &[f64], active: &[usize]) -> Option<Shift> {
     let movable = |thread: usize| active[thread].saturating_sub((thread != 0) as usize);
     let threads = 0..shares.len();
@@ -494,7 +494,7 @@ mod tests {
         assert!(!is_shared(false, &[0.7, 0.0]));
         assert!(is_shared(false, &[0.85, 0.0]));
         assert!(is_shared(false, &[0.5, 0.2, 0.2]), "handshakes are the others' work from the first");
-        // Once shared, it takes a load that is well below.
+        // Once shared, sharing ends only at a much lower load.
         assert!(is_shared(true, &[0.3, 0.3]));
         assert!(!is_shared(true, &[0.2, 0.2]));
     }
@@ -504,12 +504,12 @@ mod tests {
         let shift = |from, to, connections| Some(Shift { from, to, connections });
         assert_eq!(shift_between(&[1.0, 0.2], &[25, 25]), shift(0, 1, 5));
         assert_eq!(shift_between(&[0.2, 1.0], &[25, 25]), shift(1, 0, 5));
-        // Commands alone keep the executor busy: the others are even.
+        // The executor is busy with commands alone: the others are even.
         assert_eq!(shift_between(&[1.0, 0.4, 0.5], &[0, 9, 9]), None);
         // The only connection of a thread stays, but not that of the executor.
         assert_eq!(shift_between(&[0.1, 1.0], &[3, 1]), None);
         assert_eq!(shift_between(&[1.0, 0.1], &[1, 1]), shift(0, 1, 1));
-        // Differences that are small, or of threads that have little to do.
+        // Small differences, or differences between idle threads.
         assert_eq!(shift_between(&[0.9, 0.7], &[9, 9]), None);
         assert_eq!(shift_between(&[0.4, 0.0], &[9, 9]), None);
     }

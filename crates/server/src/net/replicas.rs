@@ -1,10 +1,10 @@
-//! Replicas' sockets: what they are sent goes there from where it stands, and what a child writes for them comes here.
+//! Replicas' sockets: writes the stream to them without copying, and reads the snapshot from a child's pipe.
 //!
-//! Each turn of the loop writes once to each, all that its commands have added. Rejected: to hold that back while there are
-//! requests to read, or for a millisecond, until 16, 64 or 256 KB are there. A write over loopback costs 5 to 7 µs whether it
-//! is of 500 bytes or of 64 KB, most of it to wake the replica: 28 ns of a command where a turn runs 200, that could be 5.
-//! Nothing of that was to be seen in the primary's processor time (SET, 10 in a pipeline, 1.16 to 1.34 of that without a
-//! replica when held back, 1.19 to 1.21 when not), and replicas would be later.
+//! Each turn of the loop writes once to each replica, all that the turn's commands have added. Rejected: delaying the
+//! write while there are requests to read, or for a millisecond, until there are 16, 64 or 256 KB. A write over
+//! loopback costs 5 to 7 µs whether it is of 500 bytes or of 64 KB, most of it to wake the replica: 28 ns per command
+//! where a turn runs 200, which could be 5. None of that was visible in the primary's processor time (SET, 10 in a
+//! pipeline, 1.16 to 1.34 of that without a replica when delayed, 1.19 to 1.21 when not), and replicas would lag more.
 
 use super::connection::{WRITE_BYTES_MAX, WRITE_RUNS_MAX};
 use super::event_loop::{ClientConnection, EventLoop, local, occupied};
@@ -19,8 +19,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 impl EventLoop {
-    /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, behind all that the replica
-    /// is owed as a client; `false` if it is gone.
+    /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, after the replica's
+    /// pending replies; `false` if the replica is gone.
     pub(super) fn write_to_replica(&mut self, handle: ClientHandle) -> bool {
         let Some(connection) = local(&mut self.connections, handle) else { return true };
         let client = &mut self.executor.server.clients[handle];
@@ -51,7 +51,7 @@ impl EventLoop {
         true
     }
 
-    /// Watches the pipe of a child that writes for replicas, while there is room for what it has written. One that is gone
+    /// Watches the pipe of a child that writes for replicas, while there is room for its output. A pipe that was closed
     /// has left the poller.
     pub(super) fn watch_sync_pipe(&mut self) {
         let pipe = self.executor.sync_pipe();
@@ -70,8 +70,8 @@ impl EventLoop {
         self.watched_pipe = number;
     }
 
-    /// Begins the snapshots that a child writes to sockets itself, once all of these are here and have nothing else to
-    /// write.
+    /// Begins the snapshots that a child writes to sockets itself, once all of these are in this thread without pending
+    /// output.
     pub(super) fn begin_rdb_channels(&mut self) {
         let mut due = self.executor.rdb_channels_due();
         if due.is_empty() {
@@ -91,7 +91,7 @@ impl EventLoop {
         }
         let patience = Duration::from_secs(self.executor.server.config.repl_timeout_seconds.into());
         let mut sockets = Sockets { transports: Vec::new(), patience };
-        // In the order of the connections, so that the two go together.
+        // In the order of the connections, so that the two lists match.
         due.sort_unstable_by_key(|handle| handle.index());
         for connection in self.connections.iter_mut().flatten() {
             if let ClientConnection::Local(connection) = connection
@@ -105,24 +105,24 @@ impl EventLoop {
     }
 }
 
-/// Sockets as a child writes to them; `None` in place of one that takes nothing any more.
+/// Sockets as a child writes to them; `None` in place of a failed one.
 struct Sockets<'a> {
     transports: Vec<Option<&'a mut Transport>>,
-    /// How long a socket may take nothing.
+    /// Timeout of a socket that takes no bytes.
     patience: Duration,
 }
 
-/// Bytes on their way to a socket.
+/// A write in progress to a socket.
 struct Sending {
     place: usize,
     sent: usize,
-    /// It has taken nothing since then.
+    /// When it last took bytes.
     since: Instant,
 }
 
 impl Sockets<'_> {
-    /// Writes all of the bytes to each of these. They are waited for at the same time: many that take nothing hold the
-    /// others up for no longer than one.
+    /// Writes all of the bytes to each of these. All are waited for at the same time: many stalled sockets delay the
+    /// others no longer than one.
     fn write_to_those(&mut self, places: Range<usize>, bytes: &[u8]) {
         let since = Instant::now();
         let mut left: Vec<Sending> = places.map(|place| Sending { place, sent: 0, since }).collect();
@@ -142,7 +142,7 @@ impl Sockets<'_> {
         }
     }
 
-    /// Writes what the socket takes now; whether that was the last of it.
+    /// Writes what the socket takes now; returns whether everything is written.
     fn go_on(&mut self, sending: &mut Sending, bytes: &[u8]) -> io::Result<bool> {
         let Some(Some(transport)) = self.transports.get_mut(sending.place) else { return Ok(true) };
         let before = sending.sent;
@@ -158,7 +158,7 @@ impl Sockets<'_> {
         }
     }
 
-    /// Until one of these has room, or has taken nothing for too long.
+    /// Waits until one of these has room or has stalled for too long.
     fn wait_for_room(&self, left: &[Sending]) {
         let transport = |sending: &Sending| self.transports.get(sending.place)?.as_deref();
         let mut watched: Vec<PollFd<'_>> = left
@@ -170,7 +170,7 @@ impl Sockets<'_> {
         let patience = patience.unwrap_or_default();
         let patience =
             Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // Whatever comes of it, each is tried again.
+        // Whatever the result, each is tried again.
         let _ = poll(&mut watched, Some(&patience));
     }
 }
@@ -193,7 +193,7 @@ impl ReplicaSockets for Sockets<'_> {
     }
 }
 
-/// Writes from `sent` on, until all has left; or why not.
+/// Writes from `sent` on, until everything is written; otherwise returns the reason.
 fn write_some(transport: &mut Transport, bytes: &[u8], sent: &mut usize) -> Result<(), Stopped> {
     while *sent < bytes.len() {
         *sent += transport.write(&bytes[*sent..])?;

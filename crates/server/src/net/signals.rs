@@ -1,5 +1,5 @@
-//! Signals that the process follows: SIGTERM and SIGINT ask it to stop, SIGHUP to open the log file anew. The loop is woken
-//! and sees to them when it next turns.
+//! Signals handled by the process: SIGTERM and SIGINT request a shutdown, SIGHUP reopens the log file. A signal wakes
+//! the loop, which handles it in its next turn.
 
 use crate::sys::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// SIGINT.
@@ -19,17 +19,17 @@ pub enum Request {
     ReopenLog,
 }
 
-/// How the process learns of signals.
+/// Receives signals.
 pub struct Signals {
-    /// Becomes readable when one has come.
+    /// Becomes readable when a signal has arrived.
     pub wakes: UnixStream,
     interrupted: Arc<AtomicBool>,
     received: [(Request, Arc<AtomicBool>); 3],
 }
 
 impl Signals {
-    /// Takes the signals over, however the process has inherited them. A second SIGINT, before [`Signals::forget`], ends the
-    /// process at once: a person at the keyboard insists.
+    /// Installs the handlers, whatever the process has inherited. A second SIGINT, before [`Signals::forget`], ends the
+    /// process at once: the user insists.
     pub fn new() -> io::Result<Self> {
         process::ignore_signals_of_others();
         let (wakes, writer) = UnixStream::pair()?;
@@ -40,7 +40,7 @@ impl Signals {
         let received = [Request::Interrupt, Request::Terminate, Request::ReopenLog]
             .map(|request| (request, Arc::new(AtomicBool::new(false))));
         for (signal, (_, flag)) in [SIGINT, SIGTERM, SIGHUP].into_iter().zip(&received) {
-            // In this order: who is woken finds the flag.
+            // In this order: the woken thread must find the flag set.
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
@@ -48,14 +48,14 @@ impl Signals {
         Ok(Signals { wakes, interrupted, received })
     }
 
-    /// The stop that was asked for is done, or is not going to be.
+    /// Rearms after a requested shutdown has been handled or abandoned.
     pub fn forget(&self) {
         self.interrupted.store(false, Ordering::Relaxed);
     }
 
-    /// What has been asked for since the last call, each once.
+    /// Returns the requests since the last call, each once.
     pub fn take(&self) -> impl Iterator<Item = Request> {
-        // What is left unread wakes the loop again, and its flags are taken below all the same.
+        // Unread bytes wake the loop again; the flags are taken below in any case.
         let _ = (&self.wakes).read(&mut [0; 64]);
         self.received
             .iter()

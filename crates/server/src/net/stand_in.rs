@@ -1,6 +1,6 @@
-//! What stands in for an I/O thread and its clients where the executor is measured by itself (`benches/executor`). It has
-//! the thread's end of the queues and no sockets: its clients send whatever the measurement puts into their query
-//! buffers, and read all that they are answered.
+//! A stand-in for an I/O thread and its clients, for measuring the executor by itself (`benches/executor`). It has the
+//! thread's end of the queues and no sockets: its clients send what the benchmark puts into their query buffers, and
+//! read all replies.
 
 use super::connection::Connection;
 use super::event_loop::EventLoop;
@@ -14,13 +14,12 @@ use wire::request::Limits;
 
 pub struct StandIn {
     parts: Parts,
-    /// The clients' connections, of which nothing is read or written.
+    /// The clients' connections, never read or written.
     connections: Vec<Connection>,
 }
 
 impl StandIn {
-    /// Takes the executor's orders as they come, and returns a query buffer that has been answered, or that of a new
-    /// client, which has sent nothing.
+    /// Takes the executor's orders, and returns a processed query buffer, or the empty one of a new client.
     pub fn receive(&mut self) -> Option<Box<QueryBuffer>> {
         loop {
             match self.parts.orders.receive()? {
@@ -30,13 +29,13 @@ impl StandIn {
                     self.connections.push(*connection);
                     return Some(query_buffer);
                 }
-                // No client is sent what it has not asked for, moves, or is closed.
+                // No client gets unsolicited output, moves, or is closed.
                 Order::Send { .. } | Order::Close(_) | Order::Release(_) | Order::Stop => {}
             }
         }
     }
 
-    /// Cuts what a client sends into requests, looks their commands up and hashes their keys, all as an I/O thread does.
+    /// Parses requests, looks up their commands and hashes their keys, as an I/O thread does.
     pub fn parse(&self, query_buffer: &mut QueryBuffer) {
         let shared = &self.parts.shared;
         query_buffer.consume();
@@ -51,15 +50,15 @@ impl StandIn {
         }
     }
 
-    /// The end of a turn: wakes the executor if it sleeps.
+    /// Ends a turn: wakes the executor if it sleeps.
     pub fn announce(&mut self) {
         self.parts.deliveries.announce();
     }
 }
 
 impl EventLoop {
-    /// Has `work` run in a thread that stands in for an I/O thread with so many clients. Nothing else may have started
-    /// threads, or will.
+    /// Runs `work` in a thread that stands in for an I/O thread with this number of clients. Nothing else may start
+    /// threads.
     pub fn start_stand_in(
         &mut self,
         clients: usize,

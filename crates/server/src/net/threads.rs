@@ -17,11 +17,11 @@ use std::thread::JoinHandle;
 const ANNOUNCED_ORDERS: usize = 16;
 
 pub struct Threads {
-    /// Rung when something has been delivered.
+    /// Rung at each delivery.
     pub waker: Arc<Waker>,
     pub shared: Arc<Shared>,
     peers: Vec<Peer>,
-    /// Whose delivery is taken next, so that none waits for the others.
+    /// The thread whose delivery is taken next, in turn.
     next: usize,
 }
 
@@ -30,32 +30,32 @@ struct Peer {
     deliveries: Receiver<Delivery>,
     figures: Arc<IoThreadFigures>,
     thread: JoinHandle<()>,
-    /// It has been told to stop, and gives back what it has.
+    /// It has been ordered to stop, and returns its connections.
     is_ending: bool,
     has_ended: bool,
 }
 
-/// What the executor keeps of a connection that lives in an I/O thread.
+/// The executor's part of a connection served by an I/O thread.
 pub struct RemoteConnection {
     pub handle: ClientHandle,
     pub thread: usize,
-    /// A query buffer that stays with the executor: its client waits for something, or the connection is on its way.
+    /// A query buffer kept by the executor: its client is blocked, or the connection is being moved.
     pub held: Option<Box<QueryBuffer>>,
     /// The peer has hung up while the query buffer was here.
     pub has_hung_up: bool,
-    /// The thread has been told to end the connection.
+    /// The thread has been ordered to close the connection.
     pub is_closing: bool,
     /// The thread works on its handshake.
     pub is_handshaking: bool,
-    /// The thread has been told to give the connection back, to go on there. Nothing is sent to it any more.
+    /// The thread has been ordered to return the connection, which moves there. Nothing more is sent to it.
     pub moves_to: Option<Destination>,
 }
 
-/// Where a connection is to live next.
+/// Destination of a moving connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     Thread(usize),
-    /// Where there is room.
+    /// Any thread with room.
     Anywhere,
 }
 
@@ -79,7 +79,7 @@ impl Threads {
         Ok(Threads { waker, shared: Arc::new(shared), peers: Vec::new(), next: 0 })
     }
 
-    /// Threads beside the executor, those that are ending included.
+    /// Returns the number of threads beside the executor, ending ones included.
     pub fn len(&self) -> usize {
         self.peers.len()
     }
@@ -92,12 +92,12 @@ impl Threads {
         self.peers.iter().any(|peer| peer.is_ending)
     }
 
-    /// Whether connections may be sent there.
+    /// Returns whether connections may be sent there.
     pub fn is_open(&self, thread: usize) -> bool {
         thread == 0 || self.peers.get(thread - 1).is_some_and(|peer| !peer.is_ending)
     }
 
-    /// Connections that live in a thread other than the executor.
+    /// Returns the number of connections of an I/O thread.
     pub fn connections(&self, thread: usize) -> usize {
         self.peers[thread - 1].figures.clients.load(Ordering::Relaxed)
     }
@@ -110,12 +110,12 @@ impl Threads {
         self.peers[thread - 1].figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Starts one more thread; `figures` are those of all numbers that there ever were.
+    /// Starts one more thread; `figures` are those of all numbers ever used.
     pub fn start(&mut self, figures: &mut Vec<Arc<IoThreadFigures>>) -> io::Result<()> {
         self.start_with(figures, Parts::run)
     }
 
-    /// As [`Self::start`], where the thread's work is something else.
+    /// As [`Self::start`], for a thread with another function.
     pub fn start_with(
         &mut self,
         figures: &mut Vec<Arc<IoThreadFigures>>,
@@ -153,7 +153,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Tells all threads beyond the first `kept` to give back what they have and to end.
+    /// Stops all threads beyond the first `kept`; they return their connections first.
     pub fn stop_beyond(&mut self, kept: usize) {
         for peer in self.peers.iter_mut().skip(kept).filter(|peer| !peer.is_ending) {
             peer.is_ending = true;
@@ -162,7 +162,7 @@ impl Threads {
         }
     }
 
-    /// A thread has given back everything. Threads leave in the reverse order of their numbers.
+    /// Records that a thread has returned everything. Threads leave in the reverse order of their numbers.
     pub fn note_end(&mut self, thread: usize) {
         self.peers[thread - 1].has_ended = true;
         while let Some(peer) = self.peers.pop_if(|peer| peer.has_ended) {
@@ -179,12 +179,12 @@ impl Threads {
         }
     }
 
-    /// Wakes those that have got orders.
+    /// Wakes the threads that have orders.
     pub fn announce(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.orders.announce());
     }
 
-    /// Whether orders wait for room in a queue.
+    /// Returns whether orders wait for room in a queue.
     pub fn is_backed_up(&self) -> bool {
         self.peers.iter().any(|peer| peer.orders.is_backed_up())
     }
@@ -193,7 +193,7 @@ impl Threads {
         self.peers.iter().any(|peer| !peer.deliveries.is_empty())
     }
 
-    /// The next delivery and the thread that it comes from; one of each thread in turn.
+    /// Returns the next delivery and its thread; one of each thread in turn.
     pub fn receive(&mut self) -> Option<(usize, Delivery)> {
         for _ in 0..self.peers.len() {
             self.next = (self.next + 1) % self.peers.len();
@@ -204,7 +204,7 @@ impl Threads {
         None
     }
 
-    /// Processor time that each thread but the executor has used so far.
+    /// Returns the processor time used so far by each thread except the executor.
     pub fn busy_us(&self) -> impl Iterator<Item = u64> {
         self.peers.iter().map(|peer| peer.figures.busy_us.load(Ordering::Relaxed))
     }
@@ -216,13 +216,13 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-/// Threads send what they have been given to send before they end.
+/// Threads send their pending output before they end.
 impl Drop for Threads {
     fn drop(&mut self) {
         self.stop_beyond(0);
         for mut peer in self.peers.drain(..) {
             while !peer.thread.is_finished() {
-                // Room for what the thread still delivers, and for orders that still wait.
+                // Makes room for the thread's deliveries, and for waiting orders.
                 while peer.deliveries.receive().is_some() {}
                 peer.orders.announce();
                 std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! What new connections speak TLS by: read from files when the configuration changes, and again when the files do.
+//! TLS configuration of new connections: read from files when the configuration changes, and again when the files do.
 
 use crate::config::{Config, TlsAuthClients};
 use crate::observe::tls::{Certificates, TlsFigures};
@@ -12,16 +12,16 @@ use tls::materials::IdentityFiles;
 use tls::{ClientConfig, ServerConfig, TlsError};
 
 pub struct TlsContext {
-    /// What is in use, and what it was read by; `None`: nobody speaks TLS.
+    /// The context in use, and the options it was read with; `None`: TLS is off.
     current: Option<(ServerOptions, ServerContext)>,
     figures: Arc<TlsFigures>,
-    /// When the files are looked at next, on the monotonic clock.
+    /// Next check of the files, on the monotonic clock.
     reload_us: u64,
     reloading: Option<JoinHandle<Reloaded>>,
     published: Arc<PublishedConfig>,
 }
 
-/// What a server speaks TLS by, for threads that accept connections of their own.
+/// The server's TLS configuration, for threads that accept their own connections.
 #[derive(Debug, Default)]
 pub struct PublishedConfig(Mutex<Option<Arc<ServerConfig>>>);
 
@@ -35,17 +35,17 @@ impl PublishedConfig {
     }
 }
 
-/// What a configuration that is not in force yet speaks TLS by.
+/// The TLS context of a configuration that is not in force yet.
 pub struct PreparedTls(Option<(ServerOptions, ServerContext)>);
 
-/// What a thread has found that looked at the files.
+/// Result of the thread that checked the files.
 struct Reloaded {
     options: ServerOptions,
-    /// `None`: they are as they were.
+    /// `None`: they have not changed.
     outcome: Result<Option<ServerContext>, TlsError>,
 }
 
-/// Whether anything in the configuration speaks TLS.
+/// Returns whether any option enables TLS.
 pub fn is_wanted(config: &Config) -> bool {
     let http = config.http_port != 0 && config.http_tls;
     config.tls_port != 0 || http || config.tls_replication || config.tls_cluster
@@ -56,22 +56,22 @@ impl TlsContext {
         TlsContext { current: None, figures, reload_us: 0, reloading: None, published: Arc::default() }
     }
 
-    /// Always has what [`TlsContext::server`] has.
+    /// Always holds the same as [`TlsContext::server`].
     pub fn published(&self) -> Arc<PublishedConfig> {
         Arc::clone(&self.published)
     }
 
-    /// For clients that are accepted.
+    /// Returns the configuration for accepted clients.
     pub fn server(&self) -> Option<Arc<ServerConfig>> {
         self.current.as_ref().map(|(_, context)| Arc::clone(&context.server))
     }
 
-    /// For connections that this server makes.
+    /// Returns the configuration for outgoing connections.
     pub fn client(&self) -> Option<Arc<ClientConfig>> {
         self.current.as_ref().map(|(_, context)| Arc::clone(&context.client))
     }
 
-    /// Reads what the configuration names.
+    /// Reads the configured files.
     pub fn prepare(&self, config: &Config) -> Result<PreparedTls, TlsError> {
         let next = match is_wanted(config) {
             true => {
@@ -88,9 +88,9 @@ impl TlsContext {
         Ok(PreparedTls(next))
     }
 
-    /// New connections speak TLS by what was prepared.
+    /// Puts the prepared context in force for new connections.
     pub fn commit(&mut self, PreparedTls(next): PreparedTls) {
-        // Whoever looks at the files at this moment may have read them before, and by other names.
+        // A running check may have read the previous files.
         self.reloading = None;
         self.figures.set(next.as_ref().map_or_else(Certificates::default, |(_, context)| Certificates {
             server: context.server_certificate.clone(),
@@ -101,7 +101,7 @@ impl TlsContext {
         self.current = next;
     }
 
-    /// Looks at the files every `interval_s` seconds, 0 being never, on a thread of its own: disks may be slow.
+    /// Checks the files every `interval_s` seconds, 0 being never, on a separate thread: disks may be slow.
     pub fn reload_if_due(&mut self, interval_s: u32, now_us: u64) {
         if let Some(thread) = self.reloading.take_if(|thread| thread.is_finished()) {
             match thread.join() {
@@ -194,7 +194,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// What is no text names nothing that exists.
+/// A name that is not valid text names no existing file.
 fn text(option: &Option<Vec<u8>>) -> Option<String> {
     option.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }

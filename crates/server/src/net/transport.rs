@@ -1,9 +1,9 @@
-//! How bytes get from a connection to its peer and back. It alone makes the sockets that connect outwards, reads and
-//! writes, so that nothing above it knows whether bytes are changed on the way.
+//! Transports: connecting, reading and writing, with or without TLS. Only this module creates outgoing sockets, so that
+//! the layers above do not know whether bytes are encrypted.
 //!
-//! With TLS that shows in three things only: a transport may have bytes that no readiness of its socket announces
-//! ([`Transport::has_decrypted`]), may owe its socket bytes that were written before ([`Transport::has_unsent`]), and may have
-//! a handshake before it.
+//! TLS is visible in three ways only: a transport may have input that no socket readiness announces
+//! ([`Transport::has_decrypted`]), may hold output that counts as written ([`Transport::has_unsent`]), and may have a
+//! handshake first.
 
 mod tls_socket;
 
@@ -22,7 +22,7 @@ use tls::{ClientConfig, ServerConfig, ServerName, Session};
 /// Why no bytes have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// None can for now: the poller tells when.
+    /// None for now: the poller reports when.
     WouldBlock,
     /// None will any more.
     Closed,
@@ -35,31 +35,31 @@ pub struct Interest {
     pub writable: bool,
 }
 
-/// A connected stream that does not block.
+/// A connected non-blocking stream.
 #[derive(Debug)]
 pub enum Transport {
-    /// TCP or a Unix socket, as it is.
+    /// TCP or a Unix socket, unencrypted.
     Plain(OwnedFd),
     /// TCP under TLS. Boxed, so that all others stay small.
     Tls(Box<TlsSocket>),
 }
 
-/// Who is to be found at the other end, and how to speak TLS with them.
+/// The TLS configuration and the expected name of a server.
 pub struct TlsPeer {
     pub config: Arc<ClientConfig>,
     pub name: ServerName<'static>,
 }
 
 impl Transport {
-    /// A client's connection that was accepted: one that begins with a handshake if there is a configuration for it.
+    /// Wraps an accepted connection: it begins with a handshake if there is a configuration for it.
     pub fn accepted(socket: OwnedFd, config: Option<Arc<ServerConfig>>) -> io::Result<Self> {
         let Some(config) = config else { return Ok(Transport::Plain(socket)) };
         let session = Session::server(config).map_err(io::Error::other)?;
         Ok(Transport::Tls(Box::new(TlsSocket::new(socket, session))))
     }
 
-    /// Begins to connect to a server, from the address `source` if that is given, and with TLS if it is a peer of that. The
-    /// socket becomes writable when that has come to its end, and [`Self::connected`] tells how.
+    /// Begins connecting to a server, from the address `source` if given, and with TLS if it is a TLS peer. The socket
+    /// becomes writable when the attempt ends, and [`Self::connected`] returns the result.
     pub fn connect(
         address: SocketAddr,
         source: Option<SocketAddr>,
@@ -83,8 +83,8 @@ impl Transport {
         Ok(Transport::Tls(Box::new(TlsSocket::new(socket.into(), session))))
     }
 
-    /// Whether a connection outwards has come about, after the socket was ready for something; with TLS that takes a
-    /// handshake. An error says why it never will.
+    /// Returns whether an outgoing connection is established, after the socket was ready; with TLS that includes a
+    /// handshake. An error is final.
     pub fn connected(&mut self) -> io::Result<bool> {
         rustix::net::sockopt::socket_error(self.fd())??;
         match self {
@@ -101,12 +101,12 @@ impl Transport {
         }
     }
 
-    /// The address at this end.
+    /// Returns the local address.
     pub fn local_address(&self) -> Option<SocketAddr> {
         socket2::SockRef::from(&self.fd()).local_addr().ok()?.as_socket()
     }
 
-    /// What the socket has to be ready for, so that a connection gets what it `wants`: bytes to read, or room for its own.
+    /// Returns the socket readiness needed for what the connection `wants`: input, or room for output.
     pub fn interest(&self, wants: Interest) -> Interest {
         match self {
             Transport::Plain(_) => wants,
@@ -114,31 +114,31 @@ impl Transport {
         }
     }
 
-    /// There are bytes to read, or an end, that no readiness of the socket announces.
+    /// Returns whether there is input, or an end, that no readiness of the socket announces.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.has_decrypted())
     }
 
-    /// As [`Self::has_decrypted`], or the socket may have more than was read: for whoever is told of edges only.
+    /// As [`Self::has_decrypted`], or the socket may have unread input: for edge-triggered polling.
     #[inline]
     pub fn has_unread(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.has_unread())
     }
 
-    /// Bytes that count as written wait for room in the socket, and for [`Self::flush`].
+    /// Returns whether output that counts as written waits for room in the socket, and for [`Self::flush`].
     #[inline]
     pub fn has_unsent(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.has_unsent())
     }
 
-    /// No bytes pass before a handshake has been done.
+    /// Returns whether a handshake must be done before bytes pass.
     #[inline]
     pub fn is_handshaking(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.is_handshaking())
     }
 
-    /// What is held beside the connection.
+    /// Returns the memory held beside the connection.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Transport::Plain(_) => 0,
@@ -146,7 +146,7 @@ impl Transport {
         }
     }
 
-    /// Sends what waits for room in the socket.
+    /// Sends output that waits for room in the socket.
     pub fn flush(&mut self) -> Result<(), Stopped> {
         match self {
             Transport::Plain(_) => Ok(()),
@@ -154,8 +154,8 @@ impl Transport {
         }
     }
 
-    /// Appends what has come, at most as much as `bytes` has room for without growing, which must be some; how much. The
-    /// peer's end is [`Stopped::Closed`].
+    /// Appends available input, up to the spare capacity of `bytes`, which must not be zero; returns the number of
+    /// bytes. The peer's end is [`Stopped::Closed`].
     #[inline]
     pub fn read(&mut self, bytes: &mut Vec<u8>) -> Result<usize, Stopped> {
         match self {
@@ -171,7 +171,7 @@ impl Transport {
         }
     }
 
-    /// Writes some of the bytes; how many.
+    /// Writes some of the bytes; returns how many.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Stopped> {
         match self {
@@ -186,7 +186,7 @@ impl Transport {
         }
     }
 
-    /// As [`Self::write`], of several runs of bytes one after the other.
+    /// As [`Self::write`], for several slices.
     #[cold]
     pub fn write_runs(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, Stopped> {
         let mut nothing_beside = SendAncillaryBuffer::default();

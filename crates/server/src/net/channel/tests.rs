@@ -49,8 +49,8 @@ fn the_bell_rings_once_for_one_who_sleeps_and_never_for_one_who_is_up() {
     assert!(!is_rung(&waker), "it has been woken already");
 }
 
-/// Two threads send each other a number that they count up, each asleep while it is the other's turn: a wake-up that
-/// is lost ends in the time limit.
+/// Two threads pass a counter back and forth, each asleep while it is the other's turn: a lost wake-up ends in the time
+/// limit.
 #[test]
 fn no_wake_up_is_lost() {
     const TURNS: u32 = 20_000;

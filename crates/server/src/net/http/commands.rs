@@ -1,18 +1,17 @@
-//! Which commands may be run over HTTP: decided by their rows, so that a new command is refused until its row says that it
-//! only reads.
+//! The commands permitted over HTTP, decided by their table rows, so that a new command is refused until its row marks
+//! it as read-only.
 //!
-//! 1. Without `http-commands` only what changes nothing runs: commands that are flagged as reading, scripts aside, and those
-//!    of [`LOOKS`], which no flag tells from others that change something.
-//! 2. Even with it, nothing runs that would wait, log in, or turn the connection into something else than a
-//!    question and its answer.
-//! 3. Whatever may run is still refused by the server to users who may not run it.
+//! 1. Without `http-commands` only commands without side effects run: commands flagged as reading, except scripts, and
+//!    those of [`LOOKS`], which no flag distinguishes.
+//! 2. Even with it, no command runs that blocks, logs in, or changes the connection's protocol from request and reply.
+//! 3. Permitted commands are still subject to the user's permissions.
 
 use crate::command::registry::Registry;
 use crate::command::{Args, Command, Control, Group, flag};
 use web::Verdict;
 use wire::request::ArgRange;
 
-/// Commands without data, or without the flag, that change nothing but their own connection.
+/// Commands without data, or without the flag, that change only their own connection.
 const LOOKS: &[&str] = &[
     "acl|cat",
     "acl|dryrun",
@@ -73,7 +72,7 @@ const LOOKS: &[&str] = &[
     "time",
 ];
 
-/// No single reply follows these, or none that is about them alone; or they log in.
+/// Commands without a single reply of their own, and those that log in.
 const TAKES_OVER: &[&str] = &[
     "auth",
     "client|reply",
@@ -87,11 +86,11 @@ const TAKES_OVER: &[&str] = &[
     "sync",
 ];
 
-/// Decides for the thread that answers HTTP.
+/// Decides for the HTTP thread.
 pub struct Gate {
-    /// As it was at the start: nothing is renamed later.
+    /// As at the start: nothing is renamed later.
     registry: Registry,
-    /// `http-commands`.
+    /// The option `http-commands`.
     runs_all: bool,
 }
 
@@ -138,18 +137,18 @@ fn only_looks(row: &Command, args: Args<'_>) -> bool {
     let reads = row.is(flag::READONLY) && !row.is(flag::WRITE | flag::MAY_REPLICATE | flag::ADMIN);
     let helps = row.name.ends_with("|help");
     match row.name {
-        // Its operations are words that follow: these ask.
+        // Its operations are subcommand words: these only read.
         "latency|trace" => ["get", "json", "status", "help"].iter().any(|word| args.is(2, word)),
         name => reads && row.group != Group::Scripting || helps || LOOKS.contains(&name),
     }
 }
 
-/// Words one behind the other, and where each is.
+/// Concatenates words; returns the buffer and the position of each.
 fn laid_out(words: &[Vec<u8>]) -> (Vec<u8>, Vec<ArgRange>) {
     let mut ranges = Vec::with_capacity(words.len());
     let mut buffer = Vec::new();
     for word in words {
-        // A request's body is far below the 4 GB that a range can tell.
+        // A request's body is far below the 4 GB limit of a range.
         ranges.push(ArgRange { start: buffer.len() as u32, len: word.len() as u32 });
         buffer.extend_from_slice(word);
     }

@@ -1,7 +1,7 @@
-//! What the event loop tells the history each second.
+//! The figures that the event loop adds to the history each second.
 //!
-//! Latencies are sorted into buckets from the histograms of those commands that have been called since; reading one takes
-//! 17 us where it is cold. The buckets beside each would be read in less, and tell nothing of what is below a microsecond.
+//! Latencies are sorted into buckets from the histograms of the commands called since; reading one takes 17 us where it
+//! is cold. Separate bucket counters would be read faster, but lack resolution below a microsecond.
 
 use crate::engine::Executor;
 use crate::observe::CommandFigures;
@@ -10,7 +10,7 @@ use web::{Counters, Figures, Gauges, LATENCY_BUCKETS, LATENCY_FIRST_NS};
 
 type Buckets = [u64; LATENCY_BUCKETS];
 
-/// What has been told of each command, by its id.
+/// The last reported values of each command, by its id.
 #[derive(Default)]
 pub struct Told {
     commands: Vec<Option<Box<Counted>>>,
@@ -57,7 +57,7 @@ impl Told {
         Figures { unix_ms, counters, gauges, latencies }
     }
 
-    /// Calls since it was asked last.
+    /// Returns the calls since the last report.
     fn latencies(&mut self, commands: &[CommandFigures]) -> [u32; LATENCY_BUCKETS] {
         self.commands.resize_with(commands.len(), || None);
         let mut calls = [0u32; LATENCY_BUCKETS];
@@ -73,7 +73,7 @@ impl Told {
             }
             let buckets = sorted(histogram);
             for (calls, (now, before)) in calls.iter_mut().zip(buckets.iter().zip(&told.buckets)) {
-                // Fewer than before: CONFIG RESETSTAT has begun a new histogram.
+                // Fewer calls than before: CONFIG RESETSTAT has begun a new histogram.
                 let more = if histogram.len() > told.calls { now.saturating_sub(*before) } else { *now };
                 *calls = calls.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
             }

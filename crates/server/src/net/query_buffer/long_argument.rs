@@ -1,5 +1,5 @@
-//! A long argument of which most is still to come, in a buffer of its own: a command that stores it keeps that buffer, where it
-//! would otherwise copy what stands between other arguments.
+//! A long argument, most of which is yet to come, in a buffer of its own: a command that stores it takes over that
+//! buffer, instead of copying bytes from between other arguments.
 //!
 //! ```text
 //!   query buffer   *3 $3 SET $3 key $1000000 <what had arrived>   ends before the argument, and goes on behind it when that is whole
@@ -8,9 +8,9 @@
 //!   its buffer                               <what had arrived> <what is read from then on> \r\n
 //! ```
 //!
-//! 1. Room follows what has arrived: for [`ANNOUNCED_BYTES_MAX`] more, or for as much again.
-//! 2. When it is whole the buffer has all the room of its allocation, and that is the least which holds the argument, so that a
-//!    string takes what it would have taken as a copy, and can grow within it.
+//! 1. Capacity follows what has arrived: [`ANNOUNCED_BYTES_MAX`] more, or as much again.
+//! 2. The complete buffer has the capacity of its allocation, the smallest that holds the argument, so that a string
+//!    takes the memory that a copy would have, and can grow within it.
 //!
 //! Processor time of SET over a string of the same length beside what copying takes, least and median of five rounds by turns, one
 //! command at a time; with four in a pipeline in brackets: 1,000,000 bytes 0.63 and 0.65, 1,048,576: 0.81 and 0.80 (0.72, 0.82),
@@ -20,29 +20,29 @@
 //! bytes HSET 1.08 and 1.03, PUBLISH 0.98 and 0.88, LSET 0.87 and 0.96; of 300,000 PUBLISH 1.32 and 1.36, for a query buffer of that
 //! size is used again.
 //!
-//! Rejected: keeping the whole query buffer with the request around the value, which is simpler to read. A value of 2^n bytes
-//! would then take the allocator's next class, a quarter more, and a first change would have to move all of it.
+//! Rejected: keeping the whole query buffer with the request around the value, which is simpler to read. A value of 2^n
+//! bytes would then take the allocator's next class, a quarter more, and a first change would have to move all of it.
 
 use super::{ANNOUNCED_BYTES_MAX, INPUT_EMPTY_BYTES_MAX};
 use crate::net::transport::{Stopped, Transport};
 use structures::size_class::usable_size;
 use wire::reply::SharedBytes;
 
-/// The shortest argument that is worth a buffer of its own: with it, a query buffer would not be used again.
+/// The shortest argument that is worth a buffer of its own: beyond it, a query buffer would not be reused.
 pub(super) const LONG_ARGUMENT_BYTES_MIN: usize = INPUT_EMPTY_BYTES_MAX;
 
 const LINE_END_BYTES: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct LongArgument {
-    /// Without its line end.
+    /// Length without the line end.
     len: usize,
-    /// What has arrived, its line end included.
+    /// The bytes arrived, line end included.
     bytes: Vec<u8>,
 }
 
 impl LongArgument {
-    /// An argument of `len` bytes of which these have arrived: its line end is none of them.
+    /// Begins an argument of `len` bytes, of which `arrived` are here, without the line end.
     pub(super) fn begin(len: usize, arrived: &[u8]) -> Self {
         assert!(arrived.len() <= len, "something is to come");
         let mut argument = LongArgument { len, bytes: Vec::new() };
@@ -67,7 +67,7 @@ impl LongArgument {
         }
     }
 
-    /// Takes in some of what has come on the transport, and nothing of what follows the argument; how much. It is not whole.
+    /// Reads bytes of the argument from the transport, and nothing after it; returns the number. It must be incomplete.
     pub(super) fn read(&mut self, transport: &mut Transport) -> Result<usize, Stopped> {
         assert!(!self.is_whole(), "there would be no room to read into");
         self.reserve();
@@ -78,22 +78,22 @@ impl LongArgument {
         self.bytes.len() == self.len + LINE_END_BYTES
     }
 
-    /// There was more on the transport than there was room for, or just as much.
+    /// Returns whether the last read filled the buffer.
     pub(super) fn is_filled(&self) -> bool {
         self.bytes.len() == self.bytes.capacity()
     }
 
-    /// Gives back room that has not been used yet.
+    /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
-    /// What has arrived of the argument and its line end.
+    /// Returns the arrived bytes of the argument and its line end.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The argument, whole.
+    /// Returns the complete argument.
     pub(super) fn into_shared(self) -> SharedBytes {
         let LongArgument { len, mut bytes } = self;
         bytes.truncate(len);

@@ -29,7 +29,8 @@ fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
     assert_eq!(query_buffer.input_figures(), (1, 0));
 }
 
-/// Has `all` sent in pieces of random lengths and read as it comes; the requests, and how many of their arguments stood apart.
+/// Sends `all` in pieces of random lengths while reading; returns the requests, and how many arguments were in separate
+/// buffers.
 fn read_in_pieces(all: &[u8], random: &mut Random) -> (Vec<Vec<Vec<u8>>>, usize) {
     let (mut client, mut transport, mut query_buffer) = connected();
     let (mut rest, mut requests, mut apart) = (all, Vec::new(), 0);
@@ -93,7 +94,7 @@ fn requests_with_long_arguments_are_what_was_sent() {
             requests.push(request);
         }
         let (read, apart) = read_in_pieces(&all, random);
-        // Not assert_eq: nobody would read so much.
+        // Not assert_eq: its message would be too long.
         assert!(read == requests, "SEED={seed}");
         stood_apart += apart;
     }

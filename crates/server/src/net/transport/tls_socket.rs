@@ -1,4 +1,4 @@
-//! A socket and the session of TLS on it.
+//! A socket with a TLS session.
 
 use super::{Interest, Stopped};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use tls::Session;
 pub struct TlsSocket {
     socket: OwnedFd,
     session: Session,
-    /// That the handshake has been done has been told.
+    /// The end of the handshake has been reported.
     is_announced: bool,
 }
 
@@ -19,7 +19,7 @@ impl std::fmt::Debug for TlsSocket {
     }
 }
 
-/// The socket as the session wants it.
+/// The socket, as the session's stream.
 struct Raw<'a>(&'a OwnedFd);
 
 impl io::Read for Raw<'_> {
@@ -47,7 +47,7 @@ impl TlsSocket {
         self.socket.as_fd()
     }
 
-    /// What is written during a handshake is the handshake's own: there is no room for anything else before its end.
+    /// During a handshake only its own bytes are written: other output must wait for its end.
     pub fn interest(&self, wants: Interest) -> Interest {
         let writable = wants.writable && self.session.is_established() || self.session.has_unsent();
         Interest { writable, ..wants }
@@ -73,17 +73,17 @@ impl TlsSocket {
         !self.session.is_established()
     }
 
-    /// Whether the handshake has been done, told once.
+    /// Returns whether the handshake is done, reported once.
     pub fn is_newly_established(&mut self) -> bool {
         self.session.is_established() && !std::mem::replace(&mut self.is_announced, true)
     }
 
-    /// The peer's certificate, which has been found good.
+    /// Returns the peer's certificate, which has been verified.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.session.peer_certificate()
     }
 
-    /// Why there has been no handshake, or `None` if there has been one.
+    /// Returns why the handshake failed, or `None` if it has not.
     pub fn handshake_failure(&self) -> Option<String> {
         if self.session.is_established() {
             return None;
@@ -120,20 +120,20 @@ impl TlsSocket {
         self.session.write_runs(&mut Raw(&self.socket), runs).map_err(|error| stopped_by(&error))
     }
 
-    /// A child has a copy of the session and writes on with it. What this end wrote as well would have the numbers of the
-    /// child's records, which no two records may share: it would give both away.
+    /// Stops writing: a child has a copy of the session and continues with it. Records written by this end would reuse
+    /// the child's record numbers, which would break the encryption of both.
     pub fn leave_to_child(&mut self) {
         self.session.stop_writing();
     }
 
-    /// Tells the peer that no more will come, if the socket takes that.
+    /// Sends the closing alert, if the socket takes it.
     pub fn close(&mut self) {
-        // A peer that cannot be told finds the end of the socket.
+        // Otherwise the peer sees the end of the socket.
         let _ = self.session.close(&mut Raw(&self.socket));
     }
 }
 
-/// Without a word of farewell a peer cannot tell the end from an attack.
+/// Without a closing alert a peer cannot distinguish the end from an attack.
 impl Drop for TlsSocket {
     fn drop(&mut self) {
         self.close();

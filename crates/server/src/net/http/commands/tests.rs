@@ -1,4 +1,4 @@
-//! What runs over HTTP, and what does not.
+//! Which commands run over HTTP.
 
 use super::*;
 use crate::commands::GROUPS;
@@ -114,7 +114,7 @@ fn what_takes_a_connection_over_never_runs() {
     }
 }
 
-/// Every command is decided upon, and none that is flagged as writing passes for one that looks.
+/// Every command is decided, and none that is flagged as writing counts as read-only.
 #[test]
 fn no_row_that_writes_looks() {
     let registry = Registry::new(GROUPS);
