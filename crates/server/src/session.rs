@@ -1,5 +1,5 @@
-//! What the server knows of its clients: one [`Client`] each, and the tables that connect them (channels,
-//! watched keys, tracked keys, blocked commands). Pure state: no sockets, no data.
+//! Client sessions: one [`Client`] each, and the tables that connect them (channels, watched keys, tracked keys,
+//! blocked commands). Pure state: no sockets, no data.
 
 pub mod blocked;
 pub mod claimed;

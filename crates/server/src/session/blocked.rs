@@ -1,4 +1,4 @@
-//! Clients that wait: for keys, for acknowledgements, or for nothing but time.
+//! Blocked clients: waiting for keys, for acknowledgements, or for time alone.
 
 use super::claimed::{ClaimTable, Claimed};
 use super::clients::{ClientHandle, Clients};
@@ -13,35 +13,35 @@ use std::ops::Bound;
 use std::sync::Arc;
 use structures::work;
 
-/// What a blocked command waits for.
+/// The condition a blocked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockedOn {
-    /// A change to any of these keys of the client's database, if it holds this type: the command then runs again.
+    /// A change to any of these keys of the client's database, if it holds this type: the command is then retried.
     Keys { db_index: usize, keys: Vec<Box<[u8]>>, kind: Kind },
-    /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
-    /// append-only file is on disk up to there.
+    /// That this number of replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if
+    /// `local`, that this server's append-only file has it on disk.
     Acknowledgement { local: bool, replicas: i64, on_disk: bool },
     /// The end of a pause: the command then runs.
     Pause,
-    /// The end of what DEBUG LOADAOF has begun.
+    /// The end of a DEBUG LOADAOF.
     Loading,
-    /// The process's end, or that there is none.
+    /// The process's end, or the shutdown's abortion.
     Shutdown,
 }
 
-/// What the client is answered when the time is up.
+/// The reply at the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutReply {
     Null,
     NullArray,
-    /// WAIT's: how many replicas have the client's last change by then.
+    /// For WAIT: the number of replicas that have the client's last change.
     Replicas,
-    /// WAITAOF's: whether the append-only file is on disk by then, and how many replicas' files are.
+    /// For WAITAOF: whether this append-only file has it on disk, and the number of replicas' files that do.
     OnDisk,
 }
 
 impl TimeoutReply {
-    /// `acknowledged`: who has the client's last change.
+    /// Writes the reply. `acknowledged`: which copies have the client's last change.
     pub fn write(self, acknowledged: Acknowledgements, reply: &mut wire::reply::ReplyBuffer) {
         match self {
             TimeoutReply::Null => reply.null(),
@@ -56,47 +56,47 @@ impl TimeoutReply {
     }
 }
 
-/// A handler's wish that its client wait.
+/// A handler's request to block its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
     pub on: BlockedOn,
-    /// How long at most; `None` for ever.
+    /// Maximum wait; `None`: unlimited.
     pub timeout_us: Option<u64>,
     pub timeout_reply: TimeoutReply,
-    /// It waits for what others leave pending, too.
+    /// It also waits for entries pending with other consumers.
     pub claim: Option<Box<ClaimRequest>>,
 }
 
-/// What time alone may let the command claim.
+/// A claim that time alone may satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     pub claimed: Claimed,
-    /// After so long there may be something; `None`: nothing is pending.
+    /// When an entry may become claimable; `None`: nothing is pending.
     pub due_after_us: Option<u64>,
 }
 
 impl BlockRequest {
-    /// Waits for as long as it takes.
+    /// Blocks without a timeout.
     pub const fn until(on: BlockedOn) -> Self {
         BlockRequest { on, timeout_us: None, timeout_reply: TimeoutReply::Null, claim: None }
     }
 }
 
-/// A client's waiting.
+/// The blocked state of a client.
 #[derive(Debug)]
 pub struct Blocked {
     pub on: BlockedOn,
     pub timeout_reply: TimeoutReply,
     /// On the monotonic clock.
     pub deadline_us: Option<u64>,
-    /// It runs again when this may have become claimable.
+    /// The command is retried when this may have become claimable.
     pub claimed: Option<Arc<Claimed>>,
     pub since_us: u64,
     pub command: CommandId,
     pub args: OwnedArgs,
-    /// It has something to do also when a key it waits for is gone (a consumer of a removed stream).
+    /// The command must also run when its key is gone (a consumer of a removed stream).
     pub wants_absence: bool,
-    /// Its place in all queues; given by [`BlockedTable::block`].
+    /// Its place in all queues; assigned by [`BlockedTable::block`].
     pub arrival: Arrival,
 }
 
@@ -114,36 +114,37 @@ impl Blocked {
     }
 }
 
-/// What waiting for one key costs, in the queue and in the client.
+/// Memory of waiting for one key, in the queue and in the client.
 const WAITING_BYTES: usize = 80;
 
-/// Who came when, as a number that only grows.
+/// Order of arrival, as a growing number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival(u64);
 
-/// Those who wait for one key.
+/// The clients that wait for one key.
 #[derive(Debug, Default)]
 struct Queue {
-    /// One for each way of waiting, and none without waiters: whom a change does not serve is not looked at.
+    /// One per way of waiting, none empty: a change does not scan clients it cannot serve.
     lines: Vec<Line>,
-    /// It is in `BlockedTable::ready`.
+    /// The key is in `BlockedTable::ready`.
     is_ready: bool,
 }
 
-/// Those who wait for a key in the same way.
+/// Clients that wait for a key in the same way.
 #[derive(Debug)]
 struct Line {
-    /// They can be served while the key holds this.
+    /// They can be served while the key holds this type.
     kind: Kind,
-    /// They want to run also when the key is gone, or holds something else.
+    /// They must also run when the key is gone, or holds another type.
     wants_absence: bool,
     waiters: BTreeMap<Arrival, ClientHandle>,
-    /// All of them have been tried while this was the last entry of the stream, and wait for one behind it.
+    /// All of them have been tried while this was the stream's last entry, and wait for a later one.
     tried_at: Option<StreamId>,
 }
 
 impl Line {
-    /// Whether nobody in it is served by a stream that ends with this entry. A group's consumers may be, by their group.
+    /// Returns whether none of them can be served by a stream that ends with this entry. A group's consumers may be, by
+    /// their group.
     fn has_seen(&self, last: Option<StreamId>) -> bool {
         !self.wants_absence && self.tried_at.is_some() && self.tried_at == last
     }
@@ -155,17 +156,17 @@ impl Queue {
     }
 }
 
-/// A key that has changed, and how far down its queue clients have been served.
+/// A changed key, and the position in its queue up to which clients have been served.
 #[derive(Debug)]
 pub struct ReadyKey {
     pub db_index: usize,
     pub key: Box<[u8]>,
-    /// The last who came before the key changed, and the last who was served.
+    /// The last client that arrived before the change, and the last one served.
     until: Arrival,
     served: Option<Arrival>,
 }
 
-/// Who waits for which key, in order of arrival, and who waits until when.
+/// Blocked clients by key, in order of arrival, and by deadline.
 #[derive(Default)]
 pub struct BlockedTable {
     databases: Vec<NameTable<Box<[u8]>, Queue>>,
@@ -174,55 +175,55 @@ pub struct BlockedTable {
     claims: ClaimTable,
     paused: BTreeMap<Arrival, ClientHandle>,
     for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
-    /// How many of them wait for the append-only file here.
+    /// Number of them that wait for this server's append-only file.
     for_own_file: usize,
     count: usize,
     last_arrival: Arrival,
-    /// Keys that changed and have waiters, in order of change.
+    /// Changed keys with waiting clients, in order of change.
     ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Somebody asks [`Self::take_ended`] whose waiting has ended.
+    /// Unblocked clients are recorded for [`Self::take_ended`].
     pub notes_ended: bool,
     ended: Vec<ClientHandle>,
 }
 
 impl BlockedTable {
-    /// How many clients wait, those that a pause holds back included.
+    /// Returns the number of blocked clients, those held by a pause included.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Those who wait for replicas or for the append-only file, in order of arrival.
+    /// Returns the clients that wait for replicas or for the append-only file, in order of arrival.
     pub fn for_acknowledgement(&self) -> impl ExactSizeIterator<Item = ClientHandle> + '_ {
         self.for_acknowledgement.values().copied()
     }
 
-    /// Whether anybody waits for the append-only file.
+    /// Returns whether a client waits for this server's append-only file.
     pub fn wait_for_own_file(&self) -> bool {
         self.for_own_file > 0
     }
 
-    /// How many clients wait until a set time.
+    /// Returns the number of blocked clients with a deadline.
     pub fn deadlines(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// How many keys are waited for.
+    /// Returns the number of keys with waiting clients.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// How many of the keys waited for have a client that wants to run also when the key is gone.
+    /// Returns the number of those keys with a client that must also run when the key is gone.
     pub fn keys_wanted_gone(&self) -> usize {
         let queues = self.databases.iter().flat_map(NameTable::iter);
         queues.filter(|(_, queue)| queue.wants_absence()).count()
     }
 
-    /// How many clients have a deadline.
+    /// Returns the number of clients with a deadline.
     pub fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Whether a change of a key could wake anybody.
+    /// Returns whether a change of a key could unblock a client.
     #[inline]
     pub fn waits_for_keys(&self) -> bool {
         self.keys > 0
@@ -289,7 +290,7 @@ impl BlockedTable {
         queue.lines[at].tried_at = None;
     }
 
-    /// Takes the client out of every queue.
+    /// Removes the client from every queue.
     pub fn unblock(&mut self, clients: &mut Clients, handle: ClientHandle) -> Option<Box<Blocked>> {
         let blocked = clients[handle].blocked.take()?;
         if let Some(deadline_us) = blocked.deadline_us {
@@ -321,7 +322,7 @@ impl BlockedTable {
     }
 
     fn leave_queue(&mut self, db_index: usize, key: &[u8], arrival: Arrival) {
-        // A command may name a key twice, and is then gone from its queue when the second mention comes.
+        // A command may name a key twice; then the second mention finds nothing.
         let Some(queue) = self.databases[db_index].get_mut(key) else { return };
         if let Some(at) = queue.lines.iter_mut().position(|line| line.waiters.remove(&arrival).is_some())
             && queue.lines[at].waiters.is_empty()
@@ -334,7 +335,7 @@ impl BlockedTable {
         }
     }
 
-    /// A key changed: remembers it for [`Self::next_ready`] if anybody waits for it.
+    /// Records a changed key for [`Self::next_ready`] if a client waits for it.
     pub fn key_changed(&mut self, db_index: usize, key: &[u8]) {
         let Some(queue) = self.databases.get_mut(db_index).and_then(|database| database.get_mut(key)) else {
             return;
@@ -345,7 +346,7 @@ impl BlockedTable {
         }
     }
 
-    /// Any key of the database may have changed (SWAPDB).
+    /// Handles a change of a whole database (SWAPDB).
     pub fn database_changed(&mut self, db_index: usize) {
         let Some(database) = self.databases.get_mut(db_index) else { return };
         for (key, queue) in database.iter_mut().filter(|(_, queue)| !queue.is_ready) {
@@ -354,7 +355,7 @@ impl BlockedTable {
         }
     }
 
-    /// The next changed key; [`Self::next_waiter`] tells who waits for it.
+    /// Returns the next changed key; [`Self::next_waiter`] returns its waiting clients.
     pub fn next_ready(&mut self) -> Option<ReadyKey> {
         let (db_index, key) = self.ready.pop_front()?;
         if let Some(queue) = self.databases[db_index].get_mut(&key) {
@@ -363,9 +364,9 @@ impl BlockedTable {
         Some(ReadyKey { db_index, key, until: self.last_arrival, served: None })
     }
 
-    /// First come, first served: whoever waits for the key and has not been returned yet, unless he came after the
-    /// key had changed. `kind` is what the key holds: only those are served who wait for it, or care for one that is gone.
-    /// `last` is its last entry if it is a stream: once all have been tried at one, only another serves its readers.
+    /// Returns the next client that waits for the key, in order of arrival, unless it arrived after the change. `kind`
+    /// is the type that the key holds: it serves only clients that wait for it, or that must run when the key is gone.
+    /// `last` is the last entry of a stream: once all have been tried at one, only a later one serves its readers.
     pub fn next_waiter(
         &mut self,
         ready: &mut ReadyKey,
@@ -394,7 +395,7 @@ impl BlockedTable {
         !self.ready.is_empty()
     }
 
-    /// The clients whose commands a pause holds back, in order of arrival.
+    /// Returns the clients whose commands a pause holds, in order of arrival.
     pub fn paused(&self) -> Vec<ClientHandle> {
         self.paused.values().copied().collect()
     }
@@ -403,22 +404,22 @@ impl BlockedTable {
         self.deadlines.first().map(|&(deadline_us, _)| deadline_us)
     }
 
-    /// Somebody whose time is up at `now_us`.
+    /// Returns a client whose deadline has passed at `now_us`.
     pub fn expired(&self, now_us: u64) -> Option<ClientHandle> {
         self.deadlines.first().filter(|&&(deadline_us, _)| deadline_us <= now_us).map(|&(_, handle)| handle)
     }
 
-    /// Who waits to claim what is pending.
+    /// Returns the clients that wait to claim pending entries.
     pub fn claims(&mut self) -> &mut ClaimTable {
         &mut self.claims
     }
 
-    /// When the first command is to run again although nothing has changed.
+    /// Returns when the first command must be retried although nothing has changed.
     pub fn next_retry_us(&self) -> Option<u64> {
         self.claims.next_due_us()
     }
 
-    /// Whose waiting has ended since the last time, if that is noted.
+    /// Returns the clients unblocked since the last call, if recorded.
     pub fn take_ended(&mut self) -> Vec<ClientHandle> {
         std::mem::take(&mut self.ended)
     }

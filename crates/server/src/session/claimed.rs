@@ -1,8 +1,8 @@
-//! Clients that wait also for what others leave pending in a group of a stream (XREADGROUP with CLAIM): time alone may let
-//! their commands run.
+//! Clients blocked in XREADGROUP with CLAIM, which also wait for a group's pending entries: time alone may unblock
+//! them.
 //!
-//! All who wait for the same, of the same keys, wait for the same instant: the first of them is tried, and the others only
-//! when it has been answered. While nothing is pending nobody is tried at all.
+//! All clients with the same claim on the same keys become due at the same time: the first is tried, and the others
+//! only once it has been served. While nothing is pending none is tried.
 
 use super::blocked::Arrival;
 use super::clients::ClientHandle;
@@ -15,25 +15,25 @@ use structures::work;
 pub struct Claimed {
     pub group: Box<[u8]>,
     pub db_index: usize,
-    /// For how long it has to have been pending.
+    /// Minimum time an entry must have been pending.
     pub idle_ms: i64,
     pub keys: Vec<Box<[u8]>>,
 }
 
 impl Claimed {
-    /// What the place in the table takes, too.
+    /// Returns the memory, the table's entry included.
     pub fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| 2 * (key.len() + size_of::<Box<[u8]>>())).sum();
         size_of::<Self>() + self.group.len() + keys
     }
 
-    /// What orders before all that may be claimed of a group.
+    /// Returns the value that sorts before all claims of a group.
     fn first_of(group: &[u8]) -> Self {
         Claimed { group: group.into(), db_index: 0, idle_ms: i64::MIN, keys: Vec::new() }
     }
 }
 
-/// Those who wait to claim the same.
+/// Clients waiting for the same claim.
 #[derive(Debug, Default)]
 struct Claimants {
     waiters: BTreeMap<Arrival, ClientHandle>,
@@ -41,17 +41,17 @@ struct Claimants {
     due_us: Option<u64>,
 }
 
-/// Who waits to claim what, and when it may be there.
+/// Waiting clients by claim, with due times.
 #[derive(Debug, Default)]
 pub struct ClaimTable {
     claims: BTreeMap<Arc<Claimed>, Claimants>,
     due: BTreeSet<(u64, Arc<Claimed>)>,
-    /// Claims that name a key, by that.
+    /// Claims by key.
     by_key: BTreeMap<(usize, Box<[u8]>), BTreeSet<Arc<Claimed>>>,
 }
 
 impl ClaimTable {
-    /// Adds a client; what it claims, as the table holds it.
+    /// Adds a client; returns its claim as the table holds it.
     pub fn join(&mut self, claimed: Claimed, arrival: Arrival, handle: ClientHandle) -> Arc<Claimed> {
         let shared = match self.claims.get_key_value(&claimed) {
             Some((shared, _)) => Arc::clone(shared),
@@ -86,7 +86,7 @@ impl ClaimTable {
         }
     }
 
-    /// When the first of those who claim this is tried.
+    /// Sets when the first client of this claim is tried.
     pub fn set_due(&mut self, claimed: &Arc<Claimed>, due_us: Option<u64>) {
         let Some(claimants) = self.claims.get_mut(claimed) else { return };
         let before_us = std::mem::replace(&mut claimants.due_us, due_us);
@@ -99,7 +99,7 @@ impl ClaimTable {
         self.due.extend(due_us.map(|due_us| (due_us, Arc::clone(claimed))));
     }
 
-    /// Entries have come to be pending in a group, or, if `may_be_due_earlier`, are said to have been for longer than before.
+    /// Handles new pending entries of a group, or, if `may_be_due_earlier`, entries whose idle time was increased.
     pub fn became_pending(
         &mut self,
         (db_index, key): (usize, &[u8]),
@@ -119,12 +119,12 @@ impl ClaimTable {
         }
     }
 
-    /// When the first client is to be tried.
+    /// Returns when the first client is to be tried.
     pub fn next_due_us(&self) -> Option<u64> {
         self.due.first().map(|&(due_us, _)| due_us)
     }
 
-    /// Who is to be tried at `now_us`. It is the first of its claim again until it has gone, or that is put off.
+    /// Returns the client to try at `now_us`: the first of its claim, until it leaves or its due time is set later.
     pub fn first_due(&self, now_us: u64) -> Option<ClientHandle> {
         let (_, claimed) = self.due.first().filter(|&&(due_us, _)| due_us <= now_us)?;
         work::visited(1);

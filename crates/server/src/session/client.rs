@@ -1,4 +1,4 @@
-//! One client as the executor sees it: identity, protocol state and output; its socket is `net`'s.
+//! One client as the executor sees it: identity, protocol state and output; its socket belongs to `net`.
 
 use super::blocked::Blocked;
 use super::clients::{ClientHandle, ClientId};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// Which replies a client wants (CLIENT REPLY).
+/// The reply mode of a client (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
     #[default]
     On,
     Off,
-    /// The command at hand is CLIENT REPLY SKIP: swallow the next one's reply.
+    /// The current command is CLIENT REPLY SKIP: the next reply is suppressed.
     SkipNext,
     Skip,
 }
 
 impl ReplyMode {
-    /// What holds for the next command.
+    /// Returns the mode for the next command.
     pub fn after_command(self) -> Self {
         match self {
             ReplyMode::SkipNext => ReplyMode::Skip,
@@ -36,31 +36,31 @@ impl ReplyMode {
     }
 }
 
-/// What MULTI has opened.
+/// An open transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// The one that the commands queued next run in: a SELECT among those before them is followed.
+    /// The database for commands queued next, following queued SELECTs.
     pub db_index: usize,
     pub queued: Vec<(CommandId, OwnedArgs)>,
-    /// A command was refused while queueing: EXEC will refuse too.
+    /// A command was refused at queueing: EXEC will fail.
     pub aborted: bool,
     /// Bytes of all queued arguments.
     pub argument_bytes: usize,
-    /// The flags of all queued commands together.
+    /// The union of the queued commands' flags.
     pub flags: Flags,
     /// The flags that any of the queued commands lacks.
     pub missing_flags: Flags,
 }
 
 impl Transaction {
-    /// Nothing of what is queued will run: gives its memory back.
+    /// Drops the queue, which will not run, and frees its memory.
     pub fn forget_queue(&mut self) {
         self.queued = Vec::new();
         self.argument_bytes = 0;
         self.flags = 0;
     }
 
-    /// What the queue occupies.
+    /// Returns the memory of the queue.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.argument_bytes + self.queued.capacity() * size_of::<(CommandId, OwnedArgs)>()
     }
@@ -85,29 +85,29 @@ pub struct ConnectionFigures {
     pub is_loopback: bool,
     /// The thread that reads and writes the socket; 0 is the executor itself.
     pub io_thread: usize,
-    /// What another thread tells of the connection while it lives there, in place of the figures below.
+    /// Figures kept by the connection's I/O thread, which replace the figures below.
     pub meter: Option<Arc<Meter>>,
     /// What the socket is watched for.
     pub watches_readable: bool,
     pub watches_writable: bool,
-    /// A handshake of TLS is under way.
+    /// A TLS handshake is in progress.
     pub is_handshaking: bool,
-    /// Bytes in the query buffer that are not yet part of a command, and the room left in it. Both are zero while
-    /// the connection has no buffer of its own.
+    /// Bytes in the query buffer that are not yet part of a command, and its free capacity. Both are zero while the
+    /// connection has no buffer of its own.
     pub input_bytes: usize,
     pub input_free_bytes: usize,
-    /// All that the connection holds: its buffer and the arguments found in it.
+    /// Memory of the connection: its buffer and the arguments found in it.
     pub memory_bytes: usize,
     pub input_bytes_total: u64,
-    /// Sent, or handed to the thread that sends it.
+    /// Bytes sent, or handed to the thread that sends them.
     pub output_bytes_total: u64,
-    /// So much of what is to be sent has been counted in the statistics of all connections already: when it was handed to a
-    /// thread, which has given it back.
+    /// Bytes to be sent that are already counted in the statistics of all connections: they were handed to a thread,
+    /// which has returned them.
     pub output_bytes_counted: u64,
 }
 
 impl ConnectionFigures {
-    /// How many of `bytes`, which go out now, have yet to be counted.
+    /// Returns how many of `bytes`, which are sent now, have yet to be counted.
     pub fn take_uncounted(&mut self, bytes: u64) -> u64 {
         let counted = self.output_bytes_counted.min(bytes);
         self.output_bytes_counted -= counted;
@@ -115,8 +115,8 @@ impl ConnectionFigures {
     }
 }
 
-/// Figures of a connection that lives in an I/O thread. That thread writes them, and the executor those of the input
-/// while the input is with it.
+/// Figures of a connection in an I/O thread. That thread writes them, and the executor writes those of the input while
+/// it has the query buffer.
 #[derive(Debug, Default)]
 pub struct Meter {
     pub input_bytes: AtomicUsize,
@@ -124,19 +124,19 @@ pub struct Meter {
     pub memory_bytes: AtomicUsize,
     /// Bytes sent, on the same scale as [`ConnectionFigures::output_bytes_total`].
     pub output_bytes_total: AtomicU64,
-    /// Where it has to be for a traced request to be answered; 0: nobody waits for that. The executor sets it.
+    /// The count at which a traced request is answered; 0: none. The executor sets it.
     pub awaited_bytes: AtomicU64,
-    /// When it last came to that, on the monotonic clock.
+    /// When that count was last reached, on the monotonic clock.
     pub written_us: AtomicU64,
 }
 
 impl Meter {
-    /// Has it noted when so many bytes have been sent, in all.
+    /// Requests the time at which this total of bytes has been sent.
     pub fn await_written(&self, bytes_total: u64) {
         self.awaited_bytes.store(bytes_total, Ordering::Relaxed);
     }
 
-    /// More has been sent.
+    /// Records sent bytes.
     #[inline]
     pub fn note_written(&self, now_us: impl FnOnce() -> u64) {
         let awaited_bytes = self.awaited_bytes.load(Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Meter {
         }
     }
 
-    /// Bytes in the input buffer and the room left, and all that is held for the connection.
+    /// Publishes the input buffer's used bytes and free capacity, and the connection's memory.
     pub fn report(&self, (input_bytes, input_free_bytes): (usize, usize), memory_bytes: usize) {
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
         self.input_free_bytes.store(input_free_bytes, Ordering::Relaxed);
@@ -168,29 +168,29 @@ impl ConnectionFigures {
         self.meter.as_ref().map_or(self.memory_bytes, |meter| meter.memory_bytes.load(Ordering::Relaxed))
     }
 
-    /// Output that has been handed to an I/O thread and that the socket has not taken yet.
+    /// Returns the bytes handed to an I/O thread that the socket has not taken yet.
     pub fn output_under_way(&self) -> usize {
         let sent = |meter: &Arc<Meter>| meter.output_bytes_total.load(Ordering::Relaxed);
         self.meter.as_ref().map_or(0, |meter| self.output_bytes_total.saturating_sub(sent(meter)) as usize)
     }
 }
 
-/// The most that a client's reply buffer holds.
+/// Maximum size of a client's reply buffer.
 pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
-/// Unsent output beyond the reply buffer counts in chunks, as limits that were set for the reference server expect: 16 KB
-/// and a header, in the allocator's size class of 20 KB, and a place in a list.
+/// Unsent output beyond the reply buffer is counted in chunks, as limits set for the reference server expect: 16 KB and
+/// a header, in the allocator's size class of 20 KB, and a list entry.
 const CHUNK_ROOM_BYTES: usize = 20_440;
 const CHUNK_COUNTED_BYTES: usize = 20_504;
-/// The least that a reply buffer shrinks to.
+/// Minimum size of a reply buffer.
 pub const REPLY_BUFFER_BYTES_MIN: usize = 1024;
 
-/// How much output a client may hold that counts as its reply buffer rather than as a backlog. Follows the size of
-/// its replies: halved while they are small, doubled while they fill it.
+/// How much output counts as a client's reply buffer rather than as a backlog. Follows the size of its replies: halved
+/// while they are small, doubled while they fill it.
 #[derive(Clone, Debug)]
 pub struct ReplyBufferFigures {
-    /// At most [`OUTPUT_CHUNK_BYTES`], as the peak is.
+    /// At most [`OUTPUT_CHUNK_BYTES`], like the peak.
     pub bytes: u32,
-    /// The most that was unsent of it, since the peak was last reset.
+    /// Peak of unsent bytes since the last reset.
     pub peak_bytes: u32,
     /// On the monotonic clock.
     pub peak_reset_us: u64,
@@ -204,7 +204,7 @@ impl Default for ReplyBufferFigures {
 }
 
 impl ReplyBufferFigures {
-    /// So much of it is unsent.
+    /// Updates the peak of unsent bytes.
     #[inline]
     pub fn note_unsent(&mut self, unsent_bytes: usize) {
         self.peak_bytes = self.peak_bytes.max(unsent_bytes as u32);
@@ -216,39 +216,39 @@ impl ReplyBufferFigures {
 pub struct Unsent {
     /// Within the reply buffer.
     pub buffered_bytes: usize,
-    /// Beyond it: what output limits are about.
+    /// Beyond it: subject to output limits.
     pub chunks: usize,
     pub chunk_bytes: usize,
 }
 
-/// What a replica has said of itself (REPLCONF), before it asks to be sent anything.
+/// A replica's description of itself (REPLCONF), sent before it requests a sync.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicaProfile {
-    /// Where it listens itself; 0: it has not said.
+    /// The port it listens on; 0: not sent.
     pub listening_port: i64,
-    /// By which others are to know it, in place of the one that its connection comes from.
+    /// Its announced address, which replaces the connection's.
     pub address: Option<String>,
-    /// It finds the end of a snapshot whose length nobody knows beforehand.
+    /// It accepts a snapshot of unknown length with an end mark.
     pub finds_end_mark: bool,
-    /// It takes a new id for the history that it goes on with.
+    /// It accepts a new id for a continued history.
     pub takes_new_ids: bool,
-    /// It can be sent a snapshot by another connection than the stream.
+    /// It accepts the snapshot over a separate connection.
     pub takes_rdb_channel: bool,
-    /// It is that other connection.
+    /// This is that separate connection.
     pub is_rdb_channel: bool,
-    /// That of the same replica.
+    /// The rdb channel of the same replica.
     pub rdb_client: Option<ClientId>,
-    /// 0x090102 is 9.1.2; 0: it has not said.
+    /// 0x090102 is 9.1.2; 0: not sent.
     pub version: u32,
-    /// It wants no stream behind the snapshot.
+    /// It needs no stream after the snapshot.
     pub wants_snapshot_only: bool,
     pub without_data: bool,
     pub without_functions: bool,
-    /// It came with SYNC: it acknowledges nothing, and is told neither id nor offset.
+    /// It attached with SYNC: it sends no acknowledgements, and gets neither id nor offset.
     pub came_with_sync: bool,
-    /// Of the stream, what it has yet to be sent; noted about once a second.
+    /// Stream bytes not yet sent to it, updated about once a second.
     pub unsent_stream_bytes: u64,
-    /// Its socket is to gather small writes, and has not been told yet.
+    /// Its socket is to gather small writes; the option is not set yet.
     pub gathers_small_writes: bool,
 }
 
@@ -264,64 +264,64 @@ pub struct Client {
     pub library_version: Vec<u8>,
     pub db_index: usize,
     pub authenticated: bool,
-    /// It has proved who it is, or needed not to, at any time.
+    /// It has been authenticated, or needed no authentication, at any time.
     pub ever_authenticated: bool,
-    /// So many passwords in a row were wrong.
+    /// Consecutive wrong passwords.
     pub authentication_failures: u8,
     pub user: UserHandle,
 
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
     pub reply_buffer: ReplyBufferFigures,
-    /// Messages to itself that arrived while its command ran.
+    /// Messages from its own command, deferred until after the reply.
     pub deferred_output: Vec<u8>,
-    /// Its command is running and holds the output: what others send it meanwhile waits in `deferred_output`.
+    /// Its command is running and holds the output: messages from others go to `deferred_output`.
     pub output_borrowed: bool,
     /// Listed in [`super::Clients::with_output`].
     pub output_pending: bool,
-    /// What it has been sent by others has not been counted since.
+    /// Output from others has not been counted in its memory.
     pub is_uncounted_receiver: bool,
-    /// Since when the output has been over its soft limit.
+    /// Since when the output has exceeded its soft limit.
     pub output_over_soft_limit_since_us: Option<u64>,
     pub reply_mode: ReplyMode,
 
     pub transaction: Option<Box<Transaction>>,
     pub watched: Vec<Watched>,
-    /// A watched key has changed: EXEC answers null.
+    /// A watched key has changed: EXEC replies null.
     pub watch_broken: bool,
     pub subscriptions: Subscriptions,
     pub tracking: Option<Box<Tracking>>,
     pub blocked: Option<Box<Blocked>>,
 
     pub is_monitor: bool,
-    /// It is sent the stream of changes, or waits for that: it is answered nothing.
+    /// It is sent the stream of changes, or waits for it, and gets no replies.
     pub is_replica: bool,
     pub replica: Option<Box<ReplicaProfile>>,
     /// The other end of this server's link to its primary.
     pub is_primary: bool,
-    /// That, and no commands come from there yet: nobody is shown it.
+    /// The same before the stream begins: hidden from lists.
     pub is_linking: bool,
     pub no_evict: bool,
     pub no_touch: bool,
-    /// Would be content with a replica's data (READONLY).
+    /// It accepts a replica's data (READONLY).
     pub reads_replicas: bool,
     pub import_source: bool,
     pub capabilities_redirect: bool,
-    /// Nothing blocks for this client: a script's or a transaction's commands.
+    /// Commands never block this client: it runs a script or a transaction.
     pub deny_blocking: bool,
     /// Close once the output has been written (QUIT, protocol errors).
     pub close_after_reply: bool,
-    /// Close without more ado (limits, CLIENT KILL).
+    /// Close at once (limits, CLIENT KILL).
     pub close_asap: bool,
     pub last_command: Option<CommandId>,
     pub commands_total: u64,
-    /// Where its last change ends in the append-only file: the bytes of all that has been appended by then.
+    /// Where its last change ends in the append-only file, in total bytes appended.
     pub log_end: u64,
-    /// And in the stream that replicas are sent.
+    /// The same in the stream to replicas.
     pub stream_end: u64,
-    /// Its memory as it is counted in [`super::Clients::memory_bytes`].
+    /// Its memory as counted in [`super::Clients::memory_bytes`].
     pub counted_bytes: usize,
-    /// As it is counted in [`super::Clients::unauthenticated_bytes`].
+    /// Its memory as counted in [`super::Clients::unauthenticated_bytes`].
     pub unauthenticated_bytes: usize,
 }
 
@@ -387,7 +387,7 @@ impl Client {
         self.output.protocol
     }
 
-    /// In RESP2, a subscriber may only send a few commands.
+    /// Returns whether this is a RESP2 subscriber, which may send only a few commands.
     pub fn in_subscribed_context(&self) -> bool {
         self.protocol() == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
@@ -400,24 +400,24 @@ impl Client {
         }
     }
 
-    /// Whether it will hear no more than what it has been answered.
+    /// Returns whether it gets nothing beyond its replies so far.
     pub fn is_closing(&self) -> bool {
         self.close_asap || self.close_after_reply
     }
 
-    /// What is unsent of its output.
+    /// Returns its unsent output.
     pub fn unsent(&self) -> Unsent {
         self.unsent_of(self.output.len())
     }
 
-    /// What of the stream a replica has yet to be sent: limits of its own are about that.
+    /// Returns the stream bytes not yet sent to a replica, which has limits of its own.
     pub fn unsent_stream(&self) -> Unsent {
         let bytes = self.replica.as_ref().map_or(0, |replica| replica.unsent_stream_bytes as usize);
         let chunks = bytes.div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes: 0, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
 
-    /// As [`Self::unsent`], for output that has been taken out to be written to.
+    /// As [`Self::unsent`], for output taken out for writing.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
         let unsent = output_len + self.connection.output_under_way();
         let buffered_bytes = unsent.min(self.reply_buffer.bytes as usize);
@@ -425,7 +425,7 @@ impl Client {
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
 
-    /// All the memory that is held for this client.
+    /// Returns the memory held for this client.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.connection.memory_bytes()

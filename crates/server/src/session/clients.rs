@@ -1,4 +1,4 @@
-//! All connected clients, in places that are used again.
+//! The table of connected clients, with reused slots.
 
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use std::fmt;
 use std::ops::{Index, IndexMut};
 use wire::reply::Output;
 
-/// A client's number, as clients see it: counted from 1, and never used again.
+/// A client's number, as clients see it: counted from 1, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// Of all clients without a connection.
+/// The id of all clients without a connection.
 const UNLISTED: ClientId = ClientId(0);
 
 impl fmt::Display for ClientId {
@@ -19,26 +19,26 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Where a client is in the table of clients. Its place is used again by a later one: the generation tells the two apart,
-/// so that a handle that has outlived its client finds nobody. Every table that keeps handles is cleaned when a client goes.
+/// A client's slot in the table of clients. Slots are reused: the generation distinguishes their clients, so that a
+/// stale handle resolves to none. Every table that keeps handles is cleaned when a client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientHandle {
     index: u32,
-    /// So many clients have been in this place before, [`GENERATIONS`] counting as none.
+    /// Number of earlier clients in this slot, modulo [`GENERATIONS`].
     generation: u32,
 }
 
-/// One bit of a handle's 64 is left to whoever keeps it among other numbers.
+/// One bit of a handle's 64 is left for a tag.
 const GENERATIONS: u32 = 1 << 31;
 
 impl ClientHandle {
-    /// The place, for tables that have one for each client.
+    /// Returns the slot, for tables indexed by client.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
     }
 
-    /// The handle as a number below 2^63.
+    /// Returns the handle as a number below 2^63.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
@@ -49,16 +49,16 @@ impl ClientHandle {
         ClientHandle { index: bits as u32, generation: (bits >> 32) as u32 % GENERATIONS }
     }
 
-    /// Of the client that gets this place next.
+    /// Returns the handle of the slot's next client.
     fn successor(self) -> Self {
         ClientHandle { generation: (self.generation + 1) % GENERATIONS, ..self }
     }
 }
 
-/// Empty output buffers kept for the next client that is answered: few clients have output at any one time, so that
-/// these few stay in the cache, and an idle client holds none.
+/// Empty output buffers kept for reuse: few clients have output at any one time, so that these few stay in the cache,
+/// and an idle client holds none.
 const SPARE_OUTPUTS_MAX: usize = 64;
-/// A larger buffer is given back to the allocator.
+/// A larger buffer is freed.
 const SPARE_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_CHUNK_BYTES;
 
 const NOBODY: &str = "tables hold handles of connected clients only";
@@ -66,28 +66,28 @@ const NOBODY: &str = "tables hold handles of connected clients only";
 #[derive(Default)]
 pub struct Clients {
     places: Vec<Option<Box<Client>>>,
-    /// Of places without a client.
+    /// Handles for the free slots.
     free: Vec<ClientHandle>,
     by_id: BTreeMap<ClientId, ClientHandle>,
     last_id: u64,
     /// Memory of all clients, as last counted for each.
     memory_bytes: usize,
-    /// Of those who have yet to log in.
+    /// Memory of the unauthenticated clients.
     unauthenticated_bytes: usize,
     histories_forgotten: u64,
     spare_outputs: Vec<Vec<u8>>,
-    /// Clients that have received output outside their own command since the last flush; some may be gone.
+    /// Clients with output from outside their own command since the last flush; some may be gone.
     pub with_output: Vec<ClientHandle>,
-    /// Some of them, whose output has become so much that a limit may be passed.
+    /// Those of them whose output may exceed a limit.
     pub with_much_output: Vec<ClientHandle>,
-    /// What clients are sent by others is counted with the next command, not only once a second.
+    /// Output from other clients is counted with the next command, not only once a second.
     counts_receivers: bool,
-    /// Clients that have been sent something by others since the last time; some may be gone.
+    /// Clients with output from others since the last count; some may be gone.
     uncounted_receivers: Vec<ClientHandle>,
 }
 
 impl Clients {
-    /// Makes room for a client and lets `make` fill it.
+    /// Reserves a slot and stores the client that `make` returns.
     pub fn add(&mut self, make: impl FnOnce(ClientId, ClientHandle) -> Client) -> ClientHandle {
         self.last_id += 1;
         let id = ClientId(self.last_id);
@@ -97,8 +97,8 @@ impl Clients {
         handle
     }
 
-    /// As [`Self::add`], for commands that come from a file: it has no connection, no list shows it and nothing that
-    /// chooses among clients finds it.
+    /// As [`Self::add`], for replayed commands: the client has no connection and appears in no list or selection of
+    /// clients.
     pub fn add_unlisted(&mut self, make: impl FnOnce(ClientId, ClientHandle) -> Client) -> ClientHandle {
         let handle = self.free_handle();
         self.places[handle.index()] = Some(Box::new(make(UNLISTED, handle)));
@@ -122,32 +122,32 @@ impl Clients {
         client
     }
 
-    /// Memory of all clients, as last counted for each by [`Self::count_memory`].
+    /// Returns the memory of all clients, as last counted for each by [`Self::count_memory`].
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// Brings the sum up to date for one client.
+    /// Updates the sum for one client.
     pub fn count_memory(&mut self, handle: ClientHandle) {
         self.count_memory_with(handle, 0);
     }
 
-    /// As [`Self::count_memory`], with what a client holds that is lent out while it runs a command.
+    /// As [`Self::count_memory`], including memory lent to the client for its current command.
     pub fn count_memory_with(&mut self, handle: ClientHandle, lent_bytes: usize) {
         let Some(client) = find(&mut self.places, handle) else { return };
-        // What replicas hold has limits of its own.
+        // Replicas' memory has separate limits.
         let counts = !client.close_asap && !client.is_replica;
         let bytes = if counts { client.memory_bytes() + lent_bytes } else { 0 };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
     }
 
-    /// Memory of clients who have yet to log in, as last counted for each by [`Self::count_unauthenticated`].
+    /// Returns the memory of unauthenticated clients, as last counted for each by [`Self::count_unauthenticated`].
     pub fn unauthenticated_bytes(&self) -> usize {
         self.unauthenticated_bytes
     }
 
-    /// Brings that sum up to date for one client, who `counts` there or does not.
+    /// Updates that sum for one client, which `counts` in it or not.
     pub fn count_unauthenticated(&mut self, handle: ClientHandle, counts: bool) {
         let Some(client) = find(&mut self.places, handle) else { return };
         let bytes = if counts && !client.close_asap { client.memory_bytes() } else { 0 };
@@ -155,7 +155,7 @@ impl Clients {
         client.unauthenticated_bytes = bytes;
     }
 
-    /// As [`Self::count_memory`], for all.
+    /// As [`Self::count_memory`], for all clients.
     pub fn count_memory_of_all(&mut self) {
         for index in 0..self.places.len() {
             if let Some(handle) = self.handle_at(index) {
@@ -164,7 +164,7 @@ impl Clients {
         }
     }
 
-    /// Whether [`Self::count_memory_of_receivers`] is going to be called again and again.
+    /// Sets whether [`Self::count_memory_of_receivers`] will be called regularly.
     pub fn count_receivers(&mut self, counts: bool) {
         self.counts_receivers = counts;
         if !counts {
@@ -173,7 +173,7 @@ impl Clients {
         }
     }
 
-    /// Brings the sum up to date for those to whom others have sent something since the last time.
+    /// Updates the sum for clients with output from others since the last call.
     pub fn count_memory_of_receivers(&mut self) {
         let mut receivers = std::mem::take(&mut self.uncounted_receivers);
         structures::work::visited(receivers.len());
@@ -186,10 +186,10 @@ impl Clients {
         self.uncounted_receivers = receivers;
     }
 
-    /// Gives a client without an output buffer one to write to.
+    /// Lends an output buffer to a client without one.
     #[inline]
     pub fn lend_output(&mut self, reply: &mut wire::reply::ReplyBuffer) {
-        // Without a buffer there may still be pieces.
+        // Even without a buffer there may be pieces.
         if reply.capacity() == 0
             && reply.is_empty()
             && let Some(spare) = self.spare_outputs.pop()
@@ -198,7 +198,7 @@ impl Clients {
         }
     }
 
-    /// All of the client's output has been sent: its buffer may serve the next one.
+    /// Reclaims the client's buffer after all its output was sent.
     pub fn output_written(&mut self, handle: ClientHandle) {
         let client = &mut self[handle];
         client.output_over_soft_limit_since_us = None;
@@ -206,18 +206,18 @@ impl Clients {
         self.keep_output(output);
     }
 
-    /// Takes what a client has not been sent, for another thread to send it.
+    /// Takes a client's unsent output, for sending in another thread.
     pub fn take_output(&mut self, handle: ClientHandle) -> Output {
         let client = &mut self[handle];
         client.output_pending = false;
         let mut output = client.output.take();
-        // Until it is sent there, its length is what it counts for.
+        // Until it is sent there, it is counted by its length.
         output.shrink_if_sparse();
         client.connection.output_bytes_total += output.len() as u64;
         output
     }
 
-    /// Keeps a buffer for the next client that is answered.
+    /// Keeps a buffer for reuse.
     pub fn keep_output(&mut self, output: Output) {
         if (1..=SPARE_OUTPUT_BYTES_MAX).contains(&output.capacity())
             && self.spare_outputs.len() < SPARE_OUTPUTS_MAX
@@ -230,7 +230,7 @@ impl Clients {
         self.places.get(handle.index())?.as_deref().filter(|client| client.handle == handle)
     }
 
-    /// Who is at this place now, for what goes through all of them.
+    /// Returns the client in this slot, for iteration over all.
     pub fn handle_at(&self, index: usize) -> Option<ClientHandle> {
         self.places.get(index)?.as_deref().map(|client| client.handle)
     }
@@ -251,7 +251,7 @@ impl Clients {
         self.places.iter().filter_map(|place| place.as_deref()).filter(|client| client.id != UNLISTED)
     }
 
-    /// Clients by age, without those that are being closed.
+    /// Iterates over clients by age, without those being closed.
     pub fn by_age(&self) -> impl Iterator<Item = &Client> {
         self.by_id.values().map(|&handle| &self[handle]).filter(|client| !client.close_asap)
     }
@@ -260,26 +260,26 @@ impl Clients {
         self.places.iter_mut().filter_map(|place| place.as_deref_mut())
     }
 
-    /// What they have changed is no longer waited for in the append-only file: another begins with all of it.
+    /// Clears the clients' positions in the append-only file: a new file begins with all their changes.
     pub fn forget_log(&mut self) {
         self.histories_forgotten += 1;
         self.iter_mut().for_each(|client| client.log_end = 0);
     }
 
-    /// How often what clients wait for has changed by [`Self::forget_log`] or [`Self::forget_stream`].
+    /// Returns how often positions were cleared by [`Self::forget_log`] or [`Self::forget_stream`].
     pub fn histories_forgotten(&self) -> u64 {
         self.histories_forgotten
     }
 
-    /// What they have changed is part of another history than the one at hand.
+    /// Clears the clients' stream positions: their changes are part of another history.
     pub fn forget_stream(&mut self) {
         self.histories_forgotten += 1;
         self.iter_mut().for_each(|client| client.stream_end = 0);
     }
 
-    /// Appends to a client's output something that is not the reply to its own command: a message, an
-    /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
-    /// that is about to be closed, nothing is written.
+    /// Appends output that is not a reply to the client's current command: a message, an invalidation, a late reply.
+    /// `write` gets the buffer in the client's protocol. Nothing follows the last reply to a client that is about to be
+    /// closed.
     pub fn push(&mut self, handle: ClientHandle, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
         let Some(client) = find(&mut self.places, handle) else { return };
         if client.close_asap {
@@ -326,7 +326,7 @@ fn find(places: &mut [Option<Box<Client>>], handle: ClientHandle) -> Option<&mut
     places.get_mut(handle.index())?.as_deref_mut().filter(|client| client.handle == handle)
 }
 
-/// For handles of clients that are there for certain: that it is not another client is only asserted, for every command
+/// For handles of clients that certainly exist: the generation is only checked in debug builds, since every command
 /// looks its client up some twenty times.
 impl Index<ClientHandle> for Clients {
     type Output = Client;

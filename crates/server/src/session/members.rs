@@ -1,10 +1,10 @@
-//! Clients who have a name in common: listeners of a channel, watchers of a key. Nearly always it is one, who takes no
-//! allocation; however many there are, each comes and goes without a look at the others.
+//! Clients under a common name: listeners of a channel, watchers of a key. Usually it is one, stored without an
+//! allocation; adding or removing one of many does not scan the others.
 
 use std::collections::BTreeMap;
 use structures::work;
 
-/// Members in ascending order, each with a value of its own.
+/// Members in ascending order, each with a value.
 #[derive(Debug)]
 pub enum Members<K, V = ()> {
     One(K, V),
@@ -41,7 +41,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         self.get(member).is_some()
     }
 
-    /// Adds a member; whether it is new. One that is there keeps its value.
+    /// Adds a member; returns whether it is new. An existing one keeps its value.
     pub fn insert(&mut self, member: K, value: V) -> bool {
         if self.contains(member) {
             return false;
@@ -59,7 +59,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         true
     }
 
-    /// Whether it was a member.
+    /// Removes a member; returns whether it was one.
     pub fn remove(&mut self, member: K) -> bool {
         work::visited(1);
         match self {

@@ -1,20 +1,20 @@
-//! Names that clients have chosen, and what is kept for each: a hash table that gives room back.
+//! Tables by client-chosen names: a hash table that shrinks.
 //!
-//! Tables of the standard library keep the room of their largest crowd, and a walk through one takes as long as its room is
-//! large. Here neither outlives the crowd by more than a constant factor: a removal that leaves one in [`SPARSE`] places
-//! moves what is left to a table of its size, at a constant cost for each of those removed before.
+//! The standard library's tables keep their largest capacity, and iterating one takes time proportional to it. Here
+//! neither exceeds the number of names by more than a constant factor: a removal that leaves one name in [`SPARSE`]
+//! slots moves the rest to a table of fitting size, at a constant cost per earlier removal.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use structures::work;
 
-/// A table with so many places for each name is too large.
+/// A table with this many slots per name is too large.
 const SPARSE: usize = 8;
-/// Room that is kept however few names there are.
+/// Minimum capacity.
 const ROOM_KEPT: usize = 64;
 
-/// A hash table of names whose room follows their number, both ways.
+/// A hash table whose capacity follows the number of names, both ways.
 #[derive(Debug)]
 pub struct NameTable<K, V> {
     names: HashMap<K, V>,
@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V> NameTable<K, V> {
         self.names.get(name)
     }
 
-    /// The name as the table holds it.
+    /// Returns the name as the table holds it.
     pub fn shared<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<&K>
     where
         K: Borrow<Q>,
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V> NameTable<K, V> {
         removed
     }
 
-    /// All names and what is kept for them, which takes as long as there is room.
+    /// Iterates over all names and values, in time proportional to the capacity.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         work::visited(self.names.capacity());
         self.names.iter()

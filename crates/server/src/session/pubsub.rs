@@ -1,4 +1,4 @@
-//! Channels: who listens to what, and delivery.
+//! Publish/subscribe: subscriptions and delivery.
 
 use super::clients::{ClientHandle, Clients};
 use super::members::Members;
@@ -15,25 +15,25 @@ pub enum Kind {
     ShardChannel,
 }
 
-/// What one client subscribes to.
+/// The subscriptions of one client.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     pub channels: Names,
     pub patterns: Names,
     pub shard_channels: Names,
-    /// Bytes that these subscriptions occupy, here and in [`PubSub`].
+    /// Memory of these subscriptions, here and in [`PubSub`].
     pub memory_bytes: usize,
 }
 
 /// Names in order. The text is shared with the table of listeners.
 pub type Names = BTreeSet<Arc<[u8]>>;
 
-/// What a subscription costs beside its name: an entry in a set of names, one in a list of listeners, and a share
-/// of the table of names.
+/// Memory of a subscription beside its name: an entry in a set of names, one in a list of listeners, and a share of the
+/// table of names.
 const SUBSCRIPTION_BYTES: usize = 96;
 
 impl Subscriptions {
-    /// Channels and patterns, as SUBSCRIBE counts them.
+    /// Returns the number of channels and patterns, as SUBSCRIBE counts them.
     pub fn count(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }
@@ -87,7 +87,7 @@ impl PubSub {
         }
     }
 
-    /// How many clients listen under this name.
+    /// Returns the number of clients subscribed to this name.
     pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
         self.listeners(kind).get(name).map_or(0, Members::len)
     }
@@ -136,7 +136,7 @@ impl PubSub {
         true
     }
 
-    /// Forgets a client that goes.
+    /// Removes a disconnected client.
     pub fn unsubscribe_all(&mut self, clients: &mut Clients, handle: ClientHandle) {
         for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
             while let Some(name) = clients[handle].subscriptions.of(kind).first().cloned() {
@@ -159,14 +159,14 @@ impl PubSub {
         receivers
     }
 
-    /// Delivers to the shard channel's listeners.
+    /// Delivers to the shard channel's listeners; returns their number.
     pub fn publish_to_shard(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let Some(handles) = self.shard_channels.get(channel) else { return 0 };
         deliver(clients, handles, &[b"smessage", channel, message])
     }
 }
 
-/// Writes the message once in each version of the protocol that a listener speaks, and hands out copies.
+/// Encodes the message once per protocol version in use, and copies it to each listener.
 fn deliver(clients: &mut Clients, handles: &Members<ClientHandle>, parts: &[&[u8]]) -> usize {
     let mut texts = [const { None }; 2];
     for (handle, _) in handles.iter() {

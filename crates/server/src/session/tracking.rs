@@ -1,4 +1,4 @@
-//! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
+//! Client-side caching: which clients may have copies of which keys, and invalidating stale copies.
 
 use super::client::Client;
 use super::clients::{ClientHandle, ClientId, Clients};
@@ -11,23 +11,23 @@ use std::ops::Bound;
 use std::sync::Arc;
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// The channel on which RESP2 clients hear of stale keys.
+/// The channel on which RESP2 clients receive invalidations.
 pub const INVALIDATE_CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// The table of readers is moved to a smaller one when it has so many places for each key.
+/// Slots per key at which the table of readers shrinks.
 const SPARSE: usize = 8;
-/// Places that it keeps in any case.
+/// Minimum capacity of the table.
 const ROOM_KEPT: usize = 64;
 
-/// Keys forgotten at most in one call of [`TrackingTable::limit`].
+/// Maximum keys forgotten in one call of [`TrackingTable::limit`].
 const KEYS_FORGOTTEN_MAX: usize = 100;
 
-/// What CLIENT TRACKING ON chose for one client.
+/// A client's options of CLIENT TRACKING ON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracking {
-    /// The id of the client to tell instead of this one.
+    /// The id of the client that receives the invalidations instead of this one.
     pub redirect: Option<ClientId>,
-    /// Who that client has to be still, where this one may not tell just anybody.
+    /// The user that client must still have, unless this one may redirect to any user.
     pub redirect_user: Option<UserHandle>,
     pub broadcast: bool,
     /// In broadcast mode, the prefixes of interest; an empty prefix is all keys.
@@ -35,20 +35,20 @@ pub struct Tracking {
     pub opt_in: bool,
     pub opt_out: bool,
     pub no_loop: bool,
-    /// CLIENT CACHING was the last command: it holds for the next one.
+    /// CLIENT CACHING was the last command: it applies to the next one.
     pub caching_given: bool,
-    /// The client redirected to is gone.
+    /// The redirection's client is gone.
     pub broken_redirect: bool,
 }
 
 impl Tracking {
-    /// Whether the keys that the client's command reads are to be remembered.
+    /// Returns whether the keys that the client's command reads are remembered.
     pub fn remembers_reads(&self) -> bool {
         let asked = if self.opt_in { self.caching_given } else { !(self.opt_out && self.caching_given) };
         asked && !self.broadcast
     }
 
-    /// What the client's own list of prefixes occupies.
+    /// Returns the memory of the client's own list of prefixes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.prefixes.len() * size_of::<Arc<[u8]>>()
     }
@@ -57,11 +57,11 @@ impl Tracking {
 /// The ids of the clients that have read a key.
 type Readers = Members<ClientId>;
 
-/// Who follows a prefix in broadcast mode, and what has changed below it.
+/// A broadcast prefix: its followers, and the changed keys below it.
 #[derive(Default)]
 struct Prefix {
     followers: BTreeSet<ClientHandle>,
-    /// Since the last flush, with the client that was the last to change the key.
+    /// Since the last flush, with the last client to change the key.
     changed: BTreeMap<Box<[u8]>, Option<ClientHandle>>,
 }
 
@@ -69,16 +69,16 @@ struct Prefix {
 #[derive(Default)]
 pub struct TrackingTable {
     readers: IndexMap<Box<[u8]>, Readers>,
-    /// Pairs of key and reader.
+    /// Number of pairs of key and reader.
     items: usize,
     /// Where [`Self::limit`] looks for the next key to forget.
     forget_at: usize,
     prefixes: BTreeMap<Arc<[u8]>, Prefix>,
-    /// How many prefixes there are of each length: where in a key to look for one.
+    /// Number of prefixes of each length, for finding a key's prefixes.
     prefix_lens: BTreeMap<usize, usize>,
-    /// Prefixes of which keys have changed since the last flush; some may have no followers any more.
+    /// Prefixes with changed keys since the last flush; some may have no followers any more.
     changed: BTreeSet<Arc<[u8]>>,
-    /// Clients with tracking on.
+    /// Number of clients with tracking on.
     pub clients: usize,
 }
 
@@ -87,7 +87,7 @@ impl TrackingTable {
         self.readers.len()
     }
 
-    /// Pairs of key and reader.
+    /// Returns the number of pairs of key and reader.
     pub fn items(&self) -> usize {
         self.items
     }
@@ -96,7 +96,7 @@ impl TrackingTable {
         self.prefixes.len()
     }
 
-    /// Starts or changes tracking for a client. Prefixes add to those it follows already.
+    /// Starts or changes tracking for a client. Prefixes are added to those it follows.
     pub fn enable(&mut self, clients: &mut Clients, handle: ClientHandle, mut tracking: Tracking) {
         if tracking.broadcast && tracking.prefixes.is_empty() {
             tracking.prefixes.insert(Arc::from(&b""[..]));
@@ -112,7 +112,7 @@ impl TrackingTable {
         clients[handle].tracking = Some(Box::new(tracking));
     }
 
-    /// Returns the prefix as the table holds it.
+    /// Adds the client to the prefix's followers; returns the prefix as the table holds it.
     fn follow(&mut self, prefix: Arc<[u8]>, handle: ClientHandle) -> Arc<[u8]> {
         let shared = match self.prefixes.get_key_value(&prefix) {
             Some((shared, _)) => shared.clone(),
@@ -125,7 +125,7 @@ impl TrackingTable {
         shared
     }
 
-    /// Ends tracking for a client; what it had read is forgotten when those keys next change.
+    /// Ends tracking for a client; the keys it had read are forgotten at their next change.
     pub fn disable(&mut self, clients: &mut Clients, handle: ClientHandle) {
         let Some(tracking) = clients[handle].tracking.take() else { return };
         self.clients -= 1;
@@ -147,7 +147,7 @@ impl TrackingTable {
         }
     }
 
-    /// The client read the key and may keep a copy.
+    /// Records that the client read the key and may keep a copy.
     pub fn remember(&mut self, id: ClientId, key: &[u8]) {
         let is_new = match self.readers.get_mut(key) {
             Some(readers) => readers.insert(id, ()),
@@ -159,8 +159,8 @@ impl TrackingTable {
         self.items += usize::from(is_new);
     }
 
-    /// A key changed while `current` ran a command: tells its readers now, and followers of prefixes at the next
-    /// flush. `changed_by_itself`: not by the command, but because it was expired or evicted.
+    /// Handles a changed key while `current` runs a command: notifies its readers now, and followers of prefixes at the
+    /// next flush. `changed_by_itself`: it was expired or evicted rather than changed by the command.
     pub fn key_changed(
         &mut self,
         clients: &mut Clients,
@@ -195,7 +195,7 @@ impl TrackingTable {
         self.items -= readers.len();
         for (id, ()) in readers.iter() {
             let Some(handle) = clients.by_id(id) else { continue };
-            // One that has turned to broadcast mode hears of changes in that way only.
+            // In broadcast mode a client is notified by prefix only.
             let Some(tracking) = &clients[handle].tracking else { continue };
             let own_change = tracking.no_loop && current == Some(handle);
             if !tracking.broadcast && !own_change {
@@ -204,7 +204,7 @@ impl TrackingTable {
         }
     }
 
-    /// Everything changed (FLUSHALL): all copies are stale.
+    /// Handles FLUSHALL: all copies are stale.
     pub fn all_changed(&mut self, clients: &mut Clients) {
         if self.clients > 0 {
             let handles: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.handle).collect();
@@ -216,8 +216,8 @@ impl TrackingTable {
         self.items = 0;
     }
 
-    /// Tells followers of prefixes what changed since the last time, each in one message.
-    /// A follower whose user may not read all keys hears of those only that it may read.
+    /// Notifies followers of prefixes of the changes since the last flush, each in one message. Keys that a follower's
+    /// user may not read are left out.
     pub fn flush_broadcasts(&mut self, clients: &mut Clients, users: &Users) {
         if self.changed.is_empty() {
             return;
@@ -250,8 +250,7 @@ impl TrackingTable {
         }
     }
 
-    /// While there are more than `keys_max` (0: no limit), forgets some keys and tells their readers as if they had
-    /// changed.
+    /// While there are more than `keys_max` keys (0: no limit), forgets some and notifies their readers as of a change.
     pub fn limit(&mut self, clients: &mut Clients, keys_max: usize) {
         if keys_max == 0 {
             return;
@@ -260,7 +259,7 @@ impl TrackingTable {
             if self.readers.len() <= keys_max {
                 return;
             }
-            // What is removed leaves its place to the newest key: going round forgets old and new alike.
+            // A removed slot is refilled with the newest key: round-robin forgets old and new alike.
             self.forget_at = (self.forget_at + 1) % self.readers.len();
             let (key, _) = self.readers.get_index(self.forget_at).expect("the place is within the table");
             let key = key.clone();
@@ -269,13 +268,13 @@ impl TrackingTable {
     }
 }
 
-/// Which copies are to be thrown away.
+/// The copies to invalidate.
 enum Stale<'a> {
     Keys(&'a [&'a [u8]]),
     All,
 }
 
-/// Sends one invalidation, to the client or to whom it redirects.
+/// Sends one invalidation, to the client or its redirection target.
 fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
     let tracking = clients[handle].tracking.as_ref();
     let redirect = tracking.and_then(|tracking| tracking.redirect);
@@ -291,7 +290,7 @@ fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
         },
     };
     let listens = redirect.is_some() && !clients[target].subscriptions.is_empty();
-    // A null takes the form of the protocol of the client that caches, whoever receives it.
+    // A null has the form of the caching client's protocol, whoever receives it.
     let protocol = clients[handle].protocol();
     match clients[target].protocol() {
         Protocol::Resp3 => clients.push(target, |reply| {

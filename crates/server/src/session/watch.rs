@@ -1,4 +1,4 @@
-//! WATCH: which clients' transactions a change to a key breaks.
+//! WATCH: the transactions that a change to a key aborts.
 
 use super::clients::{ClientHandle, Clients};
 use super::members::Members;
@@ -13,28 +13,27 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// What it costs, with its place in the table.
+    /// Memory of a watched key, with its table entry.
     pub const MEMORY_BYTES: usize = 96;
 }
 
-/// Each with whether the key was stored but past its expiry when the watch began: that it is then removed, by whatever,
-/// changes nothing.
+/// Watchers, each with whether the key was stored but expired when the watch began: its removal is then not a change.
 type Watchers = Members<ClientHandle, bool>;
 
-/// What happened to a watched key.
+/// The event on a watched key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     Changed,
-    /// It is not stored any more.
+    /// It is no longer stored.
     Removed,
 }
 
-/// What a database looked like before and after all of it was replaced, for one key.
+/// One key before and after its whole database was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
     pub existed: bool,
     pub exists: bool,
-    /// It exists, but is past its expiry.
+    /// It exists, but has expired.
     pub is_stale: bool,
 }
 
@@ -51,12 +50,12 @@ impl WatchTable {
         self.keys == 0
     }
 
-    /// How many keys are watched.
+    /// Returns the number of watched keys.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// `is_stale`: the key is stored but past its expiry.
+    /// Watches a key. `is_stale`: it is stored but expired.
     pub fn watch(
         &mut self,
         clients: &mut Clients,
@@ -78,7 +77,7 @@ impl WatchTable {
         clients[handle].watched.push(Watched { db_index, key });
     }
 
-    /// Forgets all that the client watches, and that something broke.
+    /// Removes all watches of the client, and its broken state.
     pub fn unwatch_all(&mut self, clients: &mut Clients, handle: ClientHandle) {
         self.release(clients, handle);
         clients[handle].watch_broken = false;
@@ -96,13 +95,13 @@ impl WatchTable {
         }
     }
 
-    /// Whether the key was past its expiry already when the client began to watch it.
+    /// Returns whether the key had already expired when the client began to watch it.
     pub fn watches_stale_key(&self, handle: ClientHandle, watched: &Watched) -> bool {
         let watchers = self.databases[watched.db_index].get(&watched.key);
         watchers.and_then(|watchers| watchers.get(handle)).is_some_and(|&of_stale_key| of_stale_key)
     }
 
-    /// A key has changed or gone.
+    /// Handles a changed or removed key.
     pub fn touch(&mut self, clients: &mut Clients, db_index: usize, key: &[u8], touch: Touch) {
         if self.keys == 0 {
             return;
@@ -122,7 +121,7 @@ impl WatchTable {
         self.break_transactions(clients, &broken);
     }
 
-    /// A whole database was emptied or exchanged; `replaced` tells what that meant for a key.
+    /// Handles an emptied or swapped database; `replaced` returns the effect on a key.
     pub fn database_replaced(
         &mut self,
         clients: &mut Clients,
@@ -148,7 +147,7 @@ impl WatchTable {
         self.break_transactions(clients, &broken);
     }
 
-    /// EXEC will answer null; what the clients watch and have queued is of no more use.
+    /// Marks transactions for a null reply to EXEC; their watches and queues are freed.
     fn break_transactions(&mut self, clients: &mut Clients, broken: &[ClientHandle]) {
         for &handle in broken {
             let client = &mut clients[handle];
