@@ -1,5 +1,5 @@
-//! Everything of a running server that is not data: configuration, clients, and what is observed. The executor
-//! owns one; handlers reach it through their context.
+//! The state of a running server except its data: configuration, clients, and observations. The executor owns one;
+//! handlers reach it through their context.
 
 mod certificates;
 pub mod client_line;
@@ -27,14 +27,14 @@ use tls::ClientConfig;
 use wire::rdb::PayloadWriter;
 use wire::reply::ReplyBuffer;
 
-/// What a client is answered that may not write because of it.
+/// The error reply to writes without enough good replicas.
 pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// What a command asks of the process around the executor, which does it after the tick.
+/// A command's request to the process around the executor, carried out after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessRequest {
     Shutdown,
-    /// A connection to a server, for a client that has none yet.
+    /// Connect a client without a connection to a server.
     Connect {
         client: ClientHandle,
         target: Target,
@@ -46,16 +46,16 @@ pub enum ProcessRequest {
 pub struct Target {
     pub host: Vec<u8>,
     pub port: u16,
-    /// The address of this machine that the connection is to come from.
+    /// The local address of the connection.
     pub source: Option<Vec<u8>>,
 }
 
-/// What a command asks of those who keep the data on disk. The engine does it at once and writes the reply.
+/// A command's request to persistence. The engine carries it out at once and writes the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersistRequest {
     Save,
     BackgroundSave {
-        /// When something else is being written, after that.
+        /// While another child writes, save afterwards.
         schedule: bool,
     },
     CancelSave,
@@ -66,7 +66,7 @@ pub enum PersistRequest {
     Reload {
         save: bool,
         flush: bool,
-        /// Keys in the file take the place of those in memory.
+        /// Keys in the file replace those in memory.
         merge: bool,
     },
     /// DEBUG LOADAOF.
@@ -82,144 +82,144 @@ pub enum PersistRequest {
     AbortShutdown,
 }
 
-/// What a command asks of replication. The engine does it at once and writes the reply.
+/// A command's request to replication. The engine carries it out at once and writes the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicationRequest {
-    /// PSYNC, or SYNC if it is not said from where on.
+    /// PSYNC, or SYNC if no starting point is given.
     Synchronize {
         from: Option<Point>,
     },
     /// REPLCONF ACK, of a replica.
     Acknowledged {
         stream: i64,
-        /// What is in its append-only file, on disk.
+        /// The offset that its append-only file has on disk.
         on_disk: Option<i64>,
-        /// The message makes sense to its end.
+        /// The message was valid to its end.
         is_heard: bool,
     },
-    /// DEBUG REPLICATE: a command, encoded, for replicas only.
+    /// DEBUG REPLICATE: an encoded command for replicas only.
     Feed(Vec<u8>),
     /// DEBUG CHANGE-REPL-ID.
     ChangeId,
-    /// REPLICAOF: another server's data from now on, or none.
+    /// REPLICAOF: follow another server, or none.
     Follow(Option<ReplicaOf>),
     Failover(FailoverWish),
     /// FAILOVER ABORT.
     AbortFailover,
 }
 
-/// FAILOVER: a replica is to take this server's role over.
+/// FAILOVER: hand this server's role over to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverWish {
-    /// Host and port, as the replica has told them; `None`: whichever has all of the stream first.
+    /// Host and port as announced by the replica; `None`: the first that has all of the stream.
     pub target: Option<(Vec<u8>, i64)>,
-    /// When the time is over the target takes over with what it has.
+    /// At the timeout the target takes over with the data it has.
     pub force: bool,
     pub timeout_ms: Option<u64>,
 }
 
-/// Where a replica wants to go on.
+/// The position from which a replica wants to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Of the history that it has seen.
+    /// The id of its history.
     pub id: Vec<u8>,
-    /// Number of the first byte that it has not; `None`: no number was given.
+    /// Number of the next byte it needs; `None`: no number was given.
     pub next: Option<i64>,
-    /// Whoever asks is to be this server's replica from now on.
+    /// The requesting server becomes this server's replica.
     pub takes_over: bool,
 }
 
-/// Keys on their way to another server.
+/// Keys being moved to another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     pub host: Vec<u8>,
     pub port: Vec<u8>,
-    /// For each step of the conversation.
+    /// For each step of the exchange.
     pub timeout_ms: u64,
     pub target_db: i64,
-    /// The command that comes first, if any.
+    /// The authentication command sent first, if any.
     pub authentication: Option<Vec<Vec<u8>>>,
     /// The keys stay here too.
     pub copy: bool,
     pub keys: Vec<Vec<u8>>,
-    /// One RESTORE for each key, as it is sent.
+    /// One encoded RESTORE for each key.
     pub commands: Vec<u8>,
 }
 
-/// How the process ends.
+/// Options of a shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Saved or not saved, whatever the configuration says.
+    /// Whether to save; `None`: as configured.
     pub save: Option<bool>,
-    /// Goes on after failures.
+    /// Ends even after failures.
     pub force: bool,
     /// Waits for no replica.
     pub now: bool,
 }
 
-/// What commands go by that wait for the append-only file; the engine keeps it true.
+/// State of the append-only file for commands that wait for it; maintained by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durability {
-    /// The append-only file is in use.
+    /// The append-only file is enabled.
     pub aof_enabled: bool,
-    /// So many of all bytes appended to it are on disk; `None` if none of them would be loaded from there.
+    /// Appended bytes that are on disk; `None` while the file is not loadable.
     pub aof_synced: Option<u64>,
 }
 
 impl Durability {
-    /// Whether what ends there, counted as [`Durability::aof_synced`] is, survives a loss of power.
+    /// Returns whether a change that ends there, in the count of [`Durability::aof_synced`], survives a power failure.
     pub fn is_synced(&self, end: u64) -> bool {
         self.aof_synced.is_some_and(|synced| synced >= end)
     }
 }
 
-/// What commands go by that depend on replicas; the engine keeps it true.
+/// State of the replicas for commands that depend on it; maintained by the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaStanding {
-    /// What each replica that is online has acknowledged.
+    /// The acknowledged offsets of each online replica.
     pub acknowledged: Vec<AcknowledgedOffsets>,
-    /// Those that have been heard of lately enough for `min-replicas-max-lag`.
+    /// Number of replicas within `min-replicas-max-lag`.
     pub good: usize,
-    /// Somebody has begun to wait: replicas are to say at once how far they are.
+    /// A client has begun to wait: replicas are asked to acknowledge at once.
     pub acknowledgements_wanted: bool,
-    /// Clients of which each has been promised that the stream is kept for another that names it.
+    /// Rdb channels for each of which the stream is kept until a main channel names it.
     pub awaiting_main_channel: Vec<ClientId>,
 }
 
-/// Bytes of the stream that a replica has taken in; `None` before it has said so.
+/// Stream bytes that a replica has applied; `None` before its first acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcknowledgedOffsets {
     pub stream: Option<u64>,
-    /// And forced to disk; `None` for one that has no append-only file, too.
+    /// Bytes it has on disk; `None` also without an append-only file.
     pub on_disk: Option<u64>,
 }
 
-/// Who has a client's last change.
+/// The copies that have a client's last change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledgements {
-    /// The append-only file, on disk.
+    /// This server's append-only file has it on disk.
     pub local: bool,
     pub replicas: usize,
     pub replicas_on_disk: usize,
 }
 
 impl Acknowledgements {
-    /// Whether these are as many as WAIT or, with `on_disk`, WAITAOF has asked for.
+    /// Returns whether the condition of WAIT or, with `on_disk`, WAITAOF holds.
     pub fn satisfies(&self, local: bool, replicas: i64, on_disk: bool) -> bool {
         let count = if on_disk { self.replicas_on_disk } else { self.replicas };
         count as i64 >= replicas && (self.local || !local)
     }
 }
 
-/// How long the stream is kept for the main channel of a replica whose other one has ended, unless DEBUG says otherwise.
+/// How long the stream is kept for the main channel after its rdb channel has closed, unless changed by DEBUG.
 const RDB_CLIENT_FREE_DELAY_S: u64 = 5;
-/// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
+/// Period after which a client's peak reply size is reset, unless changed by DEBUG.
 pub const REPLY_PEAK_RESET_MS: u64 = 5000;
 
-/// What DEBUG switches on and off.
+/// Switches of DEBUG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
-    /// Due keys are searched for in the background.
+    /// Expired keys are searched for in the background.
     pub active_expire: bool,
     pub cron: bool,
     /// Tables of keys grow and shrink in the background.
@@ -228,17 +228,17 @@ pub struct Switches {
     pub deny_scripts: bool,
     /// Reply buffers shrink.
     pub reply_resizing: bool,
-    /// `None`: a client's largest reply counts for ever.
+    /// `None`: the peak reply size is never reset.
     pub reply_peak_reset_ms: Option<u64>,
-    /// All unsent output counts against a client's limits, and none as its reply buffer.
+    /// All unsent output counts against a client's limits, none of it as reply buffer.
     pub enforce_reply_list: bool,
-    /// Payloads and files are taken whatever their checksums say.
+    /// Payloads and files are accepted with wrong checksums.
     pub skip_checksums: bool,
-    /// A pause before each write to the append-only file.
+    /// Delay before each write to the append-only file.
     pub aof_write_delay_us: u64,
     /// The process stops itself when a child has begun to write a snapshot for replicas.
     pub pause_after_fork: bool,
-    /// So long is the stream kept for the main channel of a replica whose other one has ended.
+    /// How long the stream is kept for the main channel after its rdb channel has closed.
     pub rdb_client_free_delay_s: u64,
 }
 
@@ -260,18 +260,18 @@ impl Default for Switches {
     }
 }
 
-/// Whether data is being loaded. The engine says so.
+/// The running load of data, set by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loading {
     #[default]
     Nothing,
     /// The data itself: only commands that need none run.
     InPlace,
-    /// What is going to take the place of the data, which goes on being served.
+    /// A replacement of the data, which is served meanwhile.
     Beside,
 }
 
-/// Who this process is.
+/// The identity of this process.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Forty hexadecimal digits, new for each start.
@@ -282,10 +282,10 @@ pub struct Identity {
     pub started: Reading,
 }
 
-/// What the configuration steers outside the executor: sockets, the working directory, limits of the process.
+/// Configuration applied outside the executor: sockets, the working directory, limits of the process.
 pub trait ProcessSettings {
-    /// Gets ready all that `next` needs, without which it cannot be put in force. On failure, and when the result is
-    /// dropped, everything stays as `current` says.
+    /// Prepares everything that `next` requires to be put in force. On failure, and when the result is dropped,
+    /// everything stays as in `current`.
     fn prepare(
         &mut self,
         current: &Config,
@@ -293,26 +293,26 @@ pub trait ProcessSettings {
         changes: &[Change],
     ) -> Result<Box<dyn PreparedSettings>, SetError>;
 
-    /// What connections to other servers speak TLS by; `None`: there is no TLS.
+    /// Returns the TLS configuration of outgoing connections; `None`: TLS is off.
     fn tls_client(&self) -> Option<Arc<ClientConfig>> {
         None
     }
 }
 
-/// What has been got ready for another configuration.
+/// The prepared settings of another configuration.
 pub trait PreparedSettings {
-    /// Makes the world what `config` says, for which this was prepared. It cannot fail.
+    /// Applies `config`, for which this was prepared. It cannot fail.
     fn commit(self: Box<Self>, config: &Config);
 }
 
-/// A configuration that a command asks for and that is not in force yet.
+/// A requested configuration that is not in force yet.
 pub struct PreparedConfig {
     pub config: Config,
     pub changes: Vec<Change>,
     pub settings: Box<dyn PreparedSettings>,
 }
 
-/// A world without sockets or files, for tests.
+/// Settings without sockets or files, for tests.
 pub struct NoProcessSettings;
 
 impl ProcessSettings for NoProcessSettings {
@@ -332,10 +332,10 @@ impl PreparedSettings for NoProcessSettings {
 
 pub struct Server {
     pub config: Config,
-    /// What CONFIG SET asks for; the executor puts it in force when the command has run.
+    /// The configuration requested by CONFIG SET; the executor applies it after the command.
     pub prepared_config: Option<Box<PreparedConfig>>,
     pub process_settings: Box<dyn ProcessSettings>,
-    /// The instant of the command at hand.
+    /// The time of the current command.
     pub now: Reading,
     pub registry: Registry,
     pub identity: Identity,
@@ -348,28 +348,28 @@ pub struct Server {
     pub pauses: Pauses,
     pub switches: Switches,
     pub scripts: Scripts,
-    /// For DUMP and its like, one at a time.
+    /// For DUMP and similar commands, one at a time.
     pub payload_writer: PayloadWriter,
-    /// There was no room for the command at hand: what may need more is refused.
+    /// Eviction failed; DENY_OOM commands are refused.
     pub short_of_memory: bool,
-    /// What counts below zero may still ask for in the transaction that runs; see
+    /// The rest of the current transaction's allowance for negative counts; see
     /// [`Context::begin_repetition`](crate::command::Context::begin_repetition).
     pub allowance: Allowance,
     pub loading: Loading,
     pub durability: Durability,
     pub replicas: ReplicaStanding,
     pub observed: Observations,
-    /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
+    /// MONITOR clients; one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientHandle>,
     pub process_requests: Vec<ProcessRequest>,
-    /// Clients that a command or a limit has scheduled to be closed; the event loop closes them after the tick.
+    /// Clients scheduled for closing by a command or a limit; the event loop closes them after the tick.
     pub clients_to_close: Vec<ClientHandle>,
-    /// Clients whose waiting is over: what they have sent meanwhile may run.
+    /// Unblocked clients: their pending requests may run.
     pub resumed: VecDeque<ClientHandle>,
 }
 
 impl Server {
-    /// `secret` is for passwords that are made up.
+    /// `secret` is the seed for generated passwords.
     pub fn new(
         config: Config,
         registry: Registry,
@@ -410,7 +410,7 @@ impl Server {
         }
     }
 
-    /// Marks a client to be closed without sending what it has not received yet. It takes part in nothing from now.
+    /// Marks a client for closing without sending its remaining output. It takes part in nothing from now on.
     pub fn close_asap(&mut self, handle: ClientHandle) {
         let client = &mut self.clients[handle];
         if !client.close_asap {
@@ -421,7 +421,7 @@ impl Server {
         }
     }
 
-    /// Takes a client out of all that connects it with keys, channels and other clients.
+    /// Removes a client from all tables that connect it with keys, channels and other clients.
     pub fn detach(&mut self, handle: ClientHandle) {
         self.blocked.unblock(&mut self.clients, handle);
         self.watch.unwatch_all(&mut self.clients, handle);
@@ -440,7 +440,7 @@ impl Server {
         self.resumed.push_back(handle);
     }
 
-    /// A blocked client gives up, because its time is over or because of CLIENT UNBLOCK: the command counts as run.
+    /// Records a blocked command that ended by timeout or CLIENT UNBLOCK as run.
     pub fn note_given_up(&mut self, handle: ClientHandle, refused: bool) {
         let Some(blocked) = &self.clients[handle].blocked else { return };
         let figures = &mut self.observed.commands[blocked.command.0 as usize];
@@ -450,14 +450,14 @@ impl Server {
         self.clients[handle].commands_total += 1;
     }
 
-    /// `requirepass` is the password of the user `default`.
+    /// Applies `requirepass`, the password of the user `default`.
     pub fn follow_password(&mut self, changes: &[Change]) {
         if changes.iter().any(|change| change.option == OptionId::requirepass) {
             self.users.set_default_password(self.config.requirepass.as_deref());
         }
     }
 
-    /// Who has what the client has changed last.
+    /// Returns the copies that have the client's last change.
     pub fn acknowledged_by(&self, handle: ClientHandle) -> Acknowledgements {
         let client = &self.clients[handle];
         let offsets = &self.replicas.acknowledged;
@@ -469,7 +469,7 @@ impl Server {
         }
     }
 
-    /// Whether more good replicas are asked for than there are. Of a replica none are.
+    /// Returns whether there are fewer good replicas than required. A replica requires none.
     pub fn lacks_replicas(&self) -> bool {
         let config = &self.config;
         config.replicaof.is_none()
@@ -477,7 +477,7 @@ impl Server {
             && self.replicas.good < config.min_replicas_to_write as usize
     }
 
-    /// What others are answered while a script takes long.
+    /// Returns the error for other clients while a slow script runs.
     pub fn slow_script_error(&self) -> Option<ClientError> {
         let running = self.scripts.slow()?;
         let name = if self.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
@@ -487,17 +487,17 @@ impl Server {
         )))
     }
 
-    /// How rules for users are to be read.
+    /// Returns the context for parsing user rules.
     pub fn rules(&self) -> Rules<'_> {
         rules_of(&self.registry, &self.config)
     }
 
-    /// Applies rules to a user, who is made if there is none.
+    /// Applies rules to a user, created if missing.
     pub fn set_user(&mut self, name: &[u8], arguments: &[&[u8]]) -> Result<Changed, ArgumentError> {
         self.users.set(name, arguments, rules_of(&self.registry, &self.config))
     }
 
-    /// Whether changes to keys interest anybody.
+    /// Returns whether changes to keys must be reported to any client.
     #[inline]
     pub fn listens_to_changes(&self) -> bool {
         !self.watch.is_empty()

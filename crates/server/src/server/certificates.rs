@@ -1,4 +1,4 @@
-//! Clients whose certificate says who they are (`tls-auth-clients-user`).
+//! Authentication by TLS certificate (`tls-auth-clients-user`).
 
 use super::Server;
 use super::denials::Denial;
@@ -9,8 +9,8 @@ use crate::session::ClientHandle;
 use tls::certificate::{common_name, uris};
 
 impl Server {
-    /// Makes a client the user that its certificate, which has been found good, names; one that names nobody leaves it who it
-    /// is, and is noted.
+    /// Authenticates a client as the user named in its verified certificate; without a matching user it stays as it is,
+    /// which is recorded.
     pub fn log_in_by_certificate(&mut self, handle: ClientHandle, certificate: &[u8]) {
         let names = match self.config.tls_auth_clients_user {
             TlsAuthClientsUser::Off => return,

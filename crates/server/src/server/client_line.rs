@@ -1,4 +1,4 @@
-//! A client in one line, as CLIENT LIST, CLIENT INFO and ACL LOG show it.
+//! A client's description in one line, as in CLIENT LIST, CLIENT INFO and ACL LOG.
 
 use super::Server;
 use crate::command::Args;
@@ -6,7 +6,7 @@ use crate::session::{Client, ClientHandle};
 use std::fmt::Write as _;
 use wire::reply::Protocol;
 
-/// The letters of what the client is in the midst of; `N` when it is nothing of these.
+/// Returns the letters of the client's states; `N` for none.
 pub fn flags(client: &Client) -> String {
     let tracking = client.tracking.as_deref();
     let letters = [
@@ -33,7 +33,7 @@ pub fn flags(client: &Client) -> String {
 }
 
 impl Server {
-    /// Appends the client's line. `args` are those of the command at hand, which is `own`'s.
+    /// Appends the client's line. `args` are those of the current command, which is `own`'s.
     pub fn describe_client(&self, text: &mut String, client: &Client, own: ClientHandle, args: Args<'_>) {
         let connection = &client.connection;
         let now_us = self.now.monotonic_us;
@@ -57,7 +57,7 @@ impl Server {
         let command = client.last_command.map_or("NULL", |id| self.registry.row(id).name);
         let redirect =
             client.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64));
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={}",

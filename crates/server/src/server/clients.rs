@@ -1,5 +1,5 @@
-//! What a command may do to clients beside the one that sent it, each by its name, and what connects its own client with
-//! keys, channels and others. Handlers reach no other client but through these.
+//! Operations of a command on other clients, and on its own client's connections with keys, channels and other clients.
+//! Handlers reach no other client but through these.
 
 use super::Server;
 use crate::acl::file::NamedUsers;
@@ -12,27 +12,27 @@ use foldhash::fast::RandomState;
 use std::collections::HashSet;
 
 impl Server {
-    /// Whether there is such a client, and `own` may have it told of keys: another user's is none of its business, unless
-    /// it may do everything.
+    /// Returns whether the client exists and `own` may redirect invalidations to it: to another user's only with all
+    /// permissions.
     pub fn may_redirect_to(&self, own: ClientHandle, id: ClientId) -> bool {
         let user = self.clients[own].user;
         let target = self.clients.by_id(id).map(|handle| self.clients[handle].user);
         target.is_some_and(|target| target == user || self.users.permits_all(user))
     }
 
-    /// Who the client redirected to has to stay; `None`: `own` may have anybody told.
+    /// Returns the user that the redirection's client must keep; `None`: `own` may redirect to any.
     pub fn redirect_user(&self, own: ClientHandle) -> Option<UserHandle> {
         Some(self.clients[own].user).filter(|&user| !self.users.permits_all(user))
     }
 
-    /// Closes clients, of which `own` gets the reply to its command first.
+    /// Closes clients; `own` gets the reply to its command first.
     pub fn kill(&mut self, ids: &[ClientId], own: ClientHandle) {
         for handle in ids.iter().filter_map(|&id| self.clients.by_id(id)).collect::<Vec<_>>() {
             self.close(handle, Some(own));
         }
     }
 
-    /// Closes the clients of a user who no longer exists, of which `own` gets the reply to its command first.
+    /// Closes the clients of a deleted user; `own` gets the reply to its command first.
     pub fn close_clients_of(&mut self, user: UserHandle, own: Option<ClientHandle>) {
         self.close_clients_where(|client| client.user == user, own);
     }
@@ -40,13 +40,13 @@ impl Server {
     fn close_clients_where(&mut self, is_concerned: impl Fn(&Client) -> bool, own: Option<ClientHandle>) {
         let concerned = self.clients.iter().filter(|client| is_concerned(client));
         for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
-            // It stays this user, whom nobody knows any more: what is left of its transaction or script is refused.
+            // It keeps the deleted user: the rest of its transaction or script is refused.
             self.clients[handle].authenticated = false;
             self.close(handle, own);
         }
     }
 
-    /// Makes these all users there are, and closes clients of those who are gone or may no longer listen.
+    /// Replaces all users, and closes clients of deleted users or with forbidden subscriptions.
     pub fn replace_users(&mut self, users: NamedUsers, own: Option<ClientHandle>) {
         let Replaced { removed, changed } = self.users.replace(users);
         let removed: HashSet<UserHandle, RandomState> = removed.into_iter().collect();
@@ -54,7 +54,7 @@ impl Server {
         changed.iter().for_each(|changed| self.close_listeners(changed, own));
     }
 
-    /// Closes those who listen to channels that their user may no longer listen to.
+    /// Closes clients subscribed to channels that their user may no longer access.
     pub fn close_listeners(&mut self, changed: &Changed, own: Option<ClientHandle>) {
         let Some(left) = &changed.channels_left else { return };
         let may_stay = |client: &Client| {
@@ -76,13 +76,13 @@ impl Server {
         }
     }
 
-    /// Ends a client's waiting, as if its time were up or with an error; whether it waited for something that may time
+    /// Unblocks a client, as at its timeout or with an error; returns whether it was blocked in a way that can time
     /// out.
     pub fn unblock(&mut self, id: ClientId, with_error: bool) -> bool {
         let Some(handle) = self.clients.by_id(id) else { return false };
         let client = &self.clients[handle];
         let Some(blocked) = &client.blocked else { return false };
-        // Who waits for the end of a pause, of loading, or of the process, waits for no timeout.
+        // Waits for a pause, a load or the process's end have no timeout.
         if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown) {
             return false;
         }
@@ -98,12 +98,12 @@ impl Server {
         true
     }
 
-    /// Sends a message to all who listen to the channel; how many they are.
+    /// Publishes a message to the channel; returns the number of receivers.
     pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
         self.pubsub.publish(&mut self.clients, channel, message)
     }
 
-    /// As [`Server::publish`], to those who listen to a shard channel.
+    /// As [`Server::publish`], for a shard channel.
     pub fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
         self.pubsub.publish_to_shard(&mut self.clients, channel, message)
     }
@@ -120,7 +120,7 @@ impl Server {
         self.pubsub.unsubscribe_all(&mut self.clients, own);
     }
 
-    /// `is_stale`: the key is stored but past its expiry.
+    /// Watches a key. `is_stale`: it is stored but expired.
     pub fn watch_key(&mut self, own: ClientHandle, db_index: usize, key: &[u8], is_stale: bool) {
         self.watch.watch(&mut self.clients, own, db_index, key, is_stale);
     }

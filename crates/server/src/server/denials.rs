@@ -1,4 +1,4 @@
-//! Who logs in as whom, and what is noted of those who may not: counters, and the log that ACL LOG shows.
+//! Authentication, and records of denials: counters, and the entries of ACL LOG.
 
 use super::Server;
 use crate::acl::{DenialContext, Reason, Refusal, UserHandle};
@@ -6,21 +6,20 @@ use crate::command::Args;
 use crate::error::ClientError;
 use crate::session::ClientHandle;
 
-/// A connection is closed behind so many passwords in a row that were wrong: whoever guesses has to connect anew, within
-/// `maxclients`.
+/// Consecutive wrong passwords after which a connection is closed: guessing requires reconnecting, within `maxclients`.
 const AUTHENTICATION_FAILURES_MAX: u8 = 20;
 
-/// Something that a client wanted and may not do.
+/// A denied operation.
 pub struct Denial<'a> {
     pub reason: Reason,
     pub context: DenialContext,
-    /// The command, key, channel or database that it is about.
+    /// The denied command, key, channel or database.
     pub object: &'a [u8],
     pub user_name: &'a [u8],
 }
 
 impl Server {
-    /// Makes the client this user, who has proved to be that.
+    /// Sets the client's user after a successful authentication.
     pub fn log_in(&mut self, handle: ClientHandle, user: UserHandle) {
         let client = &mut self.clients[handle];
         client.user = user;
@@ -28,7 +27,7 @@ impl Server {
         client.authentication_failures = 0;
     }
 
-    /// Makes the client the user of that name, if the password is right. `args` are those of the command that asks.
+    /// Authenticates the client as the named user, if the password is correct. `args` are those of the current command.
     pub fn authenticate(
         &mut self,
         handle: ClientHandle,
@@ -37,7 +36,7 @@ impl Server {
         args: Args<'_>,
     ) -> Result<(), ClientError> {
         if self.clients[handle].authentication_failures >= AUTHENTICATION_FAILURES_MAX {
-            // It is closed behind the transaction that this is in.
+            // It is closed after the transaction that contains this command.
             return Err(ClientError::WrongPassword);
         }
         if let Some(user) = self.users.authenticate(name, password) {
@@ -59,7 +58,7 @@ impl Server {
         Err(ClientError::WrongPassword)
     }
 
-    /// Counts what a client was refused, and notes it for ACL LOG. `args` are those of the command at hand.
+    /// Counts a denial and records it for ACL LOG. `args` are those of the current command.
     #[cold]
     pub fn note_denial(&mut self, handle: ClientHandle, denial: &Denial<'_>, args: Args<'_>) {
         let denials = &mut self.observed.denials;

@@ -1,9 +1,9 @@
-//! Commands that are held back for a while: by CLIENT PAUSE, while the process waits to end, while the server hands its
-//! role over. Each has its own end, and all that any of them holds back waits.
+//! Pauses of commands: by CLIENT PAUSE, during a shutdown, during a failover. Each ends separately, and a command held
+//! by any of them waits.
 
 use crate::clock::Reading;
 
-/// What commands are held back for.
+/// The reason of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausePurpose {
     ClientCommand,
@@ -15,7 +15,7 @@ impl PausePurpose {
     const ALL: [PausePurpose; 3] =
         [PausePurpose::ClientCommand, PausePurpose::Shutdown, PausePurpose::Failover];
 
-    /// As INFO shows it.
+    /// Returns the name in INFO.
     fn name(self) -> &'static str {
         match self {
             PausePurpose::ClientCommand => "client_pause",
@@ -25,7 +25,7 @@ impl PausePurpose {
     }
 }
 
-/// Which commands wait, and until when.
+/// The commands held, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// On the monotonic clock; [`Pause::WITHOUT_END`]: until it is ended.
@@ -37,17 +37,17 @@ pub struct Pause {
 impl Pause {
     pub const WITHOUT_END: u64 = u64::MAX;
 
-    /// Of those that may write, until it is ended.
+    /// Holds commands that may write, until it is ended.
     pub const OF_WRITES: Pause = Pause { until_us: Pause::WITHOUT_END, all: false };
 }
 
-/// What is held back now.
+/// The pauses in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
     by_purpose: [Option<Pause>; PausePurpose::ALL.len()],
-    /// There is one: asked at each command.
+    /// There is one: read by each command.
     are_any: bool,
-    /// Less is held back than before, and nobody has looked at who waits since.
+    /// Pauses have eased since held clients were last checked.
     have_eased: bool,
 }
 
@@ -57,7 +57,7 @@ impl Pauses {
         self.are_any
     }
 
-    /// Whether commands wait that do not write, too.
+    /// Returns whether commands that do not write are held too.
     pub fn hold_all(&self) -> bool {
         self.in_force().any(|(_, pause)| pause.all)
     }
@@ -67,7 +67,7 @@ impl Pauses {
         pauses.filter_map(|(purpose, pause)| Some((purpose, pause?)))
     }
 
-    /// Of two pauses for the same purpose, the longer and the stricter holds.
+    /// Begins a pause. Of two pauses for the same purpose, the longer and the stricter applies.
     pub fn begin(&mut self, purpose: PausePurpose, pause: Pause, now_us: u64) {
         self.end_those_due(now_us);
         let place = &mut self.by_purpose[purpose as usize];
@@ -82,12 +82,12 @@ impl Pauses {
         self.change(|by_purpose| by_purpose[purpose as usize] = None);
     }
 
-    /// Somebody has been held back for another reason than a pause, and that is gone: whoever waits is looked at again.
+    /// Requests a check of held clients: one was held for a reason other than a pause, which has ended.
     pub fn look_at_who_waits(&mut self) {
         self.have_eased = true;
     }
 
-    /// Ends those whose time has come.
+    /// Ends expired pauses.
     pub fn end_those_due(&mut self, now_us: u64) {
         if self.next_end_us().is_some_and(|end_us| end_us <= now_us) {
             let is_due = |pause: &mut Pause| pause.until_us <= now_us;
@@ -106,17 +106,17 @@ impl Pauses {
         self.have_eased |= (self.are_any, self.hold_all()) != before;
     }
 
-    /// When the next one ends.
+    /// Returns when the next pause ends.
     pub fn next_end_us(&self) -> Option<u64> {
         self.in_force().map(|(_, pause)| pause.until_us).min()
     }
 
-    /// Whether some of those who wait may go on since this was asked last.
+    /// Returns whether held clients may have become free since the last call.
     pub fn take_eased(&mut self) -> bool {
         std::mem::take(&mut self.have_eased)
     }
 
-    /// For INFO: what for (of several, for what lasts longest), whether all commands wait, and milliseconds to the end.
+    /// For INFO: the purpose (of several, the longest), whether all commands are held, and milliseconds to the end.
     pub fn shown(&self, now: Reading) -> Option<(&'static str, bool, i64)> {
         let all = self.hold_all();
         let (purpose, pause) =
@@ -160,7 +160,7 @@ mod tests {
         pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 200, all: false }, 0);
         pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 100, all: true }, 0);
         assert_eq!((pauses.next_end_us(), pauses.hold_all()), (Some(200), true));
-        // One that is over is none.
+        // An expired pause does not count.
         pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 300, all: false }, 200);
         assert_eq!((pauses.next_end_us(), pauses.hold_all()), (Some(300), false));
     }
