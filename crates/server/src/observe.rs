@@ -1,4 +1,4 @@
-//! What the server knows of its own work: counters, slow commands, latencies, memory.
+//! Observations of the server's own work: counters, slow commands, latencies, memory.
 
 pub mod command_log;
 pub mod crash_report;
@@ -35,10 +35,10 @@ use std::sync::Arc;
 pub use tls::TlsFigures;
 pub use trace::Traces;
 
-/// Stands where an argument must not be shown.
+/// Replaces an argument that must not be shown.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-/// All that is observed.
+/// All observations.
 pub struct Observations {
     pub statistics: Statistics,
     pub denials: Denials,
@@ -57,7 +57,7 @@ pub struct Observations {
     pub replication: Replication,
     pub tls: Arc<TlsFigures>,
     pub readiness: Arc<Readiness>,
-    /// Replicas are waited for until then, on the monotonic clock, before the process ends.
+    /// The shutdown's deadline for replicas, on the monotonic clock.
     pub shutdown_deadline_us: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Observations {
         }
     }
 
-    /// Sets counters back to zero (CONFIG RESETSTAT).
+    /// Resets the counters (CONFIG RESETSTAT).
     pub fn reset(&mut self) {
         self.statistics = Statistics::default();
         self.commands.fill_with(CommandFigures::default);
@@ -97,7 +97,7 @@ impl Observations {
         }
     }
 
-    /// Keeps the hottest keys from now on, or forgets them.
+    /// Starts or stops tracking the hottest keys.
     pub fn keep_hottest(&mut self, is_on: bool, now_us: u64) {
         if is_on == self.hottest.is_some() {
             return;
@@ -107,7 +107,7 @@ impl Observations {
         self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, commands, now_us, &mut self.countdown)));
     }
 
-    /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.
+    /// Takes all periodic samples; `now_us` is on the monotonic clock.
     pub fn sample(&mut self, now_us: u64) {
         const SECOND_US: u64 = 1_000_000;
         if let Some(hottest) = &mut self.hottest {

@@ -1,15 +1,15 @@
-//! Commands that took long or were large: three logs of the latest ones, each with its own threshold.
+//! Logs of slow and large commands: three logs of the latest entries, each with its own threshold.
 
 use super::trace::Stages;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Arguments kept of one command; the last one then says how many more there were.
+/// Arguments kept of one command; the last one then gives the number of omitted ones.
 const ARGS_MAX: usize = 32;
 /// Bytes kept of one argument.
 const ARG_LEN_MAX: usize = 128;
 
-/// What a log is about.
+/// The kind of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// Time of execution, in microseconds.
@@ -20,7 +20,7 @@ pub enum LogKind {
     LargeReply,
 }
 
-/// One command that was worth noting.
+/// One logged command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub id: u64,
@@ -30,7 +30,7 @@ pub struct Entry {
     pub args: Vec<Vec<u8>>,
     pub client_address: String,
     pub client_name: Vec<u8>,
-    /// Where the time of the request went that it was or was part of, if that was traced.
+    /// Stage times of the request that contains it, if traced.
     pub stages: Option<Stages>,
 }
 
@@ -49,18 +49,18 @@ impl CommandLog {
         self.entries.truncate(len_max);
     }
 
-    /// Newest first.
+    /// Returns the entries, newest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// The id that the next entry gets.
+    /// Returns the id of the next entry.
     #[inline]
     pub fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    /// Adds to those of these ids that are still there where the time went.
+    /// Adds stage times to the entries with these ids that are still in the log.
     pub fn note_stages(&mut self, ids: Range<u64>, stages: Stages) {
         let entries = self.entries.iter_mut().skip_while(|entry| entry.id >= ids.end);
         for entry in entries.take_while(|entry| entry.id >= ids.start) {
@@ -86,12 +86,11 @@ pub struct CommandLogs {
     slow: CommandLog,
     large_request: CommandLog,
     large_reply: CommandLog,
-    /// From when on a command is for one of them.
+    /// The thresholds of all logs.
     pub thresholds: Thresholds,
 }
 
-/// What commands have to come to for each log, as the configuration says, for every command to be compared with. Of what is not
-/// logged the most that there is.
+/// Thresholds of each log, as configured, for a comparison with every command. A disabled log has the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     elapsed_ns: u64,
@@ -106,7 +105,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Below 0 is none.
+    /// A negative value disables a log.
     pub fn of(elapsed_us: i64, request_bytes: i64, reply_bytes: i64) -> Self {
         let least = |threshold: i64| u64::try_from(threshold).unwrap_or(u64::MAX);
         Thresholds {
@@ -116,7 +115,7 @@ impl Thresholds {
         }
     }
 
-    /// Whether the command is for a log.
+    /// Returns whether the command belongs in a log.
     #[inline]
     pub fn are_reached(&self, elapsed_ns: u64, request_bytes: u64, reply_bytes: u64) -> bool {
         elapsed_ns >= self.elapsed_ns
@@ -143,14 +142,14 @@ impl CommandLogs {
     }
 }
 
-/// Arguments cut to what a log keeps. `hidden` are the positions of those that must not be shown.
+/// Returns arguments cut to what a log keeps. `hidden` are the positions of those that must not be shown.
 pub fn shortened<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>, hidden: &[usize]) -> Vec<Vec<u8>> {
     let mut cut = CutArgs::default();
     cut.push(args, hidden);
     cut.shown(0)
 }
 
-/// What a log keeps of commands, one behind the other and without an allocation for each.
+/// Cut arguments of commands, stored contiguously without an allocation for each.
 #[derive(Clone, Debug, Default)]
 pub struct CutArgs {
     commands: Vec<CutCommand>,
@@ -191,7 +190,7 @@ impl CutArgs {
         }
     }
 
-    /// Adds the one command of `other`.
+    /// Adds the only command of `other`.
     pub fn push_from(&mut self, other: &CutArgs) {
         let (args_start, bytes_start) = (self.args.len(), self.bytes.len());
         let commands = other.commands.iter();
@@ -202,7 +201,7 @@ impl CutArgs {
         self.bytes.extend_from_slice(&other.bytes);
     }
 
-    /// The command that was pushed as the so-manyth, as it is shown.
+    /// Returns the command at this index, as it is shown.
     pub fn shown(&self, index: usize) -> Vec<Vec<u8>> {
         let command = self.commands[index];
         let args = &self.args[command.args_start..][..command.args_kept];
@@ -220,7 +219,7 @@ impl CutArgs {
         shown
     }
 
-    /// Keeps the commands before `first`, which stay where they are, and those at these places behind, which ascend.
+    /// Keeps the commands before `first`, which stay in place, and those at these later indices, in ascending order.
     pub fn retain(&mut self, first: usize, indices: impl IntoIterator<Item = usize>) {
         let Some(command) = self.commands.get(first) else { return };
         let (mut commands_end, mut args_end) = (first, command.args_start);

@@ -1,12 +1,12 @@
-//! What the log says when the process ends by a fault of its own, or when somebody asks where it is (SIGALRM).
+//! Crash reports in the log: after a fault of the process, or on request (SIGALRM).
 
 use crate::sys::crash::{self, Call, Event};
 use std::fmt::Write as _;
 use std::io;
 use std::panic::PanicHookInfo;
 
-/// From now on faults are reported in the log: failed assertions always, signals if `signals_too`. To be called once,
-/// by the thread that does most of the work.
+/// Installs the reports: failed assertions always, signals if `signals_too`. To be called once, by the thread that does
+/// most of the work.
 pub fn start(signals_too: bool) -> io::Result<()> {
     crash::start(report_event)?;
     crash::watch_fatal(signals_too);
@@ -16,7 +16,7 @@ pub fn start(signals_too: bool) -> io::Result<()> {
 
 fn report_event(event: &Event) {
     if !event.is_fatal() {
-        // The timer is the watchdog's; whoever else wants to know sends the signal.
+        // The watchdog uses a timer; a report on request comes by a sent signal.
         let why = if event.sender.is_some() { "Received SIGALRM" } else { "--- WATCHDOG TIMER EXPIRED ---" };
         log::warn!("{why}{}", stack_trace(&event.thread, &event.calls));
         return;
@@ -28,7 +28,7 @@ fn report_event(event: &Event) {
         event.code
     );
     if let Some(address) = event.address {
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(text, "\nAccessing address: {address:#x}");
     }
     if let Some((process, user)) = event.sender {
@@ -37,7 +37,7 @@ fn report_event(event: &Event) {
     report(&text, &event.thread, &event.calls);
 }
 
-/// An assertion that fails is a fault of the program: no thread goes on without another, so the process ends.
+/// A failed assertion is a fault of the program: threads depend on each other, so the process ends.
 fn report_panic(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let place = info.location().map(ToString::to_string).unwrap_or_default();

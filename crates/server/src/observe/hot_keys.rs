@@ -1,77 +1,77 @@
-//! Which keys cost most, while somebody wants to know (HOTKEYS): processor time, and bytes over the network.
+//! The most costly keys during an observation (HOTKEYS): processor time, and bytes over the network.
 //!
-//! The first [`EXACT_COMMANDS`] are all looked at. Then each cost has a [`Sampler`]: it lets costs pass until so many
-//! nanoseconds or bytes have gone by, about as much as [`COMMANDS_PER_SAMPLE`] commands cost on average, and has the key
-//! whose command is then at hand pay for all of it. So a command that is not looked at costs two subtractions, and one that
-//! costs much is never missed.
+//! The first [`EXACT_COMMANDS`] are all sampled. After that each cost has a [`Sampler`]: it passes over costs up to a
+//! number of nanoseconds or bytes, about as much as [`COMMANDS_PER_SAMPLE`] commands cost on average, and charges all
+//! of it to the key of the current command. So a command that is not sampled costs two subtractions, and a costly
+//! command is never missed.
 //!
-//! What keys have paid is in [`TopKeys`].
+//! The charges of keys are in [`TopKeys`].
 //!
-//! In instructions, a GET of 2,650 takes 2,800 to 2,840 meanwhile, where one whose keys were all looked at took 5,490 (keys by
-//! Zipf's law) to 6,260 (all alike). Of ten million commands on keys by Zipf's law with power 1 and 1.2, the twenty hottest
-//! are found, each with what it has cost to within 8 parts of a hundred.
+//! In instructions, a GET of 2,650 takes 2,800 to 2,840 meanwhile, where one whose keys were all sampled took 5,490
+//! (keys by Zipf's law) to 6,260 (uniform). Of ten million commands on keys by Zipf's law with power 1 and 1.2, the
+//! twenty hottest are found, each with its cost to within 8 parts of a hundred.
 
 use super::process::{CpuTimes, Whose, cpu_times};
 use super::top_keys::TopKeys;
 use structures::random::Random;
 
-/// Keys that are kept of each cost: the least of them is then far below any of those that are asked for, whose error it is.
+/// Keys kept for each cost: the least of them, whose cost bounds the error, is then far below any reported key.
 const PLACES: usize = 4096;
-/// Commands before which none is passed over.
+/// The first commands, all of which are sampled.
 const EXACT_COMMANDS: u64 = 100_000;
 const COMMANDS_PER_SAMPLE: u64 = 64;
 /// Longer keys count in the sums, and are not kept.
 const KEY_LEN_MAX: usize = 1024;
 
-/// What is wanted.
+/// Options of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub by_cpu: bool,
     pub by_net: bool,
-    /// Keys to be answered of each cost.
+    /// Number of keys in the reply for each cost.
     pub count: usize,
-    /// After so long it ends by itself.
+    /// Time after which it ends by itself.
     pub duration_ms: Option<i64>,
-    /// One command of so many counts. With 1 all do, if not all are looked at.
+    /// One command of this number counts. With 1 all do, if not all are sampled.
     pub sample_ratio: u64,
 }
 
-/// What a command has cost.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub cpu_ns: u64,
     pub net_bytes: u64,
 }
 
-/// What has been collected since the beginning, on the wall clock.
+/// The results since the start, on the wall clock.
 pub struct HotKeys {
     pub options: Options,
     pub started_ms: i64,
-    /// How long it went on, if it has ended.
+    /// Duration, if it has ended.
     ended_after_ms: Option<i64>,
     /// When it ends by itself, or has ended.
     ends_ms: i64,
     cpu_times_before: CpuTimes,
-    /// Of all commands with keys.
+    /// Costs of all commands with keys.
     pub total: Cost,
-    /// What keys have paid.
+    /// Bytes charged to keys.
     pub keys_net_bytes: u64,
     cpu: TopKeys<0>,
     net: TopKeys<0>,
-    /// Commands that are looked at whatever they cost.
+    /// Commands left that are sampled whatever they cost.
     exact_left: u64,
     cpu_sampler: Sampler,
     net_sampler: Sampler,
-    /// Commands that do not count before one that does, if not all do.
+    /// Commands to skip before the next one that counts, if not all do.
     uncounted_left: u64,
     random: Random,
 }
 
-/// Costs until the next one is looked at.
+/// The cost left until the next sample.
 #[derive(Default)]
 struct Sampler {
     left: u64,
-    /// On average.
+    /// Average distance.
     interval: u64,
 }
 
@@ -82,12 +82,12 @@ impl Sampler {
         self.left = self.draw(random);
     }
 
-    /// From half an interval to one and a half: what returns with a period does not fall into step.
+    /// Draws from half an interval to one and a half, to avoid falling into step with periodic load.
     fn draw(&self, random: &mut Random) -> u64 {
         self.interval.div_ceil(2) + random.below(self.interval)
     }
 
-    /// What the command at hand pays for all that has gone by.
+    /// Returns the charge of the current command for all costs passed over.
     #[inline]
     fn take(&mut self, cost: u64, random: &mut Random) -> u64 {
         if cost < self.left {
@@ -128,7 +128,7 @@ impl HotKeys {
         }
     }
 
-    /// Whether commands are still to be noted.
+    /// Returns whether commands are still recorded.
     #[inline]
     pub fn is_active(&mut self, now_ms: i64) -> bool {
         if now_ms >= self.ends_ms {
@@ -143,12 +143,12 @@ impl HotKeys {
         self.ends_ms = i64::MIN;
     }
 
-    /// How long it has gone on.
+    /// Returns the duration so far.
     pub fn duration_ms(&self, now_ms: i64) -> i64 {
         self.ended_after_ms.unwrap_or_else(|| now_ms.saturating_sub(self.started_ms))
     }
 
-    /// Processor time of this process since the beginning.
+    /// Returns the processor time of this process since the start.
     pub fn cpu_times(&self) -> CpuTimes {
         let (now, before) = (cpu_times(Whose::Process), self.cpu_times_before);
         CpuTimes {
@@ -157,7 +157,7 @@ impl HotKeys {
         }
     }
 
-    /// Notes a command with keys. What its keys have to pay, if it is to be looked at.
+    /// Records a command with keys. Returns the charge of its keys, if it is sampled.
     #[inline]
     pub fn note(&mut self, cost: Cost) -> Option<Cost> {
         self.total.cpu_ns += cost.cpu_ns;
@@ -190,7 +190,7 @@ impl HotKeys {
         Some(cost)
     }
 
-    /// One of `keys` pays its part.
+    /// Charges one of `keys` its part.
     pub fn pay(&mut self, key: &[u8], cost: Cost, keys: u64) {
         self.keys_net_bytes += cost.net_bytes / keys;
         if key.len() <= KEY_LEN_MAX {
@@ -199,7 +199,7 @@ impl HotKeys {
         }
     }
 
-    /// The keys that have cost most time, in microseconds; those that have cost none are none.
+    /// Returns the keys with the largest processor time, in microseconds; keys without any are left out.
     pub fn by_cpu_us(&self) -> Vec<(&[u8], u64)> {
         let all = self.cpu.largest(self.options.count).into_iter();
         all.map(|(key, ns)| (key, ns / 1000)).filter(|&(_, us)| us > 0).collect()

@@ -1,5 +1,5 @@
-//! Which keys are used most, always (HOTKEYS TOP): by calls, processor time, and bytes in and out, reads and writes of each
-//! database apart.
+//! The most used keys, always on (HOTKEYS TOP): by calls, processor time, and bytes in and out, with reads and writes
+//! of each database apart.
 //!
 //! ```text
 //!  command -> its weight, of calls, nanoseconds, bytes in and out -> countdown
@@ -8,51 +8,53 @@
 //!  sample (ten times a second) -> how long the countdown is, and what costs weigh: on average each of the four as much as the
 //!                                 others; every tenth second all that was paid decays
 //! ```
-//! A command with which the countdown does not run out costs three multiplications: nothing is hashed or looked up. Who is twice
-//! as heavy is looked at twice as often and pays its own costs times half as much. So all four sums are right on average,
-//! and who costs much in any respect is never missed.
+//! A command that does not exhaust the countdown costs three multiplications: nothing is hashed or looked up. A command
+//! of twice the weight is sampled twice as often and charged its own costs times half as much. So all four sums are
+//! right on average, and a costly command is never missed.
 //!
-//! The countdown is as long as so many commands weigh on average that [`SAMPLES_PER_SECOND`] are looked at a second, and no more
-//! than [`COMMANDS_PER_SAMPLE_MAX`]: where there is little to do all of them count, and where there is much they cost next
-//! to nothing. Of a command with more keys than [`KEYS_MAX`], or so many fewer as fewer commands are looked at, some pay for all.
+//! The countdown's length is the average weight of the commands between two samples at [`SAMPLES_PER_SECOND`], and at
+//! most that of [`COMMANDS_PER_SAMPLE_MAX`] commands: under low load all commands count, and under high load they cost
+//! next to nothing. Of a command with more keys than [`KEYS_MAX`], a limit that falls with the share of sampled
+//! commands, some keys are charged for all.
 //!
-//! What is told are rates: what was paid over how long, both of which lose a part every tenth second, half in a minute. So it is
+//! The results are rates: charges over time, both of which decay every tenth second, by half in a minute. So a rate is
 //! an average in which a minute ago counts half.
 //!
 //! Invariant: a countdown that has not run out is above 0.
 //!
-//! In instructions, by callgrind, when one of 56 to 63 is looked at, and keys are all alike out of 200,000: GET 23 of 2,840, SET 22, MGET
-//! of ten keys 59; a GET by Zipf's law 22.
-//! Rejected: a countdown and a table of keys for each cost, of which each looks keys up: 74 instructions a GET when one of 19
-//! was looked at, in the same run in which one countdown looked at one of 58. A look costs the same; there are fewer.
+//! In instructions, by callgrind, when one of 56 to 63 is sampled, and keys are uniform out of 200,000: GET 23 of
+//! 2,840, SET 22, MGET of ten keys 59; a GET by Zipf's law 22.
+//! Rejected: a countdown and a table of keys for each cost, each with its own look-ups: 74 instructions a GET when one
+//! of 19 was sampled, in the same run in which one countdown sampled one of 58. A sample costs the same; there are
+//! fewer.
 
 use super::top_keys::TopKeys;
 use structures::random::Random;
 
-/// Keys that are kept.
+/// Number of keys kept.
 const PLACES: usize = 2048;
 /// Longer keys are not kept.
 pub const KEY_LEN_MAX: usize = 512;
 const SAMPLES_PER_SECOND: f64 = 250.0;
 const COMMANDS_PER_SAMPLE_MAX: f64 = 64.0;
-/// After so many samples since the countdown's length was chosen, it is twice as long: load that sets in is not looked at
-/// whole until its rate is known.
+/// Samples after which the countdown doubles, if its length was not recomputed meanwhile: a load that sets in is not
+/// sampled in full until its rate is known.
 const BURST_SAMPLES: u32 = 100;
-/// Keys of one command that are looked at where all commands are.
+/// Keys charged per command while all commands are sampled.
 const KEYS_MAX: u64 = 64;
-/// Of a command's weight, what it has for being called; its other costs weigh as much each on average.
+/// A command's weight for the call itself; its other costs weigh as much each on average.
 const CALL_WEIGHT: u64 = 256;
-/// Weights of costs are so many bits finer than those of commands.
+/// Weights of costs have this many more fraction bits than those of commands.
 const WEIGHT_BITS: u32 = 12;
 /// A script may run for days.
 const CPU_NS_MAX: u64 = 1 << 40;
-/// How much the last sample counts in what commands cost on average.
+/// Weight of the last sample in the average costs.
 const NEW_PART: f64 = 0.25;
 const DECAY_PERIOD_US: u64 = 10_000_000;
-/// Half of it is left after six of them.
+/// Six steps halve a value.
 const DECAY: f64 = 0.890_898_718;
 
-/// What is kept of a command.
+/// The costs tracked per command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     Calls,
@@ -63,14 +65,14 @@ pub enum Metric {
 
 pub const METRICS: usize = 4;
 
-/// By [`Metric`].
+/// Indexed by [`Metric`].
 pub type Costs = [u64; METRICS];
 
-/// What may pass until the next sample; beside the counters of every command.
+/// The weight left until the next sample; stored with the counters of every command.
 #[derive(Clone, Copy, Debug)]
 pub struct Countdown {
     left: i64,
-    /// By [`Metric`]: what one of it weighs, in finer bits but for calls. While nothing is looked at, nothing weighs anything.
+    /// Weight per unit of each [`Metric`], with fraction bits except for calls. All zero while disabled.
     weights: Costs,
 }
 
@@ -81,7 +83,7 @@ impl Default for Countdown {
 }
 
 impl Countdown {
-    /// A command has cost so much; whether its keys are to pay ([`Hottest::take`]).
+    /// Adds a command's costs; returns whether its keys are to be charged ([`Hottest::take`]).
     #[inline]
     pub fn pass(&mut self, costs: Costs) -> bool {
         self.left -= self.weight(costs) as i64;
@@ -96,22 +98,22 @@ impl Countdown {
     }
 }
 
-/// What keys of a command have to pay.
+/// The charge of a command's keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Paid {
     costs: Costs,
     weight: u64,
-    /// How often over.
+    /// Multiplier of the command's costs.
     times: f64,
-    /// The command's keys.
+    /// The number of the command's keys.
     keys: u64,
-    /// One of so many pays for them.
+    /// One of this many keys is charged for them.
     stride: u64,
-    /// Keys that come before the next one that pays.
+    /// Keys to skip before the next one charged.
     skipped: u64,
 }
 
-/// Which keys are told.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Calls,
@@ -119,7 +121,7 @@ pub enum Order {
     Bytes,
 }
 
-/// A key with its rates a second.
+/// A key with its rates per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotKey {
     pub key: Vec<u8>,
@@ -128,32 +130,32 @@ pub struct HotKey {
     pub rates: [f64; METRICS],
 }
 
-/// What keys have paid.
+/// The charges of keys.
 pub struct Hottest {
     keys: TopKeys<METRICS>,
-    /// How long the countdown is on average, in commands and by weight.
+    /// The countdown's average length, in commands and by weight.
     commands_per_sample: f64,
     interval: u64,
-    /// What commands cost; 0 until it is known.
+    /// Average costs of commands; 0 until known.
     averages: [f64; METRICS],
-    /// What all commands have paid, with keys or without, since `adapted_us`.
+    /// Costs of all commands, with keys or without, since `adapted_us`.
     paid: [f64; METRICS],
     adapted_us: u64,
-    /// Commands of the server by then.
+    /// The server's number of commands at that time.
     commands: u64,
-    /// Since the countdown's length was chosen or made longer.
+    /// Samples since the countdown's length was chosen or doubled.
     samples: u32,
-    /// How long keys have paid, as much of it as has not decayed.
+    /// The time of charging, decayed like the charges.
     time_us: f64,
     decayed_us: u64,
     random: Random,
-    /// A key as the table has it.
+    /// Buffer for a key's name in the table.
     name: Vec<u8>,
 }
 
 impl Hottest {
-    /// Begins; every command is looked at until rates are known. `now_us` is on the monotonic clock and `commands` those of the
-    /// server so far, here and below.
+    /// Begins; every command is sampled until rates are known. `now_us` is on the monotonic clock and `commands` is the
+    /// server's total so far, here and below.
     pub fn begin(now_us: u64, commands: u64, seed: u64, countdown: &mut Countdown) -> Hottest {
         *countdown = Countdown { left: 1, weights: [CALL_WEIGHT, 0, 0, 0] };
         Hottest {
@@ -172,7 +174,7 @@ impl Hottest {
         }
     }
 
-    /// What the command at hand pays, by whose costs the countdown has run out; `keys` is how many it has.
+    /// Computes the charge of the current command, whose costs exhausted the countdown; `keys` is its number of keys.
     pub fn take(&mut self, countdown: &mut Countdown, costs: Costs, keys: u64) -> Paid {
         let (weight, beyond) = (countdown.weight(costs).max(1), countdown.left.unsigned_abs());
         let mut paid = (1 + beyond / self.interval) * self.interval;
@@ -202,11 +204,11 @@ impl Hottest {
         self.samples = 0;
         self.commands_per_sample = commands.clamp(1.0, COMMANDS_PER_SAMPLE_MAX);
         let average = countdown.weight(self.averages.map(|average| average as u64)).max(CALL_WEIGHT);
-        // Where all commands are looked at, each pays exactly what it costs.
+        // While all commands are sampled, each is charged exactly its costs.
         self.interval = if commands <= 1.0 { 1 } else { (self.commands_per_sample * average as f64) as u64 };
     }
 
-    /// From half an interval to one and a half: what returns with a period does not fall into step.
+    /// Draws from half an interval to one and a half, to avoid falling into step with periodic load.
     fn draw(&mut self) -> i64 {
         match self.interval {
             0 | 1 => 1,
@@ -214,7 +216,7 @@ impl Hottest {
         }
     }
 
-    /// The next of the command's keys: it pays its part, or another one pays for it.
+    /// Charges the command's next key its part, or skips it because another key is charged for it.
     pub fn pay(&mut self, db_index: usize, writes: bool, key: &[u8], paid: &mut Paid) {
         if paid.skipped > 0 {
             paid.skipped -= 1;
@@ -228,7 +230,7 @@ impl Hottest {
         self.name.extend((db_index as u32).to_le_bytes());
         self.name.push(u8::from(writes));
         self.name.extend_from_slice(key);
-        // Each key has been called as often as the command, and has a part of its other costs.
+        // Each key has as many calls as the command, and a part of its other costs.
         let (times, part) = (paid.times * paid.stride as f64, 1.0 / paid.keys.max(1) as f64);
         let called = paid.weight.min(CALL_WEIGHT) as f64;
         let weight = times * (called + (paid.weight as f64 - called) * part);
@@ -238,10 +240,10 @@ impl Hottest {
         self.keys.add(&self.name, (weight as u64).max(1), details, &mut self.random);
     }
 
-    /// Chooses how long the countdown is, by what commands have cost since it was done last, and lets the past fade.
+    /// Recomputes the countdown's length from the costs since the last call, and decays the charges.
     pub fn adapt(&mut self, now_us: u64, commands: u64, countdown: &mut Countdown) {
         let elapsed_us = now_us.saturating_sub(self.adapted_us) as f64;
-        // It begins again at 0 with CONFIG RESETSTAT.
+        // CONFIG RESETSTAT resets it to 0.
         let passed = commands.checked_sub(self.commands).unwrap_or(commands);
         (self.adapted_us, self.commands) = (now_us, commands);
         self.time_us += elapsed_us;
@@ -250,7 +252,7 @@ impl Hottest {
             let before = self.interval;
             let wanted = passed as f64 / (SAMPLES_PER_SECOND * elapsed_us / 1e6);
             self.choose_interval(wanted, countdown);
-            // What is left was drawn for another load.
+            // The rest was drawn for another load.
             let left = i128::from(countdown.left) * i128::from(self.interval) / i128::from(before);
             countdown.left = (left as i64).max(1);
         }
@@ -261,7 +263,7 @@ impl Hottest {
         }
     }
 
-    /// Has each cost weigh as much as calls do, on average.
+    /// Sets the weights so that each cost weighs as much as calls do, on average.
     fn weigh(&mut self, countdown: &mut Countdown) {
         let paid = std::mem::take(&mut self.paid);
         let calls = paid[Metric::Calls as usize];
@@ -272,13 +274,13 @@ impl Hottest {
             let (average, now) = (&mut self.averages[metric as usize], paid[metric as usize] / calls);
             *average = if *average == 0.0 { now } else { *average + (now - *average) * NEW_PART };
             let even = (CALL_WEIGHT << WEIGHT_BITS) as f64;
-            // One that costs a million on average weighs nothing: a single slow command must not hide those after it.
+            // A cost that averages a million weighs nothing: a single slow command must not hide those after it.
             countdown.weights[metric as usize] = (even / average.max(1.0)) as u64;
         }
         self.averages[Metric::Calls as usize] = 1.0;
     }
 
-    /// The keys with the highest rates.
+    /// Returns the keys with the highest rates.
     pub fn hottest(&self, order: Order, count: usize, db_index: Option<usize>) -> Vec<HotKey> {
         let cost = |details: &[f64; METRICS]| match order {
             Order::Calls => details[Metric::Calls as usize],
@@ -301,9 +303,9 @@ impl Hottest {
     }
 }
 
-/// Database and kind, before the key.
+/// Length of database and kind, which precede the key.
 const NAME_HEAD: usize = 5;
-/// Rates are those of a tenth of a second at least.
+/// Minimum time for computing rates: a tenth of a second.
 const SECONDS_MIN: f64 = 0.1;
 
 fn database_of(name: &[u8]) -> usize {
@@ -315,7 +317,7 @@ mod tests {
     use super::super::top_keys::tests::Zipf;
     use super::*;
 
-    /// A command with these keys.
+    /// Runs a command with these keys.
     fn call(hottest: &mut Hottest, countdown: &mut Countdown, keys: &[&[u8]], costs: [u64; 3]) {
         let costs = [1, costs[0], costs[1], costs[2]];
         if countdown.pass(costs) {
@@ -395,7 +397,7 @@ mod tests {
             println!("seed {seed}");
             let (mut countdown, mut random) = (Countdown::default(), Random::new(seed));
             let mut hottest = Hottest::begin(0, 0, seed, &mut countdown);
-            // Cheap ones, some that take long, and a few with much to send; two commands a microsecond.
+            // Cheap ones, some slow ones, and a few with large replies; two commands a microsecond.
             let kinds =
                 [(b"cheap", [300, 30, 5]), (b"slow.", [400_000, 30, 5]), (b"large", [2000, 30, 200_000])];
             let mut calls = [0u64; 3];
@@ -425,7 +427,7 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|key| format!("key {key}")).collect();
         let mut keys: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
         for at in 1..=2000u64 {
-            // One comes twice, wherever it stands.
+            // One is repeated, at any position.
             let place = random.below(999) as usize;
             keys.swap(0, place);
             keys.push(names[7].as_bytes());
@@ -494,7 +496,7 @@ mod tests {
                 costs[key][0] += 1;
                 costs[key][1] += cpu_ns;
                 feed(&mut hottest, &mut countdown, key.to_string().as_bytes(), [cpu_ns, bytes, bytes]);
-                // A million commands a second, and nothing fades.
+                // A million commands a second, without decay.
                 if at % 100_000 == 0 {
                     hottest.adapt(at, at, &mut countdown);
                 }

@@ -1,4 +1,4 @@
-//! Latency spikes: when something took longer than the threshold, by kind of event.
+//! Latency spikes: events that took longer than the threshold, by kind.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub struct Spike {
 /// The history of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Oldest first, one for each second in which there was any.
+    /// Oldest first, one per second with a spike.
     spikes: std::collections::VecDeque<Spike>,
     pub max_ms: u64,
     pub sum_ms: u64,
     pub count: u64,
 }
 
-/// What the spikes at hand have in common.
+/// Statistics of the kept spikes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     pub spikes: usize,
@@ -31,7 +31,7 @@ pub struct Summary {
     pub max_ms: u64,
     /// Mean distance from the mean.
     pub deviation_ms: u64,
-    /// Between two spikes, on average.
+    /// Average time between two spikes.
     pub period_s: f64,
 }
 
@@ -53,7 +53,7 @@ impl Event {
         }
     }
 
-    /// Oldest first.
+    /// Returns the spikes, oldest first.
     pub fn spikes(&self) -> impl DoubleEndedIterator<Item = Spike> + ExactSizeIterator {
         self.spikes.iter().copied()
     }
@@ -85,7 +85,7 @@ pub struct LatencyMonitor {
 }
 
 impl LatencyMonitor {
-    /// Notes that `event` took `elapsed_us`, if that reaches the threshold; a threshold of 0 is off.
+    /// Records that `event` took `elapsed_us`, if that reaches the threshold; a threshold of 0 is off.
     #[inline]
     pub fn note(&mut self, event: &'static str, elapsed_us: u64, threshold_ms: u64, unix_s: i64) {
         if threshold_ms != 0 && elapsed_us >= threshold_ms.saturating_mul(1000) {
@@ -97,12 +97,12 @@ impl LatencyMonitor {
         self.iter().find(|(event, _)| event.as_bytes() == name)
     }
 
-    /// By name.
+    /// Iterates over the events by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Event)> {
         self.events.iter().map(|(name, event)| (*name, event))
     }
 
-    /// Forgets one event, or all; how many were forgotten.
+    /// Forgets one event, or all; returns how many were forgotten.
     pub fn reset(&mut self, name: Option<&[u8]>) -> usize {
         let before = self.events.len();
         self.events.retain(|event, _| name.is_some_and(|name| !event.as_bytes().eq_ignore_ascii_case(name)));
@@ -110,12 +110,12 @@ impl LatencyMonitor {
     }
 }
 
-/// A bar chart of values, `width` columns to a line and `rows` high, with a label written downwards below each bar.
+/// Draws a bar chart of values, `width` columns to a line and `rows` high, with a vertical label below each bar.
 pub fn graph(bars: &[(u64, String)], width: usize, rows: usize) -> String {
     bars.chunks(width).map(|line| graph_line(line, rows)).collect::<Vec<_>>().join("\n")
 }
 
-/// From emptiest to fullest: how one row shows a quarter of its height.
+/// Fill characters of one row, from emptiest to fullest, a quarter of its height each.
 const FILL: [char; 4] = ['_', 'o', '#', '#'];
 
 fn graph_line(bars: &[(u64, String)], rows: usize) -> String {

@@ -1,5 +1,5 @@
-//! The server's log: lines of the forms that operators and their tools know, written to standard output or a file, with
-//! times of the machine's zone (`TZ`, `/etc/localtime`).
+//! The server's log: lines in forms that operators' tools parse, written to standard output or a file, with times of
+//! the machine's zone (`TZ`, `/etc/localtime`).
 //!
 //! ```text
 //! legacy  pid:role date time mark message
@@ -20,20 +20,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What stands in each line for the server's part: `M` for a primary, `S` for a replica, `C` for a child process.
+/// The role mark in each line: `M` for a primary, `S` for a replica, `C` for a child process.
 static ROLE: AtomicU8 = AtomicU8::new(b'M');
 
-/// From now on lines are marked as those of a replica, or of a primary.
+/// Marks later lines as those of a replica, or of a primary.
 pub fn mark_role(is_replica: bool) {
     ROLE.store(if is_replica { b'S' } else { b'M' }, Ordering::Relaxed);
 }
 
-/// From now on lines are marked as those of a child process.
+/// Marks later lines as those of a child process.
 pub fn become_child() {
     ROLE.store(b'C', Ordering::Relaxed);
 }
 
-/// The log file, for those who close all others.
+/// Returns the log's file descriptor, which a child keeps open.
 pub fn file_descriptor() -> Option<RawFd> {
     let target = LOGGER.target.lock().expect("no thread panics while it logs");
     target.as_ref().map(|log| log.file.as_raw_fd())
@@ -56,7 +56,7 @@ impl LogFile {
         Ok(LogFile { path, file })
     }
 
-    /// Who rotates logs moves the file away: what comes then belongs into another one of its name.
+    /// Reopens the log after rotation has moved the file: later lines go to a new file of the same name.
     fn follow_name(&mut self) {
         let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
         let named = std::fs::metadata(&self.path).map(identity).ok();
@@ -80,7 +80,7 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
     *LOGGER.target.lock().expect("no thread panics while it logs") = opened;
     ZONE.get_or_init(|| {
         let zone = TimeZone::system();
-        // To find it, the names of all zones have been read: 100 KB.
+        // The zone look-up has cached the names of all zones: 100 KB.
         jiff::tz::db().reset();
         zone
     });
@@ -90,8 +90,8 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the log file anew, as SIGHUP asks: who has moved or removed it finds another one of its name at once, not only
-/// with the next line. On failure the one that is open stays.
+/// Reopens the log file on SIGHUP: a new file of its name exists at once, not only with the next line. On failure the
+/// open one stays.
 pub fn reopen() {
     let reopened = match &mut *LOGGER.target.lock().expect("no thread panics while it logs") {
         Some(log) => LogFile::open(&log.path).map(|file| *log = file),
@@ -106,13 +106,13 @@ pub fn reopen() {
 static FORMAT: AtomicU8 = AtomicU8::new(LogFormat::Legacy as u8);
 static TIMESTAMP_FORMAT: AtomicU8 = AtomicU8::new(LogTimestampFormat::Legacy as u8);
 
-/// Chooses the form of lines from now on.
+/// Sets the form of later lines.
 pub fn set_format(format: LogFormat, timestamp: LogTimestampFormat) {
     FORMAT.store(format as u8, Ordering::Relaxed);
     TIMESTAMP_FORMAT.store(timestamp as u8, Ordering::Relaxed);
 }
 
-/// Lines below the level are not written.
+/// Sets the level below which lines are not written.
 pub fn set_level(level: LogLevel) {
     log::set_max_level(match level {
         LogLevel::Debug => log::LevelFilter::Trace,
@@ -135,7 +135,7 @@ impl log::Log for Logger {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = line(record, now);
         let mut target = LOGGER.target.lock().expect("no thread panics while it logs");
-        // A log that cannot be written has nowhere to say so.
+        // An error of the log itself cannot be logged.
         let _ = match &mut *target {
             Some(log) => {
                 log.follow_name();
@@ -169,7 +169,7 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
     let (process, message) = (std::process::id(), record.args());
     match FORMAT.load(Ordering::Relaxed) {
         kind if kind == LogFormat::Logfmt as u8 => {
-            // What would end the value early gives way to what looks like it.
+            // Characters that would end the value early are replaced by similar ones.
             let message = message.to_string().replace('"', "'").replace(['\r', '\n'], " ");
             format!(
                 "pid={process} role={role_name} timestamp=\"{time}\" level={level} message=\"{message}\"\n"
@@ -183,7 +183,7 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
     }
 }
 
-/// The further lines of a text are indented, so that none looks like an entry of its own whatever names are in it; other
+/// Indents the further lines of a text, so that none looks like an entry of its own whatever names are in it; other
 /// control characters, which could move a terminal's cursor, are escaped.
 fn as_one_entry(text: String) -> String {
     if !text.bytes().any(|byte| byte.is_ascii_control()) {
@@ -220,10 +220,10 @@ fn json_string(text: &str) -> String {
     json
 }
 
-/// The zone of the machine, read once: a child that logs looks for no file and takes no lock.
+/// The machine's zone, read once: a child that logs opens no file and takes no lock.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// When a line is written, in the machine's zone; in Universal Time before the log has been started.
+/// Converts a time to the machine's zone; to Universal Time before the log has been started.
 fn local(since_1970: Duration) -> ZonedDateTime {
     let zone = ZONE.get().cloned().unwrap_or(TimeZone::UTC);
     Timestamp::try_from(UNIX_EPOCH + since_1970).unwrap_or(Timestamp::MAX).to_zoned_datetime(zone)

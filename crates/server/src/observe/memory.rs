@@ -1,4 +1,4 @@
-//! The allocator's true figures, and what the kernel says of the process.
+//! Figures of the allocator, and the kernel's figures of the process.
 
 use super::io_threads::IoThreadFigures;
 use crate::sys::allocator;
@@ -10,10 +10,10 @@ use tikv_jemalloc_ctl::{epoch, stats, thread};
 #[global_allocator]
 static ALLOCATOR: crate::sys::allocator::Allocator = crate::sys::allocator::Allocator;
 
-/// What INFO calls the allocator.
+/// The allocator's name in INFO.
 pub const ALLOCATOR_NAME: &str = "jemalloc-5.3.1";
 
-/// Bytes that one thread has asked for and given back so far, in whole size classes.
+/// Bytes that one thread has allocated and freed so far, in whole size classes.
 #[derive(Clone, Copy)]
 pub struct ThreadMemory {
     allocated: thread::ThreadLocal<u64>,
@@ -21,7 +21,7 @@ pub struct ThreadMemory {
 }
 
 impl ThreadMemory {
-    /// The calling thread's counters. `None` if the allocator was built without statistics.
+    /// Returns the calling thread's counters. `None` if the allocator was built without statistics.
     pub fn of_this_thread() -> Option<Self> {
         Some(ThreadMemory {
             allocated: thread::allocatedp::read().ok()?,
@@ -29,14 +29,14 @@ impl ThreadMemory {
         })
     }
 
-    /// Bytes in use: what this thread allocated less what it freed. A read of two words.
+    /// Returns the bytes in use: what this thread allocated less what it freed. A read of two words.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
         self.allocated.get().wrapping_sub(self.deallocated.get())
     }
 }
 
-/// What the thread that frees large things has to do and has done; it and the executor share this.
+/// Progress of the thread that frees large values, shared with the executor.
 #[derive(Debug, Default)]
 pub struct Reclaiming {
     /// Objects handed over and not freed yet.
@@ -46,21 +46,21 @@ pub struct Reclaiming {
     pub used_bytes: AtomicI64,
 }
 
-/// What costs too much to read for every command: read some times a second.
+/// Figures that are too costly to read for every command: sampled several times a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What commands had in use at that instant.
+    /// Memory in use at the sample's time.
     pub used_bytes: u64,
-    /// The process's pages in memory.
+    /// The process's resident pages.
     pub process_resident_bytes: u64,
     /// In the whole process, all threads and start included.
     pub allocated_bytes: u64,
     /// Pages with anything in use.
     pub active_bytes: u64,
-    /// Pages in memory that the allocator manages.
+    /// Resident pages that the allocator manages.
     pub resident_bytes: u64,
     pub muzzy_bytes: u64,
-    /// Unused room in slabs of small classes.
+    /// Unused memory in slabs of small classes.
     pub fragmented_bytes: u64,
 }
 
@@ -68,22 +68,22 @@ pub struct Sample {
 pub struct Memory {
     thread: Option<ThreadMemory>,
     pub reclaiming: Arc<Reclaiming>,
-    /// Of I/O threads, those that have ended included: the first is thread 1.
+    /// Figures of I/O threads, ended ones included: the first is thread 1.
     pub io_threads: Vec<Arc<IoThreadFigures>>,
-    /// Of dictionaries that values are compressed with, which are the C library's memory.
+    /// Memory of compression dictionaries, allocated by the C library.
     pub dictionaries_bytes: u64,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
     pub peak_bytes: u64,
     pub sample: Sample,
-    /// Of the machine.
+    /// The machine's memory.
     pub system_bytes: u64,
-    /// What the allocator was last set to; `None`: nothing yet.
+    /// The allocator's last setting; `None`: not set yet.
     purges_in_background: Option<bool>,
 }
 
 impl Memory {
-    /// Of a server whose executor is the calling thread.
+    /// Creates the figures of a server whose executor is the calling thread.
     pub fn of_this_thread() -> Self {
         let system = rustix::system::sysinfo();
         let mut memory = Memory {
@@ -101,7 +101,7 @@ impl Memory {
         memory
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
         let mut used_elsewhere = self.reclaiming.used_bytes.load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Memory {
     }
 
     pub fn take_sample(&mut self) {
-        // An allocator without statistics says zero everywhere.
+        // An allocator without statistics reports zero everywhere.
         let _ = epoch::advance();
         let bytes = |read: tikv_jemalloc_ctl::Result<usize>| read.unwrap_or(0) as u64;
         self.sample = Sample {
@@ -128,12 +128,12 @@ impl Memory {
         self.note_peak(self.sample.used_bytes);
     }
 
-    /// The peak is noted when somebody looks, so it is at least what is in use now.
+    /// Updates the peak. It is recorded at reads, so it is at least the current use.
     pub fn note_peak(&mut self, used_bytes: u64) {
         self.peak_bytes = self.peak_bytes.max(used_bytes);
     }
 
-    /// All of the allocator's own statistics as a text.
+    /// Returns the allocator's own statistics as text.
     pub fn allocator_report(&self) -> String {
         let mut text = Vec::new();
         match tikv_jemalloc_ctl::stats_print::stats_print(&mut text, Default::default()) {
@@ -142,7 +142,7 @@ impl Memory {
         }
     }
 
-    /// Follows `jemalloc-bg-thread`.
+    /// Applies `jemalloc-bg-thread`.
     pub fn purge_in_background(&mut self, on: bool) {
         if self.purges_in_background.replace(on) != Some(on) && !allocator::purge_in_background(on) {
             log::warn!(
@@ -151,19 +151,19 @@ impl Memory {
         }
     }
 
-    /// Gives what is free back to the kernel; whether the allocator agreed.
+    /// Returns free memory to the kernel; returns whether the allocator agreed.
     pub fn purge(&self) -> bool {
         allocator::purge()
     }
 }
 
-/// Any of the threads may have freed more than it has allocated, the executor with its wrapping count as well: what one
-/// frees another has allocated. A sum below zero is one whose parts were read while memory changed hands.
+/// Any thread may have freed more than it has allocated, the executor with its wrapping count as well: what one frees
+/// another has allocated. A sum below zero results from reading its parts while memory changed hands.
 fn used_by_all(own_bytes: u64, elsewhere_bytes: i64) -> u64 {
     (own_bytes as i64).wrapping_add(elsewhere_bytes).max(0) as u64
 }
 
-/// From the second word of /proc/self/statm, in pages.
+/// Reads the second word of /proc/self/statm, in pages.
 fn process_resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;

@@ -1,24 +1,24 @@
-//! Traces in the JSON form of OpenTelemetry's protocol (OTLP): what collectors take at `/v1/traces`.
+//! Traces in the JSON form of OpenTelemetry's protocol (OTLP), which collectors accept at `/v1/traces`.
 //!
-//! A request is a span of kind SERVER, and each of its stages that took any time a span below it. A request that was
-//! blocked ran before and after that: both are in one span.
+//! A request is a span of kind SERVER, and each stage that took any time is a span below it. A request that was blocked
+//! ran before and after that: both are in one span.
 
 use super::trace::{Stage, Trace};
 use serde_json::{Value, json};
 
-/// OpenTelemetry's number for a span that answers a request.
+/// OpenTelemetry's number of the server span kind.
 const SPAN_KIND_SERVER: u32 = 2;
 const SPAN_KIND_INTERNAL: u32 = 1;
 
-/// Who tells.
+/// The reporting process.
 pub struct Process<'a> {
-    /// 40 hexadecimal digits that no other process has.
+    /// 40 hexadecimal digits, unique to the process.
     pub run_id: &'a str,
     pub version: &'a str,
     pub port: u16,
 }
 
-/// An export request of all these traces.
+/// Encodes an export request of all these traces.
 pub fn json<'a>(process: &Process<'_>, traces: impl Iterator<Item = &'a Trace>) -> String {
     let spans: Vec<Value> = traces.flat_map(|trace| spans(process.run_id, trace)).collect();
     json!({"resourceSpans": [{
@@ -76,7 +76,7 @@ fn spans(run_id: &str, trace: &Trace) -> Vec<Value> {
     spans
 }
 
-/// No other span of the process has it, and it is not zero, which would be none.
+/// Returns an id that is unique in the process and not zero, the invalid id.
 fn span_id(trace_id: u64, number: usize) -> String {
     format!("{:016x}", trace_id << 3 | number as u64)
 }

@@ -1,16 +1,16 @@
-//! What INFO shows of saving and loading: copies that the engine makes. Nothing is decided by them.
+//! Figures of saving and loading for INFO: copies made by the engine. No decision depends on them.
 
 /// Figures of snapshots, of the append-only file, and of loading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Persistence {
     /// When the data was last saved, in seconds since 1970; the server's start counts.
     pub last_save_s: i64,
-    /// The last background save that ended did so well.
+    /// The last finished background save succeeded.
     pub last_save_ok: bool,
     pub last_background_save_duration_s: i64,
-    /// Of the background save under way.
+    /// Start of the running background save.
     pub save_started_s: Option<i64>,
-    /// Begun, and of these ended well.
+    /// Saves begun, and those that succeeded.
     pub saves: u64,
     pub saves_completed: u64,
     pub last_save_copied_bytes: u64,
@@ -21,23 +21,23 @@ pub struct Persistence {
     pub keys_loaded: u64,
     pub keys_expired: u64,
     pub log: AofFigures,
-    /// Connections to servers that keys have moved to.
+    /// Cached connections to servers that MIGRATE has used.
     pub migration_connections: usize,
 }
 
-/// What the child under way has reported.
+/// Progress reported by the running child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildFigures {
     pub keys_processed: u64,
     pub keys_total: u64,
-    /// Sent by itself to replicas.
+    /// Bytes sent to replicas by the child itself.
     pub sent_bytes: u64,
-    /// Memory of its own that it has by now because pages were written to on one side.
+    /// Memory copied for it because of writes to shared pages.
     pub copied_bytes: u64,
     pub copied_bytes_peak: u64,
 }
 
-/// What is being loaded, and how far that is.
+/// The running load and its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadingFigures {
     pub started_s: i64,
@@ -53,7 +53,7 @@ impl LoadingFigures {
         }
     }
 
-    /// At the speed so far; `None` while that is not known.
+    /// Returns an estimate from the speed so far; `None` while that is unknown.
     pub fn seconds_left(&self, now_s: i64) -> Option<i64> {
         let elapsed_s = now_s - self.started_s;
         let left_bytes = self.total_bytes.saturating_sub(self.loaded_bytes);
@@ -66,7 +66,7 @@ impl LoadingFigures {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AofFigures {
     pub enabled: bool,
-    /// The first rewrite since it was switched on has not ended.
+    /// The first rewrite since it was enabled has not finished.
     pub waits_for_rewrite: bool,
     pub rewriting: bool,
     pub rewrite_scheduled: bool,
@@ -77,14 +77,14 @@ pub struct AofFigures {
     pub rewrites_failed_in_a_row: u64,
     pub last_rewrite_copied_bytes: u64,
     pub last_write_ok: bool,
-    /// Of those in the background.
+    /// Result of background fsyncs.
     pub last_fsync_ok: bool,
     /// An fsync has failed, and no base has been written since.
     pub lacks_pages: bool,
     pub bytes: u64,
     pub base_bytes: u64,
     pub buffered_bytes: u64,
-    /// What they are in holds so much from the allocator.
+    /// Memory allocated for the buffer.
     pub buffer_memory_bytes: u64,
     pub pending_fsync: bool,
     pub delayed_fsyncs: u64,
@@ -117,7 +117,7 @@ impl Default for AofFigures {
 }
 
 impl Persistence {
-    /// A child that wrote all data, wherever to, has ended after so long.
+    /// Records the duration of a child that wrote all data, to any destination.
     pub fn note_background_save(&mut self, duration_s: i64) {
         self.save_started_s = None;
         self.last_background_save_duration_s = duration_s;

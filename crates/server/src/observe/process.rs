@@ -1,3 +1,3 @@
-//! The process: what the kernel has counted for it, and a fault for who wants one.
+//! The process: the kernel's counters for it, and a fault on request.
 
 pub use crate::sys::process::{CpuTimes, Whose, cpu_times, fault};

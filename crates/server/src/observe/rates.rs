@@ -1,20 +1,20 @@
-//! How much of something happens per second right now: the mean of the last few samples.
+//! Rates per second: the mean of the last few samples.
 
 /// Samples that make up one rate.
 const SAMPLES: usize = 16;
 
-/// One rate. A sample is taken each tenth of a second or so.
+/// One rate, sampled about every tenth of a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     samples: [u64; SAMPLES],
     next: usize,
-    /// The counters when the last sample was taken.
+    /// The counters at the last sample.
     last: Option<(u64, u64)>,
 }
 
 impl Rate {
-    /// Notes that the counter has come to `total` when its base (time in microseconds, or another counter) stands at
-    /// `base`; the sample is the growth per `factor` of the base.
+    /// Records that the counter is at `total` when its base (time in microseconds, or another counter) is at `base`;
+    /// the sample is the growth per `factor` of the base.
     pub fn note(&mut self, total: u64, base: u64, factor: u64) {
         if let Some((last_total, last_base)) = self.last.replace((total, base)) {
             let grown = total.saturating_sub(last_total) as u128;
@@ -29,17 +29,17 @@ impl Rate {
     }
 }
 
-/// The rates that INFO stats shows.
+/// The rates in INFO stats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     pub commands: Rate,
     pub input_bytes: Rate,
     pub output_bytes: Rate,
-    /// Parts of these.
+    /// Parts of the above.
     pub replication_input_bytes: Rate,
     pub replication_output_bytes: Rate,
     pub loops: Rate,
-    /// Microseconds in one turn of the loop.
+    /// Microseconds per turn of the loop.
     pub loop_us: Rate,
 }
 

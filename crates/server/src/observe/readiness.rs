@@ -1,15 +1,15 @@
-//! Whether clients should be sent here: said by the executor, asked for on other threads.
+//! Readiness to receive clients: set by the executor, read by other threads.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Why they should not.
+/// Why the server is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
     Starting,
     Loading,
-    /// Writes are refused: the files that keep the data cannot be written.
+    /// Writes are refused: the data files cannot be written.
     DiskTrouble,
-    /// What this replica holds may be old.
+    /// This replica's data may be stale.
     PrimaryLinkDown,
     /// A script or transaction takes longer than `busy-reply-threshold`.
     Busy,
@@ -58,7 +58,7 @@ impl Readiness {
         self.0.store(bits, Ordering::Relaxed);
     }
 
-    /// In words; empty when clients may come.
+    /// Returns the reasons in words; empty when ready.
     pub fn reasons(&self) -> Vec<&'static str> {
         let bits = self.0.load(Ordering::Relaxed);
         Unready::ALL.into_iter().filter(|reason| bits & reason.bit() != 0).map(Unready::text).collect()

@@ -1,32 +1,32 @@
-//! What INFO, ROLE and others show of replication: copies that the engine makes. Nothing is decided by them.
+//! Figures of replication for INFO, ROLE and others: copies made by the engine. No decision depends on them.
 
-/// The stream of changes, and who is sent it.
+/// The stream of changes, and its receivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replication {
-    /// Of the history that the data is at the end of; forty hexadecimal digits.
+    /// The id of the current history; forty hexadecimal digits.
     pub id: String,
-    /// The id that it had before, and the number of the first byte for which that is not good.
+    /// The previous id, and the number of the first byte beyond its validity.
     pub second_id: Option<(String, u64)>,
     /// Bytes of the stream so far.
     pub offset: u64,
     pub backlog: Option<BacklogFigures>,
-    /// Held for the backlog and for replicas that are behind.
+    /// Memory of the backlog and of replicas that are behind.
     pub buffer_bytes: u64,
-    /// Of these what is beyond the backlog's size, for replicas.
+    /// The part of it beyond the backlog's size, for replicas.
     pub beyond_size_bytes: u64,
-    /// In the order in which they came.
+    /// In the order of attachment.
     pub replicas: Vec<ReplicaFigures>,
-    /// Of the primary's stream, while a snapshot comes over another connection: bytes, the most of them in the last such
-    /// sync, and the memory they take.
+    /// The primary's stream buffered while a snapshot comes over another connection: bytes, their peak in the last such
+    /// sync, and their memory.
     pub kept_bytes: u64,
     pub kept_peak_bytes: u64,
     pub kept_memory_bytes: u64,
-    /// To this server's own primary; `None`: it has none.
+    /// The link to this server's own primary; `None`: it has none.
     pub link: Option<LinkFigures>,
     pub failover: FailoverState,
 }
 
-/// How far this server is in handing its role over.
+/// State of a failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailoverState {
     #[default]
@@ -36,7 +36,7 @@ pub enum FailoverState {
 }
 
 impl FailoverState {
-    /// As INFO shows it.
+    /// Returns the name in INFO.
     pub fn name(self) -> &'static str {
         match self {
             FailoverState::None => "no-failover",
@@ -52,10 +52,10 @@ pub struct ReplicaFigures {
     pub address: String,
     pub port: i64,
     pub state: ReplicaState,
-    /// It is a connection that takes a snapshot alone.
+    /// It is a connection that takes only a snapshot.
     pub is_rdb_channel: bool,
     pub acknowledged: u64,
-    /// When it last acknowledged anything, on the monotonic clock.
+    /// When it last acknowledged, on the monotonic clock.
     pub heard_us: u64,
 }
 
@@ -63,13 +63,13 @@ pub struct ReplicaFigures {
 pub enum ReplicaState {
     WaitsForSnapshot,
     TakesFile,
-    /// Takes the stream while it loads a snapshot.
+    /// Receives the stream while it loads a snapshot.
     Loads,
     Online,
 }
 
 impl ReplicaState {
-    /// As INFO shows it.
+    /// Returns the name in INFO.
     pub fn name(self) -> &'static str {
         match self {
             ReplicaState::WaitsForSnapshot => "wait_bgsave",
@@ -85,7 +85,7 @@ impl ReplicaFigures {
         self.state == ReplicaState::Online
     }
 
-    /// What of a replica the connection is, as INFO shows it.
+    /// Returns the connection's role for the replica, as in INFO.
     pub fn channel_name(&self) -> &'static str {
         match self.state {
             _ if self.is_rdb_channel => "rdb-channel",
@@ -94,7 +94,7 @@ impl ReplicaFigures {
         }
     }
 
-    /// Seconds since it was last heard of; 0 before it could be.
+    /// Returns the seconds since its last acknowledgement; 0 before it is online.
     pub fn lag_s(&self, now_us: u64) -> u64 {
         if self.is_online() { now_us.saturating_sub(self.heard_us) / 1_000_000 } else { 0 }
     }
@@ -108,13 +108,13 @@ pub struct BacklogFigures {
 }
 
 impl Replication {
-    /// Bytes in the backlog.
+    /// Returns the bytes in the backlog.
     pub fn backlog_len(&self) -> u64 {
         self.backlog.map_or(0, |backlog| (self.offset + 1).saturating_sub(backlog.first_byte_offset))
     }
 }
 
-/// How far the link to the primary has come.
+/// State of the link to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     Connect,
@@ -125,7 +125,7 @@ pub enum LinkState {
 }
 
 impl LinkState {
-    /// As ROLE shows it.
+    /// Returns the name in ROLE.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::Connect => "connect",
@@ -141,19 +141,19 @@ impl LinkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkFigures {
     pub state: LinkState,
-    /// What was applied of the primary's stream can be gone on with.
+    /// The applied part of the primary's stream can be continued.
     pub continues: bool,
-    /// When something last came from the primary, on the monotonic clock.
+    /// Time of the last input from the primary, on the monotonic clock.
     pub heard_us: u64,
-    /// Since when the stream has not been followed, in seconds since 1970; `None`: it is, or never was.
+    /// Since when the stream is interrupted, in seconds since 1970; `None`: it is followed, or never was.
     pub down_since_s: Option<i64>,
     pub transfer: Option<TransferFigures>,
 }
 
-/// A snapshot that is coming in.
+/// A snapshot being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferFigures {
-    /// 0: the primary does not know; `None`: it has not said.
+    /// 0: unknown to the primary; `None`: not received yet.
     pub total_bytes: Option<u64>,
     pub read_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What a service manager is told of this process: that it loads, is ready, stops (`supervised`).
+//! Notifications to a service manager: loading, ready, stopping (`supervised`).
 
 use crate::config::Supervised;
 use crate::sys::process;
@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::OnceLock;
 
 const UPSTART_JOB: &str = "UPSTART_JOB";
-/// Where systemd waits for messages; those of containers begin with `@`, which is a name in no directory.
+/// The socket of systemd; an address with `@` is in the abstract namespace.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Supervisor {
 
 static SUPERVISOR: OnceLock<Option<Supervisor>> = OnceLock::new();
 
-/// Finds out who supervises the process, of those that the configuration asks for: once, at the start.
+/// Detects the configured supervisor of the process: once, at the start.
 pub fn detect(wanted: Supervised) -> Option<Supervisor> {
     let has = |variable: &str| std::env::var_os(variable).is_some();
     let found = match wanted {
@@ -32,7 +32,7 @@ pub fn detect(wanted: Supervised) -> Option<Supervisor> {
     *SUPERVISOR.get_or_init(|| found)
 }
 
-/// As INFO has it.
+/// Returns the name in INFO.
 pub fn name() -> &'static str {
     match supervisor() {
         Some(Supervisor::Upstart) => "upstart",
@@ -45,7 +45,7 @@ fn supervisor() -> Option<Supervisor> {
     SUPERVISOR.get().copied().flatten()
 }
 
-/// Before the data is loaded.
+/// Notifies before the data is loaded.
 pub fn tell_of_start(wanted: Supervised) {
     match (supervisor(), wanted) {
         (Some(Supervisor::Systemd), _) => {
@@ -68,7 +68,7 @@ pub fn tell_of_start(wanted: Supervised) {
     }
 }
 
-/// Sends lines of the form `STATUS=...`, where systemd listens. Nothing depends on whether they arrive.
+/// Sends lines of the form `STATUS=...` to systemd. Nothing depends on their arrival.
 pub fn tell(lines: &str) {
     if supervisor() != Some(Supervisor::Systemd) {
         return;

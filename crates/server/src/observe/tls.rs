@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use tls::certificate::Details;
 
-/// Of each role the certificate in use; of authorities the one that expires first.
+/// The certificate in use of each role; of authorities the one that expires first.
 #[derive(Clone, Debug, Default)]
 pub struct Certificates {
     pub server: Option<Details>,
@@ -11,7 +11,7 @@ pub struct Certificates {
     pub authority: Option<Details>,
 }
 
-/// The certificates in use, written by whoever reads them from files.
+/// The certificates in use, shared between threads.
 #[derive(Debug, Default)]
 pub struct TlsFigures(Mutex<Certificates>);
 

@@ -1,32 +1,32 @@
-//! The keys that have paid most, of many more: Space-Saving (Metwally, Agrawal, El Abbadi, 2005) with random admission (Ben
-//! Basat and others, 2017).
+//! The keys with the largest costs, of many more: Space-Saving (Metwally, Agrawal, El Abbadi, 2005) with random
+//! admission (Ben Basat and others, 2017).
 //!
-//! As long as there are no more keys than places, all is exact. Then a key that is not among those kept may take the place of
-//! the one with the least cost, and that cost as its own, with a chance of its own part of both: who comes often gets in, and
-//! who comes once seldom does, which costs a look-up and no more.
+//! While there are no more keys than slots, all costs are exact. After that a new key may replace the one with the
+//! least cost, and take over that cost, with a probability of its own share of both: a frequent key gets in, and a key
+//! that occurs once seldom does, at the cost of a look-up.
 //!
-//! Rejected: a sketch of counters beside it, as Redis has (a cuckoo table of decaying counters): what keeps rare keys from
-//! passing through is random admission, and what it tells is exact for none of them.
+//! Rejected: an additional sketch of counters, as Redis has (a cuckoo table of decaying counters): random admission
+//! already keeps rare keys from passing through, and the sketch's results are exact for none of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use structures::hash::HashSeed;
 use structures::random::Random;
 
-/// A key and what it has cost.
+/// A key and its cost.
 struct Kept<const N: usize> {
     key: Vec<u8>,
     hash: u64,
     cost: u64,
     details: [f64; N],
-    /// Its place in the heap.
+    /// Its index in the heap.
     heap_at: usize,
 }
 
-/// The keys with the largest costs, and of each of them `N` figures that are told with it.
+/// The keys with the largest costs, and `N` further figures of each.
 ///
-/// 1. `places` has the hash of each key that is in `kept`, and where. Two keys of one hash are not kept at once.
-/// 2. `heap` is a binary heap of places in `kept`, the least cost first, and each of them knows its place there.
+/// 1. `places` maps the hash of each key in `kept` to its index. Two keys of one hash are not kept at once.
+/// 2. `heap` is a binary heap of indices into `kept`, the least cost first, and each entry knows its index there.
 pub(super) struct TopKeys<const N: usize> {
     kept_max: usize,
     kept: Vec<Kept<N>>,
@@ -37,7 +37,7 @@ pub(super) struct TopKeys<const N: usize> {
 
 impl<const N: usize> TopKeys<N> {
     pub(super) fn new(kept_max: usize) -> Self {
-        // Drawn by the system: clients choose keys, and must not choose those that collide.
+        // Drawn from the system: clients choose keys, and must not be able to choose collisions.
         let drawn = RandomState::new();
         TopKeys {
             kept_max,
@@ -48,8 +48,8 @@ impl<const N: usize> TopKeys<N> {
         }
     }
 
-    /// A key has cost so much, of which `details` are figures. One that takes the place of another has the cost of that one
-    /// before, and its figures are told accordingly larger: so each of them is right on average.
+    /// Adds a cost to a key, with its figures in `details`. A key that replaces another starts with that one's cost,
+    /// and its figures are scaled up accordingly: so each of them is right on average.
     pub(super) fn add(&mut self, key: &[u8], cost: u64, details: [f64; N], random: &mut Random) {
         if self.kept_max == 0 || cost == 0 {
             return;
@@ -70,12 +70,12 @@ impl<const N: usize> TopKeys<N> {
         self.sink(self.kept[at].heap_at);
     }
 
-    /// Whether a key that is not kept gets a place.
+    /// Returns whether a new key gets a slot.
     fn admits(&self, cost: u64, random: &mut Random) -> bool {
         self.kept.len() < self.kept_max || random.below(self.cost_at(0).saturating_add(cost)) < cost
     }
 
-    /// A place for a key that has none: that of the least one, with its cost, if all are taken.
+    /// Returns a slot for a new key: that of the least one, with its cost, if all are taken.
     fn make_place(&mut self, hash: u64, key: &[u8]) -> usize {
         if self.kept.len() < self.kept_max {
             let (at, heap_at) = (self.kept.len(), self.heap.len());
@@ -106,7 +106,7 @@ impl<const N: usize> TopKeys<N> {
         self.kept[self.heap[b]].heap_at = b;
     }
 
-    /// A cost has come that is none yet.
+    /// Restores the heap after a new entry without cost.
     fn rise(&mut self, mut at: usize) {
         while at > 0 && self.cost_at(at) < self.cost_at((at - 1) / 2) {
             self.swap(at, (at - 1) / 2);
@@ -114,7 +114,7 @@ impl<const N: usize> TopKeys<N> {
         }
     }
 
-    /// A cost has grown.
+    /// Restores the heap after an increased cost.
     fn sink(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1..2 * at + 3).filter(|&child| child < self.heap.len());
@@ -127,7 +127,7 @@ impl<const N: usize> TopKeys<N> {
         }
     }
 
-    /// The keys with the largest costs, the largest first.
+    /// Returns the keys with the largest costs, in descending order.
     pub(super) fn largest(&self, count: usize) -> Vec<(&[u8], u64)> {
         let mut all: Vec<(&[u8], u64)> =
             self.kept.iter().map(|kept| (kept.key.as_slice(), kept.cost)).collect();
@@ -136,12 +136,12 @@ impl<const N: usize> TopKeys<N> {
         all
     }
 
-    /// All of them with their figures, in no order.
+    /// Returns all keys with their figures, unordered.
     pub(super) fn details(&self) -> impl Iterator<Item = (&[u8], &[f64; N])> {
         self.kept.iter().map(|kept| (kept.key.as_slice(), &kept.details))
     }
 
-    /// Multiplies all costs and figures. Costs stay in order, so the heap stays one.
+    /// Multiplies all costs and figures. Their order, and so the heap, stays the same.
     pub(super) fn scale(&mut self, factor: f64) {
         for kept in &mut self.kept {
             kept.cost = (kept.cost as f64 * factor) as u64;
@@ -150,7 +150,7 @@ impl<const N: usize> TopKeys<N> {
     }
 }
 
-/// Of what is a hash already.
+/// The identity hasher, for values that are hashes already.
 #[derive(Default)]
 struct SameHash(u64);
 
@@ -234,7 +234,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Keys whose chances fall with their place, as a power of it.
+    /// Keys whose probability falls with their rank, as a power of it.
     pub(in super::super) struct Zipf {
         sums: Vec<f64>,
     }

@@ -1,33 +1,33 @@
-//! Where the time of requests went (LATENCY TRACE): which requests are traced, and the latest traces.
+//! LATENCY TRACE: times of requests' stages; which requests are traced, and the latest traces.
 //!
-//! A request's stages follow one another without a gap from when it was read to when its reply was written, so that they
-//! add up to what the client has waited for on this side of the network.
+//! A request's stages are contiguous from its read to its reply's write, so that they add up to the client's waiting
+//! time on this side of the network.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-/// Which requests are traced: one of so many, and those that take at least so long.
+/// The filter of traced requests: a random sample, and slow ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub every: Option<NonZeroU64>,
     pub slower_us: Option<u64>,
 }
 
-/// What a request waits for, in the order in which it does.
+/// The stages of a request, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Read from the socket, and others' turn.
+    /// Read from the socket, waiting for its turn.
     QueryBuffer,
-    /// Its share of fetching the batch's keys.
+    /// Its share of prefetching the batch's keys.
     Prefetch,
     Execution,
-    /// For a key, an acknowledgement, the end of a pause.
+    /// Waiting for a key, an acknowledgement, the end of a pause.
     Blocked,
-    /// Executed, while the rest of the batch is.
+    /// Executed, while the rest of the batch runs.
     Batch,
-    /// For the append-only file to be written, and forced to disk if replies wait for that.
+    /// Waiting for the append-only file's write, and its fsync if replies wait for that.
     AppendOnlyFile,
-    /// For the socket to take the reply.
+    /// Waiting for the socket to take the reply.
     Output,
 }
 
@@ -55,7 +55,7 @@ impl Stage {
     }
 }
 
-/// How long each stage took, in nanoseconds.
+/// The duration of each stage, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages([u64; Stage::ALL.len()]);
 
@@ -74,10 +74,10 @@ impl Stages {
     }
 }
 
-/// One request.
+/// One traced request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Set when it is kept; from 1.
+    /// Assigned when it is kept; from 1.
     pub id: u64,
     /// When it was read.
     pub unix_us: i64,
@@ -86,7 +86,7 @@ pub struct Trace {
     pub client_name: Vec<u8>,
     pub user: Vec<u8>,
     pub db_index: usize,
-    /// As the slow log has them: cut, and what must not be shown is not.
+    /// As in the slow log: cut and redacted.
     pub args: Vec<Vec<u8>>,
     pub stages: Stages,
 }
@@ -97,13 +97,13 @@ pub struct Traces {
     /// Oldest first.
     entries: VecDeque<Trace>,
     kept_total: u64,
-    /// Requests that would have been looked at, had not too many waited for their replies to be written.
+    /// Requests not traced because too many were waiting for their replies to be written.
     pub missed: u64,
     choice: Option<Choice>,
 }
 
 impl Traces {
-    /// What is traced, if anything is.
+    /// Returns the filter, if tracing is on.
     #[inline]
     pub fn choice(&self) -> Option<Choice> {
         self.choice
@@ -122,7 +122,7 @@ impl Traces {
         self.choice = None;
     }
 
-    /// Forgets what has been traced. Ids go on.
+    /// Removes all traces. Ids continue.
     pub fn clear(&mut self) {
         self.entries = VecDeque::new();
         self.missed = 0;
@@ -135,13 +135,13 @@ impl Traces {
         self.limit(len_max);
     }
 
-    /// Drops the oldest, until there are no more than so many.
+    /// Drops the oldest traces beyond this number.
     pub fn limit(&mut self, len_max: usize) {
         let beyond = self.entries.len().saturating_sub(len_max);
         self.entries.drain(..beyond);
     }
 
-    /// Newest first.
+    /// Returns the traces, newest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Trace> {
         self.entries.iter().rev()
     }
@@ -154,7 +154,7 @@ impl Traces {
         self.entries.is_empty()
     }
 
-    /// How many have been kept since the start, whether or not they still are.
+    /// Returns the number of traces kept since the start, including dropped ones.
     pub fn kept_total(&self) -> u64 {
         self.kept_total
     }
