@@ -1,5 +1,5 @@
-//! The only place where time is read. The executor samples it once per batch and hands readings down, so a
-//! command sees one instant from start to end and tests can turn the clock by hand.
+//! The only place where time is read. The executor samples it once per batch and passes readings down, so a command
+//! sees one instant from start to end and tests can control the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -20,18 +20,18 @@ impl Reading {
     }
 }
 
-/// The machine's clock, or one that a test turns.
+/// The machine's clock, or a test's.
 #[derive(Clone, Debug)]
 pub enum Clock {
     Machine { start: Instant, cycles: quanta::Clock, start_cycles: u64 },
     Virtual(VirtualClock),
 }
 
-/// A clock that a test turns.
+/// A clock controlled by a test.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: Reading,
-    /// Each look at it turns it on by so much.
+    /// Each reading advances it by this much.
     pace_us: u64,
     passed_us: AtomicU64,
 }
@@ -57,7 +57,7 @@ impl Clock {
         Clock::Machine { start: Instant::now(), start_cycles: cycles.raw(), cycles }
     }
 
-    /// A clock that stands still at `unix_ms` until [`Clock::advance_ms`].
+    /// Creates a clock that stands still at `unix_ms` until [`Clock::advance_ms`].
     pub fn standing_at(unix_ms: i64) -> Self {
         let now = Reading { unix_us: unix_ms * 1000, monotonic_us: 0 };
         Clock::Virtual(VirtualClock { now, ..VirtualClock::default() })
@@ -73,7 +73,7 @@ impl Clock {
         }
     }
 
-    /// Microseconds on the monotonic clock.
+    /// Returns microseconds on the monotonic clock.
     #[inline]
     pub fn monotonic_us(&self) -> u64 {
         match self {
@@ -82,7 +82,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds that only differences of are good for. How long a command has taken is asked after each: of a GET
+    /// Returns nanoseconds that are meaningful only as differences. A command's duration is read after each: of a GET
     /// at pipeline 100 on 5 million keys, asking the system took 11 %, counting the processor's cycles takes 5 %.
     #[inline]
     pub fn stopwatch_ns(&self) -> u64 {
@@ -92,7 +92,7 @@ impl Clock {
         }
     }
 
-    /// Sets the date of a virtual clock, forward or back; the monotonic clock goes on as before.
+    /// Sets the date of a virtual clock, forward or back; the monotonic clock is unaffected.
     pub fn set_unix_us(&mut self, unix_us: i64) {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be set"),
@@ -100,7 +100,7 @@ impl Clock {
         }
     }
 
-    /// Turns a virtual clock forward. A machine clock is nobody's to turn.
+    /// Advances a virtual clock. A machine clock cannot be advanced.
     pub fn advance_ms(&mut self, ms: u64) {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be advanced"),
@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    /// Lets a virtual clock run, by so much with each look at it, or stand still.
+    /// Makes a virtual clock advance by this much at each reading; 0 stops it.
     pub fn set_pace_us(&mut self, us: u64) {
         match self {
             Clock::Machine { .. } => panic!("a machine's clock goes at its own pace"),

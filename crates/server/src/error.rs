@@ -1,15 +1,15 @@
-//! The errors that clients are answered: the one home of every error text that a command can answer.
+//! The error replies of clients: the only place for error texts of commands.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a client sent, as part of an error's text: each byte becomes the character of its number, and [`on_the_wire`]
-/// makes it a byte again. A NUL ends it.
+/// Encodes a client's bytes for an error's text: each byte becomes the character of its number, and [`on_the_wire`]
+/// restores it. A NUL ends it.
 pub fn quoted(bytes: &[u8]) -> String {
     bytes.iter().take_while(|byte| **byte != 0).map(|&byte| char::from(byte)).collect()
 }
 
-/// The bytes of an error's line; see [`quoted`].
+/// Returns the bytes of an error's line; see [`quoted`].
 pub fn on_the_wire(line: &str) -> Cow<'_, [u8]> {
     if line.is_ascii() {
         return Cow::Borrowed(line.as_bytes());
@@ -24,11 +24,11 @@ pub fn on_the_wire(line: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// A replica's data is changed by its primary alone.
+/// A replica refuses writes except from its primary.
 pub const READ_ONLY_REPLICA: ClientError =
     ClientError::text("READONLY You can't write against a read only replica.");
 
-/// Without its primary, a replica may be behind.
+/// A replica without its primary may be stale.
 pub const PRIMARY_DOWN: ClientError =
     ClientError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
 
@@ -70,7 +70,7 @@ pub enum ClientError {
         command: String,
         subcommand: String,
     },
-    /// A subcommand whose arguments make no sense to it.
+    /// A subcommand with invalid arguments.
     SubcommandSyntax {
         command: &'static str,
         subcommand: String,
@@ -101,25 +101,25 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// A text of one command's own; `text` begins with its code.
+    /// Creates a command's own error; `text` begins with its code.
     pub const fn text(text: &'static str) -> Self {
         ClientError::Text(Cow::Borrowed(text))
     }
 
-    /// As [`ClientError::text`], made at run time.
+    /// As [`ClientError::text`], formatted at run time.
     pub fn formatted(text: String) -> Self {
         ClientError::Text(Cow::Owned(text))
     }
 
-    /// A background save has failed, and writes are to wait until one succeeds. `server` is what clients know this
-    /// server as.
+    /// A background save has failed, and writes are refused until one succeeds. `server` is the name under which
+    /// clients know this server.
     pub fn saves_fail(server: &str) -> Self {
         Self::formatted(format!(
             "MISCONF {server} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {server} logs for details about the RDB error."
         ))
     }
 
-    /// The client is to ask that server.
+    /// Redirects the client to that server.
     pub fn redirect(host: &[u8], port: u16) -> Self {
         Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
@@ -128,12 +128,12 @@ impl ClientError {
         matches!(self, ClientError::Text(text) if text.starts_with("REDIRECT "))
     }
 
-    /// The data is not all there yet.
+    /// The data is still being loaded.
     pub fn loading(server: &str) -> Self {
         Self::formatted(format!("LOADING {server} is loading the dataset in memory"))
     }
 
-    /// The error's code, the word before the first space: what INFO errorstats counts.
+    /// Returns the error's code, the word before the first space, which INFO errorstats counts.
     pub fn code(line: &str) -> &str {
         line.split(' ').next().unwrap_or(line)
     }

@@ -1,4 +1,4 @@
-//! From the command line to a serving process.
+//! The start: from the command line to a serving process.
 
 mod check;
 mod machine;
@@ -34,14 +34,14 @@ pub enum StartError {
     Config(ConfigError),
     Listen(ListenError),
     Load(RestoreError),
-    /// Users that the configuration or their file describe.
+    /// Invalid users in the configuration or their file.
     Users(String),
-    /// There are not enough files for a single client: how many there may be, and how many were needed.
+    /// Too few files for a single client: the number permitted, and the number needed.
     Files {
         permitted: u64,
         needed: u64,
     },
-    /// What was being done when the operating system refused.
+    /// The operation that the operating system refused.
     System {
         doing: &'static str,
         source: io::Error,
@@ -70,7 +70,7 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::System { doing, source }
 }
 
-/// What `--help` prints.
+/// The output of `--help`.
 pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--option value ...]
        warmline-server --check-config [/path/to/warmline.conf | -] [--option value ...]
        warmline-server --print-config
@@ -91,8 +91,8 @@ Examples:
        warmline-server --check-config /etc/warmline.conf && systemctl restart warmline
 ";
 
-/// What `--version` prints. Clients and their tests read the version behind ` v=` as that of the server whose commands
-/// they may use; this server's own comes last.
+/// Returns the output of `--version`. Clients and their tests read the version after ` v=` as that of the server whose
+/// commands they may use; this server's own comes last.
 pub fn version_line() -> String {
     format!(
         "Warmline server v={VALKEY_VERSION} sha=00000000:0 malloc=jemalloc bits={} build=0 warmline={}",
@@ -101,12 +101,12 @@ pub fn version_line() -> String {
     )
 }
 
-/// Serves until told to stop.
+/// Serves until stopped.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let startup = Config::load(arguments).map_err(StartError::Config)?;
     refuse_modules(&startup)?;
     let config = &startup.config;
-    // Who is supervised has somebody who keeps it in the background.
+    // A supervised process stays in the foreground.
     if supervisor::detect(config.supervised).is_none() && config.daemonize {
         process::daemonize().map_err(system("Going into the background"))?;
     }
@@ -121,11 +121,11 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let result = run(startup);
     match &result {
         Ok(()) => log::info!("Warmline is now ready to exit, bye bye..."),
-        // The log is where operators look for what is wrong with their data, wherever it goes.
+        // Load errors always go to the log, where operators look for them.
         Err(StartError::Load(error)) => {
             log::warn!("{error}");
             if error.is_within_snapshot() {
-                // Says which key it is, and what was sound before it.
+                // Names the damaged key, and the intact keys before it.
                 if let Some(path) = &snapshot {
                     check_rdb::check(path);
                 }
@@ -160,7 +160,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     result
 }
 
-/// What the configuration asks for and this version cannot do must not go unnoticed.
+/// Returns warnings about configured options that this version does not implement.
 fn without_effect(config: &Config) -> Vec<String> {
     let default = Config::default();
     let is_asked =
@@ -168,7 +168,7 @@ fn without_effect(config: &Config) -> Vec<String> {
     ROWS.iter().filter(is_asked).map(|row| format!("{} has no effect. {}", row.name, row.doc)).collect()
 }
 
-/// A module brings commands and types: to go on without it would be to serve other data than was asked for.
+/// Modules provide commands and types: starting without one would serve other data than configured.
 fn refuse_modules(startup: &Startup) -> Result<(), StartError> {
     match startup.modules.iter().chain(&startup.module_options).next() {
         Some(directive) => {
@@ -187,7 +187,7 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = Signals::new().map_err(system("Setting up signals"))?;
     if config.disable_thp {
-        // Large pages only cost time here; where the kernel has none, nothing is lost.
+        // Large pages only cost time here; failing to disable them does no harm.
         let _ = process::disable_huge_pages();
     }
     let executor = executor(startup)?;
@@ -197,8 +197,8 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     Ok(event_loop)
 }
 
-/// Where the system permits too few files, there are fewer clients than were asked for: all others of the server's files are
-/// to be had even when all clients are there.
+/// Reduces the number of clients where the system permits too few files: the server's own files must be available even
+/// with all clients connected.
 fn permit_files(config: &mut Config) -> Result<(), StartError> {
     let Err(shortage) = allow_clients(config) else { return Ok(()) };
     let (needed, permitted) = (shortage.needed, shortage.permitted);
@@ -217,7 +217,7 @@ fn permit_files(config: &mut Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The data, empty, and who may use it.
+/// Creates the executor, without data but with users.
 fn executor(startup: Startup) -> Result<Executor, StartError> {
     let (config, clock) = (startup.config, Clock::machine());
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
@@ -262,7 +262,7 @@ fn identity(config: &Config, clock: &Clock) -> io::Result<Identity> {
     })
 }
 
-/// The hash's key comes from `hash-seed` if that is set, for those who need the order of SCAN to be repeatable.
+/// The hash's key comes from `hash-seed` if that is set, to make the order of SCAN repeatable.
 fn seeds(config: &Config) -> io::Result<Seeds> {
     let bytes: [u8; 16] = match &config.hash_seed {
         Some(seed) => {

@@ -202,15 +202,15 @@ impl Transport {
         }
     }
 
-    /// Has small writes wait until the peer has what was written before: fewer packets, and later ones. A socket that has
-    /// no packets goes on as it is.
+    /// Delays small writes until the peer has acknowledged earlier ones: fewer packets, and later ones. No effect on a
+    /// socket without packets.
     pub fn gather_small_writes(&self) {
         if let Err(error) = rustix::net::sockopt::set_tcp_nodelay(self.fd(), false) {
             log::debug!("Switching TCP_NODELAY off: {error}");
         }
     }
 
-    /// Tells the peer that no more will be written to it. What it sends can be read on.
+    /// Closes the direction to the peer. Its input can still be read.
     pub fn shutdown_write(&mut self) -> Result<(), Stopped> {
         if let Transport::Tls(tls) = self {
             tls.close();
@@ -218,13 +218,13 @@ impl Transport {
         rustix::net::shutdown(self.fd(), Shutdown::Write).map_err(|_| Stopped::Closed)
     }
 
-    /// Ends the connection for all who have its socket open.
+    /// Ends the connection for all processes that have its socket open.
     pub fn shut_down(&mut self) {
-        // One that has ended already is as well.
+        // It may have ended already.
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Both);
     }
 
-    /// A child writes from now on, and nobody here does any more.
+    /// Leaves writing to a child: this process writes nothing more.
     pub fn leave_to_child(&mut self) {
         if let Transport::Tls(tls) = self {
             tls.leave_to_child();
@@ -300,12 +300,12 @@ mod tests {
         peer.read_exact(&mut come).unwrap();
         assert_eq!(&come, b"one two three");
         peer.write_all(b"0123456789").unwrap();
-        // What `bytes` has no room for stays for the next time.
+        // Input beyond the capacity of `bytes` stays for the next read.
         while bytes.len() < 8 {
             _ = transport.read(&mut bytes);
         }
         assert_eq!((bytes.as_slice(), bytes.capacity()), (&b"01234567"[..], 8));
-        // The end of one direction is not that of the other.
+        // The end of one direction does not end the other.
         assert_eq!(transport.shutdown_write(), Ok(()));
         assert_eq!(peer.read(&mut come).unwrap(), 0);
         bytes.clear();

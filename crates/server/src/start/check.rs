@@ -1,5 +1,5 @@
-//! `--check-config`: whether the server would start with a configuration, found out without touching anything. No port is
-//! opened, no file written, no data looked at.
+//! `--check-config`: checks whether the server would start with a configuration, without side effects: no port is
+//! opened, no file written, no data read.
 
 use super::{StartError, executor, refuse_modules, system, without_effect};
 use crate::config::Config;
@@ -8,11 +8,11 @@ use crate::net::tls_context::TlsContext;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-/// Checks what `arguments` configure: the file, the options behind it, and the files of users and certificates that they
-/// name. Answers what is worth a word although the server would start.
+/// Checks the configuration given by `arguments`: the file, the options after it, and the files of users and
+/// certificates that they name. Returns warnings.
 ///
 /// # Errors
-/// What would keep it from starting.
+/// The error that would keep the server from starting.
 pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
     let startup = Config::check(arguments).map_err(StartError::Config)?;
     refuse_modules(&startup)?;

@@ -1,9 +1,9 @@
-//! What of the machine's settings keeps a server from doing its work.
+//! Machine settings that impair the server.
 
 const OVERCOMMIT: &str = "/proc/sys/vm/overcommit_memory";
 
-/// Where the system gives no more memory than it thinks it has, the child that writes a snapshot cannot be made once the
-/// data takes half of it.
+/// Warns about strict overcommit: the child that writes a snapshot cannot be forked once the data takes half of the
+/// memory.
 pub fn warning_about_overcommit() -> Option<String> {
     let setting = std::fs::read_to_string(OVERCOMMIT).ok()?;
     needs_overcommit(&setting).then(|| {
@@ -14,7 +14,7 @@ pub fn warning_about_overcommit() -> Option<String> {
     })
 }
 
-/// 0, the default, guesses; 2 counts and refuses earlier; 1 gives what is asked for.
+/// 0, the default, guesses; 2 counts and refuses earlier; 1 always grants.
 fn needs_overcommit(setting: &str) -> bool {
     setting.trim() != "1"
 }

@@ -1,4 +1,4 @@
-//! How a server that runs shows itself to the machine: its pid file, a word to the service manager.
+//! The server's presence on the machine: its pid file, and the service manager's notification.
 
 use crate::config::Config;
 use crate::observe::supervisor;
@@ -6,16 +6,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Where a daemon without a `pidfile` leaves its number.
+/// The pid file of a daemon without a `pidfile`.
 const PID_FILE: &str = "/var/run/warmline.pid";
 
-/// The file that holds the process's number; removed when the server stops.
+/// The pid file; removed when the server stops.
 pub struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes the file if the configuration asks for one. Failing to is worth a line in the log, no more.
+    /// Writes the file if configured. A failure is only logged.
     pub fn write(config: &Config) -> Option<Self> {
         let path = match &config.pidfile {
             Some(path) => PathBuf::from(OsStr::from_bytes(path)),
@@ -34,12 +34,12 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Nothing is lost if it is gone already.
+        // Nothing is lost if it no longer exists.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The kinds of sockets that the server listens on.
+/// Returns the kinds of sockets that the server listens on.
 pub fn listener_kinds(config: &Config) -> impl Iterator<Item = &'static str> {
     let tcp = (config.port != 0).then_some("tcp");
     let tls = (config.tls_port != 0).then_some("tls");
@@ -47,7 +47,7 @@ pub fn listener_kinds(config: &Config) -> impl Iterator<Item = &'static str> {
     tcp.into_iter().chain(unix).chain(tls)
 }
 
-/// Tells the service manager that clients may come.
+/// Notifies the service manager of readiness.
 pub fn tell_of_readiness(config: &Config) {
     let status = match config.replicaof {
         None => "Ready to accept connections",
