@@ -52,6 +52,7 @@ impl VirtualClock {
 }
 
 impl Clock {
+    /// Creates a clock that reads the machine's time.
     pub fn machine() -> Self {
         let cycles = quanta::Clock::new();
         Clock::Machine { start: Instant::now(), start_cycles: cycles.raw(), cycles }
@@ -63,6 +64,7 @@ impl Clock {
         Clock::Virtual(VirtualClock { now, ..VirtualClock::default() })
     }
 
+    /// Reads both clocks.
     pub fn read(&self) -> Reading {
         match self {
             Clock::Machine { start, .. } => Reading {
@@ -114,7 +116,7 @@ impl Clock {
     /// Makes a virtual clock advance by this much at each reading; 0 stops it.
     pub fn set_pace_us(&mut self, us: u64) {
         match self {
-            Clock::Machine { .. } => panic!("a machine's clock goes at its own pace"),
+            Clock::Machine { .. } => panic!("only a virtual clock has a pace"),
             Clock::Virtual(clock) => clock.pace_us = us,
         }
     }

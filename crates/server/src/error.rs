@@ -124,6 +124,7 @@ impl ClientError {
         Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
 
+    /// Returns whether this redirects the client.
     pub fn is_redirect(&self) -> bool {
         matches!(self, ClientError::Text(text) if text.starts_with("REDIRECT "))
     }

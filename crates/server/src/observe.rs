@@ -62,6 +62,7 @@ pub struct Observations {
 }
 
 impl Observations {
+    /// Creates observations without any counts, for this number of commands.
     pub fn new(commands: usize, now_s: i64) -> Self {
         Observations {
             statistics: Statistics::default(),

@@ -330,6 +330,7 @@ impl PreparedSettings for NoProcessSettings {
     fn commit(self: Box<Self>, _config: &Config) {}
 }
 
+/// The state of a running server except its data.
 pub struct Server {
     pub config: Config,
     /// The configuration requested by CONFIG SET; the executor applies it after the command.

@@ -117,7 +117,7 @@ fn an_idle_server_goes_on() {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(client.ask("PING"), "PONG", "{signal:?}");
     }
-    assert_eq!(files.logged("Received SIGHUP, the log file is open anew"), 1);
+    assert_eq!(files.logged("Received SIGHUP, the log file is reopened"), 1);
     eventually("SIGALRM is reported", || files.logged("Received SIGALRM") == 1);
     for signal in [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::STOP] {
         server.signal(signal);
@@ -312,7 +312,7 @@ fn the_log_goes_on_in_a_new_file() {
         std::fs::rename(files.log(), &rotated).unwrap();
         let before = std::fs::read_to_string(&rotated).unwrap();
         server.signal(Signal::HUP);
-        eventually("a new log", || files.log().exists() && files.logged("the log file is open anew") == 1);
+        eventually("a new log", || files.log().exists() && files.logged("the log file is reopened") == 1);
         assert_eq!(std::fs::read_to_string(&rotated).unwrap(), before, "round {round}");
         assert!(!holds(&server, &rotated), "who has rotated it may compress or remove it");
     }
@@ -320,7 +320,7 @@ fn the_log_goes_on_in_a_new_file() {
     std::fs::rename(files.log(), &rotated).unwrap();
     std::fs::create_dir(files.log()).unwrap();
     server.signal(Signal::HUP);
-    let is_told = || std::fs::read_to_string(&rotated).unwrap().contains("cannot be opened anew");
+    let is_told = || std::fs::read_to_string(&rotated).unwrap().contains("cannot be reopened");
     eventually("the old log says so", is_told);
     assert_eq!(client.ask("PING"), "PONG");
 }
@@ -367,7 +367,7 @@ fn inherited_signals_are_taken_over() {
         server.eventually_shows("rdb_bgsave_in_progress", "0");
         assert_eq!(server.info("rdb_last_bgsave_status").as_deref(), Some("ok"), "{option}");
         server.signal(Signal::HUP);
-        eventually("SIGHUP", || files.logged("the log file is open anew") == 1);
+        eventually("SIGHUP", || files.logged("the log file is reopened") == 1);
         server.signal(Signal::TERM);
         assert_eq!(server.wait().code(), Some(0), "{option}");
     }

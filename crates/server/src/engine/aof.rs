@@ -110,7 +110,7 @@ fn open_for_appending(world: &World, path: &Path) -> Result<(File, u64), FileErr
 }
 
 /// Creates an empty file in append mode: after a partial write is truncated, the next write must not leave a hole.
-/// Syncs the removal of an older file of that name, so that it does not reappear after a power failure.
+/// Empties and syncs an older file of that name, so that its content does not reappear after a power failure.
 fn create_for_appending(world: &World, path: &Path) -> Result<File, FileError> {
     let (file, bytes) = open_for_appending(world, path)?;
     if bytes > 0 {

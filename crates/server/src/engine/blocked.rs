@@ -56,7 +56,7 @@ impl Executor {
     }
 
     fn retry(&mut self, handle: ClientHandle) {
-        let blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
+        let blocked = self.server.clients[handle].blocked.take().expect("waiting clients are blocked");
         let mut reply = self.borrow_output(handle);
         let start = reply.len();
         let begun = self.is_tracing().then(|| self.begin_retry());

@@ -164,7 +164,7 @@ impl Executor {
             || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0 && !exempt && idle_us > timeout_us {
-            log::debug!("Closing a client that was idle");
+            log::debug!("Closing an idle client");
             self.server.close_asap(handle);
         }
     }
@@ -231,7 +231,7 @@ impl Executor {
             }
             let client = &self.server.clients[handle];
             log::info!(
-                "Closing client id={} addr={}, which has not logged in: it holds {bytes} bytes, and others like it more than they may",
+                "Closing client id={} addr={}, which has not authenticated: it holds {bytes} bytes, and all such clients exceed their limit",
                 client.id,
                 client.connection.address
             );

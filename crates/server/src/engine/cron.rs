@@ -25,6 +25,7 @@ const WALK_PERIOD_US: u64 = 2000;
 /// Period of sampling rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
 
+/// State of the periodic work.
 #[derive(Clone, Debug, Default)]
 pub struct Cron {
     /// Next run, on the monotonic clock.

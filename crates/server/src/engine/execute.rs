@@ -54,6 +54,7 @@ impl Executor {
         reply
     }
 
+    /// Returns an output taken with [`Self::borrow_output`] to its client.
     #[inline]
     pub fn return_output(&mut self, handle: ClientHandle, mut reply: ReplyBuffer) {
         let client = &mut self.server.clients[handle];

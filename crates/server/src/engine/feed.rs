@@ -78,7 +78,7 @@ impl Sink<'_> {
 }
 
 impl Executor {
-    /// Starts recording changes for the receivers, if there are any. `replayed`: the changes come from the receiver's
+    /// Starts recording changes for listeners and receivers, if there are any. `replayed`: the changes come from the receiver's
     /// own copy.
     #[inline]
     pub(super) fn begin_changes(&mut self, replayed: bool) {

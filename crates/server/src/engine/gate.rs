@@ -102,7 +102,7 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
-        // Flags resolved before the slow script began hold for its commands.
+        // The result from before the slow script began holds for its commands.
         if self.is_busy() {
             return Ok(());
         }

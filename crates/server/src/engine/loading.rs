@@ -419,7 +419,7 @@ fn remove_abandoned_files(world: &World) {
         };
         // In containers each server may have the same process id: this process has no such files yet.
         if process == world.process_id() || !world.process_exists(process) {
-            log::info!("Removing {name}, which a process that is gone has left");
+            log::info!("Removing {name}, left by a process that no longer exists");
             // A file that cannot be removed only takes disk space.
             let _ = world.remove(Path::new(&name));
         }

@@ -166,7 +166,7 @@ impl Executor {
         child.read_reports(&mut self.server.observed.persistence.child);
         let Some(ended) = child.poll() else { return };
         child.read_reports(&mut self.server.observed.persistence.child);
-        let child = self.disk.child.take().expect("it was there just now");
+        let child = self.disk.child.take().expect("its presence was just checked");
         match child.purpose {
             Purpose::Snapshot => self.save_ended(&child, ended),
             Purpose::LogBase => self.rewrite_ended(&child, ended),

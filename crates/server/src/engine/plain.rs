@@ -151,7 +151,7 @@ impl Executor {
             next: Next::Reply,
         };
         let outcome = (command.handler)(&mut context, args);
-        assert!(matches!(context.next, Next::Reply), "invariant 3: {} asks for more", command.name);
+        assert!(matches!(context.next, Next::Reply), "invariant 3: {} is not plain", command.name);
         // It is empty, which the compiler cannot know.
         std::mem::forget(context.next);
         let failed = match outcome {

@@ -22,11 +22,12 @@ impl Reclaimer {
         let spawned =
             thread::Builder::new().name("reclaim".into()).spawn(move || free_all(&receiver, &shared));
         if let Err(error) = &spawned {
-            log::warn!("Starting the thread that frees memory: {error}; freeing on the main thread");
+            log::warn!("Cannot start the thread that frees memory: {error}; freeing on the main thread");
         }
         Reclaimer { sender: spawned.is_ok().then_some(sender), progress }
     }
 
+    /// Hands a value over to the thread to be freed.
     pub fn free(&self, garbage: Garbage) {
         let Some(sender) = &self.sender else { return drop(garbage) };
         self.progress.pending.fetch_add(garbage.objects(), Ordering::Relaxed);

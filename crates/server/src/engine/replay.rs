@@ -391,7 +391,7 @@ impl Executor {
     fn leave_out(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
         let (previous, bytes) = loading.previous.clone().unwrap_or_default();
         log::warn!(
-            "!!! Warning: the AOF file {} lacks its end behind offset {bytes} !!!",
+            "!!! Warning: the AOF file {} lacks its end after offset {bytes} !!!",
             previous.display()
         );
         if !self.server.config.aof_load_truncated {
@@ -479,7 +479,7 @@ impl Executor {
     pub(super) fn go_on_reloading(&mut self) {
         if self.is_reloading() {
             let result = self.load_step();
-            assert!(result.is_ok(), "errors go to whoever has asked");
+            assert!(result.is_ok(), "errors are reported to the client");
         }
     }
 

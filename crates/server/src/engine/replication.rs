@@ -129,6 +129,7 @@ impl Replication {
         self.backlog.is_some()
     }
 
+    /// Returns the backlog, if there is one.
     pub fn backlog(&self) -> Option<&SharedLog> {
         self.backlog.as_ref()
     }
@@ -139,6 +140,7 @@ impl Replication {
         self.selected = None;
     }
 
+    /// Removes the backlog.
     pub fn remove_backlog(&mut self) {
         self.backlog = None;
     }
@@ -224,7 +226,7 @@ impl Replication {
         self.selected = Some(db_index);
         let mut select = Vec::new();
         write_command(&mut select, [&b"SELECT"[..], &i64_text(db_index as i64)].into_iter())
-            .expect("memory takes all that is written");
+            .expect("writing to memory cannot fail");
         self.append(&select);
     }
 }

@@ -129,7 +129,7 @@ impl Executor {
         partial_reply: Vec<u8>,
         transaction: Option<TransactionRun>,
     ) {
-        let suspended = self.suspended.as_mut().expect("a script has just been put aside");
+        let suspended = self.suspended.as_mut().expect("a script was just suspended");
         suspended.rest.partial_reply = partial_reply;
         suspended.rest.transaction = transaction;
     }
@@ -143,7 +143,7 @@ impl Executor {
         failed: bool,
         reply: &mut ReplyBuffer,
     ) {
-        let running = self.server.scripts.running.take().expect("it was running until now");
+        let running = self.server.scripts.running.take().expect("the script was running");
         self.script_client = None;
         let start = reply.len();
         let mut stack = interpreter.stack();
@@ -311,7 +311,7 @@ impl Executor {
         if !is_repeated && !row.is(flag::STALE) && self.has_stale_data() {
             return Err("ERR Can not execute the command on a stale replica".into());
         }
-        let running = self.server.scripts.running.as_ref().expect("a script asks");
+        let running = self.server.scripts.running.as_ref().expect("a script is running");
         let may_fail = !is_repeated && !running.wrote;
         if may_fail && self.lacks_memory_for_script(row, running) {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
@@ -319,14 +319,14 @@ impl Executor {
         if let Err(denied) = self.check_permission(handle, id, args) {
             return Err(self.denied_in_script(handle, id, args, denied).into());
         }
-        let running = self.server.scripts.running.as_ref().expect("a script asks");
+        let running = self.server.scripts.running.as_ref().expect("a script is running");
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if may_fail && row.is(flag::WRITE) {
             self.write_refusal()?;
         }
-        let running = self.server.scripts.running.as_mut().expect("a script asks");
+        let running = self.server.scripts.running.as_mut().expect("a script is running");
         running.wrote |= row.is(flag::WRITE);
         Ok(())
     }
@@ -465,7 +465,7 @@ impl Caller for Executor {
     }
 
     fn settings(&mut self) -> &mut Settings {
-        &mut self.server.scripts.running.as_mut().expect("a script asks").settings
+        &mut self.server.scripts.running.as_mut().expect("a script is running").settings
     }
 
     fn scratch(&mut self) -> &mut Scratch {

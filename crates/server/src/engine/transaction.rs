@@ -109,7 +109,7 @@ impl Executor {
                     }
                 }
                 Next::Block(_) | Next::BlockAs(..) | Next::RunTransaction => {
-                    unreachable!("nothing waits inside EXEC")
+                    unreachable!("no command blocks inside EXEC")
                 }
             }
         }

@@ -31,11 +31,13 @@ pub struct Waker {
 }
 
 impl Waker {
+    /// Creates a waker with its own event file.
     pub fn new() -> io::Result<Self> {
         let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Waker { file, sleeps: AtomicBool::new(false) })
     }
 
+    /// Returns the file to watch.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -67,6 +69,7 @@ impl Waker {
     }
 }
 
+/// The sending end of a queue.
 pub struct Sender<T> {
     ring: Producer<T>,
     /// Values that did not fit into the ring, oldest first.
@@ -75,6 +78,7 @@ pub struct Sender<T> {
     unannounced: usize,
 }
 
+/// The receiving end of a queue.
 pub struct Receiver<T> {
     ring: Consumer<T>,
 }
@@ -91,6 +95,7 @@ fn with_room<T>(values: usize, waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
+    /// Adds a value; the receiver is not woken before [`Self::announce`].
     #[inline]
     pub fn send(&mut self, value: T) {
         self.unannounced += 1;
@@ -135,11 +140,13 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
+    /// Takes the next value, if there is one.
     #[inline]
     pub fn receive(&mut self) -> Option<T> {
         self.ring.pop().ok()
     }
 
+    /// Returns whether the ring is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()

@@ -28,6 +28,7 @@ pub struct Written {
     pub closed: bool,
 }
 
+/// A connection and its buffers.
 pub struct Connection {
     pub handle: ClientHandle,
     pub transport: Transport,
@@ -44,6 +45,7 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Creates an established connection.
     pub fn new(handle: ClientHandle, transport: Transport) -> Self {
         Connection {
             handle,
@@ -67,6 +69,7 @@ impl Connection {
         }
     }
 
+    /// Returns the socket's file, for watching.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.transport.fd()
     }

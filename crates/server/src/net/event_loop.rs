@@ -39,6 +39,7 @@ const HANDSHAKE_STEPS: u32 = 2;
 /// Retry delay for orders that wait for room in a thread's queue.
 const BACKED_UP_US: u64 = 1000;
 
+/// The event loop with its sockets and the executor.
 pub struct EventLoop {
     pub executor: Executor,
     pub(super) poller: Poller,
@@ -110,6 +111,7 @@ pub(super) fn local(
 }
 
 impl EventLoop {
+    /// Creates the loop with its poller; no socket listens yet.
     pub fn new(mut executor: Executor, signals: Signals) -> io::Result<Self> {
         let poller = Poller::new()?;
         let listeners = Rc::new(RefCell::new(Listeners::new(poller.try_clone()?)));
@@ -673,7 +675,7 @@ mod tests {
     fn a_handle_that_has_outlived_its_client_finds_no_connection() {
         let first = ClientHandle::from_bits(0);
         let second = ClientHandle::from_bits(1 << 32);
-        assert_eq!(first.index(), second.index(), "the place is used again");
+        assert_eq!(first.index(), second.index(), "the slot is reused");
         let connection = ClientConnection::Remote(Box::new(RemoteConnection::new(second, 1, None)));
         let mut connections = [Some(connection), None];
         assert!(occupied(&mut connections, first).is_none());

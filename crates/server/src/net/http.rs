@@ -4,7 +4,7 @@
 //! ```text
 //!  thread "http"                              event loop
 //!  a pair of sockets: keeps one end,
-//!  sends the other --- bounded queue -------> admitted as a client, with the address of whoever asked
+//!  sends the other --- bounded queue -------> admitted as a client, with the requester's address
 //!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
 //! A change of its options ends the thread, with its connections and history, and starts another.

@@ -727,7 +727,7 @@ impl AdoptedConnection {
         now_us: u64,
     ) -> Box<Self> {
         connection.watches_writable = false;
-        assert!(connection.unsent.is_none(), "what is unsent when a connection arrives comes beside it");
+        assert!(connection.unsent.is_none(), "unsent output is passed beside an adopted connection");
         // The poller reports everything else.
         let is_readable = connection.transport.has_unread();
         Box::new(AdoptedConnection {

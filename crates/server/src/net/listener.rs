@@ -124,6 +124,7 @@ impl Listener {
             .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
     }
 
+    /// Returns the socket's file.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -51,6 +51,7 @@ impl Listeners {
         Listeners { unix: None, tcp: Vec::new(), poller, last_id: 0 }
     }
 
+    /// Iterates over the open listeners.
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.unix.iter().chain(&self.tcp)
     }
@@ -95,7 +96,7 @@ impl Listeners {
                     let listener = self.watch(listener).map_err(|error| (protocol, error))?;
                     prepared.opened.push(listener);
                 }
-                Err(error) if address.is_optional => log::warn!("{error}; going on without it"),
+                Err(error) if address.is_optional => log::warn!("{error}; continuing without it"),
                 Err(error) => return Err((protocol, error)),
             }
         }
@@ -140,7 +141,7 @@ pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result
             Ok(addresses) => {
                 wanted.extend(addresses.map(|address| Wanted { address, protocol, is_optional }));
             }
-            Err(error) if is_optional => log::warn!("{error}; going on without it"),
+            Err(error) if is_optional => log::warn!("{error}; continuing without it"),
             Err(error) => return Err(error),
         }
     }
@@ -204,7 +205,7 @@ pub(super) fn open_beside(
         };
         match listener {
             Ok(listener) => listeners.push(listener),
-            Err(error) if address.is_optional => log::warn!("{error}; going on without it"),
+            Err(error) if address.is_optional => log::warn!("{error}; continuing without it"),
             Err(error) => return Err(error),
         }
     }

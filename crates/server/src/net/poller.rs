@@ -57,6 +57,7 @@ impl Token {
     }
 }
 
+/// A socket that is ready, and for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
     pub token: Token,
@@ -66,12 +67,14 @@ pub struct Readiness {
     pub hung_up: bool,
 }
 
+/// An epoll instance.
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
 }
 
 impl Poller {
+    /// Creates an epoll instance.
     pub fn new() -> io::Result<Self> {
         Ok(Self::of(epoll::create(CreateFlags::CLOEXEC)?))
     }
@@ -91,6 +94,7 @@ impl Poller {
         self.epoll
     }
 
+    /// Adds a file, level-triggered for reading.
     pub fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EventFlags::IN)?)
     }
@@ -117,6 +121,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
+    /// Removes a file.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }

@@ -199,7 +199,7 @@ impl Drop for EnteredDirectory {
         if let Some(before) = &self.before
             && let Err(error) = rustix::process::fchdir(before)
         {
-            log::warn!("The directory that the server was in cannot be entered any more: {error}");
+            log::warn!("Cannot return to the previous working directory: {error}");
         }
     }
 }

@@ -76,6 +76,7 @@ pub enum Transfer {
     Closed,
 }
 
+/// A client's input and the requests parsed from it.
 pub struct QueryBuffer {
     pub handle: ClientHandle,
     /// Input not yet executed; requests before `position` are parsed.
@@ -133,6 +134,7 @@ pub type QueryBuffers = Vec<Box<QueryBuffer>>;
 pub struct SpareQueryBuffers(QueryBuffers);
 
 impl SpareQueryBuffers {
+    /// Lends a query buffer to a client.
     #[inline]
     pub fn lend(&mut self, handle: ClientHandle) -> Box<QueryBuffer> {
         match self.0.pop() {
@@ -170,6 +172,7 @@ struct Parsed {
 }
 
 impl QueryBuffer {
+    /// Creates an empty query buffer.
     pub fn new(handle: ClientHandle) -> Self {
         QueryBuffer {
             handle,
@@ -195,7 +198,7 @@ impl QueryBuffer {
 
     /// For appending input that does not come from the socket.
     pub fn input_mut(&mut self) -> &mut Vec<u8> {
-        assert!(self.long_argument.is_none(), "what is appended would stand before the argument's rest");
+        assert!(self.long_argument.is_none(), "appended input would precede the argument's rest");
         &mut self.input
     }
 
@@ -222,6 +225,7 @@ impl QueryBuffer {
         (arrived, self.input.capacity() - self.input.len())
     }
 
+    /// Returns the memory of the buffer and of the parsed requests.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.input.capacity()
@@ -528,17 +532,19 @@ impl QueryBuffer {
         self.requests.len() - self.prefetched.get().max(self.next_request)
     }
 
+    /// Records that this many more requests are prefetched.
     pub fn note_prefetched(&self, requests: usize) {
         self.prefetched.set(self.prefetched.get().max(self.next_request) + requests);
     }
 
+    /// Returns whether parsed requests wait to run.
     pub fn has_requests(&self) -> bool {
         self.next_request < self.requests.len()
     }
 
     /// Skips bytes that were taken and are no requests. There are no parsed requests.
     pub fn skip(&mut self, bytes: usize) {
-        assert!(!self.has_requests() && bytes <= self.unparsed().len(), "nothing else has taken them");
+        assert!(!self.has_requests() && bytes <= self.unparsed().len(), "only unparsed bytes can be skipped");
         self.position += bytes;
         self.consume();
     }

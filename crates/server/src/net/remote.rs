@@ -359,7 +359,7 @@ impl EventLoop {
         }
         while self.threads.len() < wanted {
             if let Err(error) = self.threads.start(&mut self.executor.server.observed.memory.io_threads) {
-                log::warn!("Starting an I/O thread: {error}; going on with {}", self.threads.len());
+                log::warn!("Cannot start an I/O thread: {error}; continuing with {}", self.threads.len());
                 self.executor.server.config.io_threads = self.threads.len() as u32 + 1;
                 break;
             }
@@ -493,7 +493,7 @@ mod tests {
     fn connections_are_shared_while_there_is_more_to_do_than_one_thread_can() {
         assert!(!is_shared(false, &[0.7, 0.0]));
         assert!(is_shared(false, &[0.85, 0.0]));
-        assert!(is_shared(false, &[0.5, 0.2, 0.2]), "handshakes are the others' work from the first");
+        assert!(is_shared(false, &[0.5, 0.2, 0.2]), "handshakes load I/O threads before connections are shared");
         // Once shared, sharing ends only at a much lower load.
         assert!(is_shared(true, &[0.3, 0.3]));
         assert!(!is_shared(true, &[0.2, 0.2]));

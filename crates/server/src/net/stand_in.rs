@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use wire::request::Limits;
 
+/// The thread's end of the queues.
 pub struct StandIn {
     parts: Parts,
     /// The clients' connections, never read or written.

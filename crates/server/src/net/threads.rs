@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 /// Orders after which a thread is woken although more will follow.
 const ANNOUNCED_ORDERS: usize = 16;
 
+/// All I/O threads.
 pub struct Threads {
     /// Rung at each delivery.
     pub waker: Arc<Waker>,
@@ -60,6 +61,7 @@ pub enum Destination {
 }
 
 impl RemoteConnection {
+    /// Creates the record of a connection that an I/O thread adopts.
     pub fn new(handle: ClientHandle, thread: usize, held: Option<Box<QueryBuffer>>) -> Self {
         RemoteConnection {
             handle,
@@ -74,6 +76,7 @@ impl RemoteConnection {
 }
 
 impl Threads {
+    /// Creates an empty set of threads.
     pub fn new(shared: Shared) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         Ok(Threads { waker, shared: Arc::new(shared), peers: Vec::new(), next: 0 })
@@ -84,10 +87,12 @@ impl Threads {
         self.peers.len()
     }
 
+    /// Returns whether there are no I/O threads.
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
+    /// Returns whether a thread is ending.
     pub fn any_is_ending(&self) -> bool {
         self.peers.iter().any(|peer| peer.is_ending)
     }
@@ -102,10 +107,12 @@ impl Threads {
         self.peers[thread - 1].figures.clients.load(Ordering::Relaxed)
     }
 
+    /// Counts a connection of an I/O thread.
     pub fn count_connection(&self, thread: usize) {
         self.peers[thread - 1].figures.clients.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Stops counting a connection of an I/O thread.
     pub fn discount_connection(&self, thread: usize) {
         self.peers[thread - 1].figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
@@ -170,6 +177,7 @@ impl Threads {
         }
     }
 
+    /// Queues an order to a thread.
     #[inline]
     pub fn send(&mut self, thread: usize, order: Order) {
         let orders = &mut self.peers[thread - 1].orders;
@@ -189,6 +197,7 @@ impl Threads {
         self.peers.iter().any(|peer| peer.orders.is_backed_up())
     }
 
+    /// Returns whether a thread has delivered something.
     pub fn have_delivered(&self) -> bool {
         self.peers.iter().any(|peer| !peer.deliveries.is_empty())
     }

@@ -11,6 +11,7 @@ use tls::configs::{ClientAuthentication, ResumptionOptions, ServerContext, Serve
 use tls::materials::IdentityFiles;
 use tls::{ClientConfig, ServerConfig, TlsError};
 
+/// The TLS configuration in use, and its reloading.
 pub struct TlsContext {
     /// The context in use, and the options it was read with; `None`: TLS is off.
     current: Option<(ServerOptions, ServerContext)>,
@@ -26,6 +27,7 @@ pub struct TlsContext {
 pub struct PublishedConfig(Mutex<Option<Arc<ServerConfig>>>);
 
 impl PublishedConfig {
+    /// Returns the current configuration; `None`: TLS is off.
     pub fn get(&self) -> Option<Arc<ServerConfig>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -52,6 +54,7 @@ pub fn is_wanted(config: &Config) -> bool {
 }
 
 impl TlsContext {
+    /// Creates a context without TLS.
     pub fn new(figures: Arc<TlsFigures>) -> Self {
         TlsContext { current: None, figures, reload_us: 0, reloading: None, published: Arc::default() }
     }
@@ -127,7 +130,7 @@ impl TlsContext {
         };
         match std::thread::Builder::new().name("tls_reload".to_owned()).spawn(reload) {
             Ok(thread) => self.reloading = Some(thread),
-            Err(error) => log::warn!("Starting a thread that looks at certificates: {error}"),
+            Err(error) => log::warn!("Cannot start the thread that checks certificates: {error}"),
         }
     }
 

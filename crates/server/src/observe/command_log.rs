@@ -42,6 +42,7 @@ pub struct CommandLog {
 }
 
 impl CommandLog {
+    /// Adds an entry, and drops the oldest beyond `len_max`.
     pub fn push(&mut self, mut entry: Entry, len_max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;
@@ -68,19 +69,23 @@ impl CommandLog {
         }
     }
 
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Returns whether the log is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 }
 
+/// The three logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLogs {
     slow: CommandLog,
@@ -125,6 +130,7 @@ impl Thresholds {
 }
 
 impl CommandLogs {
+    /// Returns the log of this kind.
     pub fn log(&self, kind: LogKind) -> &CommandLog {
         match kind {
             LogKind::Slow => &self.slow,
@@ -133,6 +139,7 @@ impl CommandLogs {
         }
     }
 
+    /// As [`Self::log`], mutably.
     pub fn log_mut(&mut self, kind: LogKind) -> &mut CommandLog {
         match kind {
             LogKind::Slow => &mut self.slow,

@@ -107,6 +107,7 @@ impl Sampler {
 }
 
 impl HotKeys {
+    /// Begins an observation.
     pub fn begin(options: Options, now_ms: i64) -> Self {
         let places = |is_wanted: bool| if is_wanted { PLACES } else { 0 };
         let ends_ms = options.duration_ms.map_or(i64::MAX, |duration_ms| now_ms.saturating_add(duration_ms));
@@ -137,6 +138,7 @@ impl HotKeys {
         self.ends_ms > now_ms
     }
 
+    /// Ends the observation.
     #[cold]
     pub fn end(&mut self, now_ms: i64) {
         self.ended_after_ms.get_or_insert(now_ms.saturating_sub(self.started_ms));
@@ -205,6 +207,7 @@ impl HotKeys {
         all.map(|(key, ns)| (key, ns / 1000)).filter(|&(_, us)| us > 0).collect()
     }
 
+    /// Returns the keys with the most bytes over the network; keys without any are left out.
     pub fn by_net_bytes(&self) -> Vec<(&[u8], u64)> {
         self.net.largest(self.options.count)
     }

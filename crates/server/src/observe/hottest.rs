@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  command -> its weight, of calls, nanoseconds, bytes in and out -> countdown
-//!               it has run out: keys of the command at hand pay for all that has gone by
+//!               it has run out: keys of the current command are charged for all commands passed over
 //!                 -> TopKeys by weight, of [database, kind, key], with the four costs
 //!  sample (ten times a second) -> how long the countdown is, and what costs weigh: on average each of the four as much as the
 //!                                 others; every tenth second all that was paid decays
@@ -63,6 +63,7 @@ pub enum Metric {
     BytesOut,
 }
 
+/// Number of metrics.
 pub const METRICS: usize = 4;
 
 /// Indexed by [`Metric`].

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+/// Figures of one I/O thread.
 #[derive(Debug, Default)]
 pub struct IoThreadFigures {
     /// Number of its connections, maintained by the executor.

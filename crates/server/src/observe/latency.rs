@@ -58,10 +58,12 @@ impl Event {
         self.spikes.iter().copied()
     }
 
+    /// Returns the latest spike.
     pub fn latest(&self) -> Spike {
-        *self.spikes.back().expect("an event is made by its first spike")
+        *self.spikes.back().expect("an event has at least one spike")
     }
 
+    /// Computes the statistics of the kept spikes.
     pub fn summary(&self, now_s: i64) -> Summary {
         let count = self.spikes.len() as u64;
         let latencies = || self.spikes.iter().map(|spike| spike.latency_ms);
@@ -93,6 +95,7 @@ impl LatencyMonitor {
         }
     }
 
+    /// Returns the event of this name, if it had a spike.
     pub fn event(&self, name: &[u8]) -> Option<(&'static str, &Event)> {
         self.iter().find(|(event, _)| event.as_bytes() == name)
     }

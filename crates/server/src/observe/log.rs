@@ -98,8 +98,8 @@ pub fn reopen() {
         None => return,
     };
     match reopened {
-        Ok(()) => log::info!("Received SIGHUP, the log file is open anew"),
-        Err(error) => log::warn!("Received SIGHUP, but the log file cannot be opened anew: {error}"),
+        Ok(()) => log::info!("Received SIGHUP, the log file is reopened"),
+        Err(error) => log::warn!("Received SIGHUP, but the log file cannot be reopened: {error}"),
     }
 }
 

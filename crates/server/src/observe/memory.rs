@@ -112,6 +112,7 @@ impl Memory {
             + self.thread.map_or(0, |thread| used_by_all(thread.used_bytes(), used_elsewhere))
     }
 
+    /// Takes a sample.
     pub fn take_sample(&mut self) {
         // An allocator without statistics reports zero everywhere.
         let _ = epoch::advance();
@@ -146,7 +147,7 @@ impl Memory {
     pub fn purge_in_background(&mut self, on: bool) {
         if self.purges_in_background.replace(on) != Some(on) && !allocator::purge_in_background(on) {
             log::warn!(
-                "The allocator starts no threads to give memory back; it does so when memory is freed"
+                "The allocator cannot start threads that return memory; it returns memory when it is freed"
             );
         }
     }

@@ -46,6 +46,7 @@ pub struct LoadingFigures {
 }
 
 impl LoadingFigures {
+    /// Returns the loaded part in percent.
     pub fn percent(&self) -> f64 {
         match self.total_bytes {
             0 => 0.0,
@@ -124,6 +125,7 @@ impl Persistence {
         self.last_save_copied_bytes = self.child.copied_bytes_peak;
     }
 
+    /// Creates the figures of a server that starts now.
     pub fn new(now_s: i64) -> Self {
         Persistence {
             last_save_s: now_s,

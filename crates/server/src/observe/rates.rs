@@ -24,6 +24,7 @@ impl Rate {
         }
     }
 
+    /// Returns the mean of the samples.
     pub fn mean(&self) -> u64 {
         self.samples.iter().sum::<u64>() / SAMPLES as u64
     }

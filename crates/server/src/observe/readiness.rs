@@ -53,6 +53,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
+    /// Sets the reasons.
     pub fn publish(&self, reasons: impl IntoIterator<Item = Unready>) {
         let bits = reasons.into_iter().fold(0, |bits, reason| bits | reason.bit());
         self.0.store(bits, Ordering::Relaxed);

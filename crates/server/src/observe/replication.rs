@@ -59,6 +59,7 @@ pub struct ReplicaFigures {
     pub heard_us: u64,
 }
 
+/// State of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaState {
     WaitsForSnapshot,
@@ -81,6 +82,7 @@ impl ReplicaState {
 }
 
 impl ReplicaFigures {
+    /// Returns whether it has its snapshot and is sent the stream.
     pub fn is_online(&self) -> bool {
         self.state == ReplicaState::Online
     }

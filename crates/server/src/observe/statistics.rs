@@ -21,6 +21,7 @@ pub struct CommandFigures {
 }
 
 impl CommandFigures {
+    /// Counts a call.
     #[inline]
     pub fn count(&mut self, elapsed_ns: u64, failed: bool, track_latency: bool) {
         self.calls += 1;
@@ -31,10 +32,12 @@ impl CommandFigures {
         }
     }
 
+    /// Returns the time of all calls, in microseconds.
     pub fn busy_us(&self) -> u64 {
         self.busy_ns / 1000
     }
 
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.calls == 0 && self.rejected == 0 && self.failed == 0
     }
@@ -71,6 +74,7 @@ impl Latency {
         self.buckets[index as usize] += 1;
     }
 
+    /// Returns the histogram for percentiles.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
@@ -98,6 +102,7 @@ pub struct Denials {
     pub certificates: u64,
 }
 
+/// Counters of the whole server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub commands_processed: u64,

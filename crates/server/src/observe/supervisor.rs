@@ -13,6 +13,7 @@ const UPSTART_JOB: &str = "UPSTART_JOB";
 /// The socket of systemd; an address with `@` is in the abstract namespace.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
+/// A supported service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supervisor {
     Upstart,

@@ -16,10 +16,12 @@ pub struct Certificates {
 pub struct TlsFigures(Mutex<Certificates>);
 
 impl TlsFigures {
+    /// Replaces the certificates in use.
     pub fn set(&self, certificates: Certificates) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
     }
 
+    /// Returns the certificates in use.
     pub fn certificates(&self) -> Certificates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -32,6 +32,7 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All stages, in order.
     pub const ALL: [Stage; 7] = [
         Stage::QueryBuffer,
         Stage::Prefetch,
@@ -42,6 +43,7 @@ impl Stage {
         Stage::Output,
     ];
 
+    /// Returns the name in replies.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::QueryBuffer => "query-buffer",
@@ -60,15 +62,18 @@ impl Stage {
 pub struct Stages([u64; Stage::ALL.len()]);
 
 impl Stages {
+    /// Adds time to a stage.
     #[inline]
     pub fn add(&mut self, stage: Stage, ns: u64) {
         self.0[stage as usize] += ns;
     }
 
+    /// Returns the time of a stage.
     pub fn ns(&self, stage: Stage) -> u64 {
         self.0[stage as usize]
     }
 
+    /// Returns the time of all stages.
     pub fn total_ns(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -109,15 +114,18 @@ impl Traces {
         self.choice
     }
 
+    /// Returns whether tracing is on.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.choice.is_some()
     }
 
+    /// Starts tracing with this filter.
     pub fn start(&mut self, choice: Choice) {
         self.choice = Some(choice);
     }
 
+    /// Stops tracing.
     pub fn stop(&mut self) {
         self.choice = None;
     }
@@ -128,6 +136,7 @@ impl Traces {
         self.missed = 0;
     }
 
+    /// Adds a trace with the next id, and drops the oldest beyond `len_max`.
     pub fn push(&mut self, mut trace: Trace, len_max: usize) {
         self.kept_total += 1;
         trace.id = self.kept_total;
@@ -146,10 +155,12 @@ impl Traces {
         self.entries.iter().rev()
     }
 
+    /// Returns the number of traces kept.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Returns whether no traces are kept.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -108,14 +108,17 @@ impl Server {
         self.pubsub.publish_to_shard(&mut self.clients, channel, message)
     }
 
+    /// Subscribes `own` to a name.
     pub fn subscribe(&mut self, own: ClientHandle, kind: Kind, name: &[u8]) {
         self.pubsub.subscribe(&mut self.clients, own, kind, name);
     }
 
+    /// Unsubscribes `own` from a name.
     pub fn unsubscribe(&mut self, own: ClientHandle, kind: Kind, name: &[u8]) {
         self.pubsub.unsubscribe(&mut self.clients, own, kind, name);
     }
 
+    /// Removes all subscriptions of `own`.
     pub fn unsubscribe_all(&mut self, own: ClientHandle) {
         self.pubsub.unsubscribe_all(&mut self.clients, own);
     }
@@ -125,14 +128,17 @@ impl Server {
         self.watch.watch(&mut self.clients, own, db_index, key, is_stale);
     }
 
+    /// Removes all watches of `own`.
     pub fn unwatch_all(&mut self, own: ClientHandle) {
         self.watch.unwatch_all(&mut self.clients, own);
     }
 
+    /// Starts or changes tracking for `own`.
     pub fn enable_tracking(&mut self, own: ClientHandle, tracking: Tracking) {
         self.tracking.enable(&mut self.clients, own, tracking);
     }
 
+    /// Ends tracking for `own`.
     pub fn disable_tracking(&mut self, own: ClientHandle) {
         self.tracking.disable(&mut self.clients, own);
     }

@@ -49,7 +49,7 @@ impl Server {
         client.authentication_failures += 1;
         if client.authentication_failures == AUTHENTICATION_FAILURES_MAX {
             log::info!(
-                "Client id={} addr={} closed: it has given {AUTHENTICATION_FAILURES_MAX} wrong passwords",
+                "Client id={} addr={} closed after {AUTHENTICATION_FAILURES_MAX} wrong passwords",
                 client.id,
                 client.connection.address
             );

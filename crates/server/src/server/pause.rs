@@ -35,6 +35,7 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// The time of a pause that lasts until it is ended.
     pub const WITHOUT_END: u64 = u64::MAX;
 
     /// Holds commands that may write, until it is ended.
@@ -52,6 +53,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
+    /// Returns whether a pause is in force.
     #[inline]
     pub fn are_any(&self) -> bool {
         self.are_any
@@ -78,6 +80,7 @@ impl Pauses {
         self.are_any = true;
     }
 
+    /// Ends the pause of this purpose.
     pub fn end(&mut self, purpose: PausePurpose) {
         self.change(|by_purpose| by_purpose[purpose as usize] = None);
     }

@@ -101,6 +101,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Returns the memory of the blocked command and its queue entries.
     pub fn memory_bytes(&self) -> usize {
         let keys = match &self.on {
             BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
@@ -229,6 +230,7 @@ impl BlockedTable {
         self.keys > 0
     }
 
+    /// Blocks a client.
     pub fn block(
         &mut self,
         clients: &mut Clients,
@@ -391,6 +393,7 @@ impl BlockedTable {
         Some(handle)
     }
 
+    /// Returns whether changed keys have waiting clients.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -400,6 +403,7 @@ impl BlockedTable {
         self.paused.values().copied().collect()
     }
 
+    /// Returns the earliest deadline.
     pub fn next_deadline_us(&self) -> Option<u64> {
         self.deadlines.first().map(|&(deadline_us, _)| deadline_us)
     }

@@ -68,6 +68,7 @@ impl ClaimTable {
         shared
     }
 
+    /// Removes a client.
     pub fn leave(&mut self, claimed: &Arc<Claimed>, arrival: Arrival) {
         let Some(claimants) = self.claims.get_mut(claimed) else { return };
         claimants.waiters.remove(&arrival);

@@ -155,15 +155,18 @@ impl Meter {
 }
 
 impl ConnectionFigures {
+    /// Returns the bytes in the input buffer.
     pub fn input_bytes(&self) -> usize {
         self.meter.as_ref().map_or(self.input_bytes, |meter| meter.input_bytes.load(Ordering::Relaxed))
     }
 
+    /// Returns the free capacity of the input buffer.
     pub fn input_free_bytes(&self) -> usize {
         let metered = self.meter.as_ref().map(|meter| meter.input_free_bytes.load(Ordering::Relaxed));
         metered.unwrap_or(self.input_free_bytes)
     }
 
+    /// Returns the connection's memory.
     pub fn memory_bytes(&self) -> usize {
         self.meter.as_ref().map_or(self.memory_bytes, |meter| meter.memory_bytes.load(Ordering::Relaxed))
     }
@@ -252,6 +255,7 @@ pub struct ReplicaProfile {
     pub gathers_small_writes: bool,
 }
 
+/// A client's state.
 #[derive(Debug)]
 pub struct Client {
     pub id: ClientId,
@@ -326,6 +330,7 @@ pub struct Client {
 }
 
 impl Client {
+    /// Creates a newly connected client.
     pub fn new(
         id: ClientId,
         handle: ClientHandle,
@@ -383,6 +388,7 @@ impl Client {
         }
     }
 
+    /// Returns the protocol in force.
     pub fn protocol(&self) -> Protocol {
         self.output.protocol
     }
@@ -392,6 +398,7 @@ impl Client {
         self.protocol() == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
 
+    /// Returns the class that decides its output limits.
     pub fn output_class(&self) -> OutputClass {
         match self.subscriptions.is_empty() {
             _ if self.is_replica => OutputClass::Replica,

@@ -44,6 +44,7 @@ impl ClientHandle {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
+    /// Restores a handle from [`Self::to_bits`].
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         ClientHandle { index: bits as u32, generation: (bits >> 32) as u32 % GENERATIONS }
@@ -63,6 +64,7 @@ const SPARE_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_CHUNK_BYTES;
 
 const NOBODY: &str = "tables hold handles of connected clients only";
 
+/// All connected clients, by slot and by id.
 #[derive(Default)]
 pub struct Clients {
     places: Vec<Option<Box<Client>>>,
@@ -112,6 +114,7 @@ impl Clients {
         })
     }
 
+    /// Removes a client, whose slot becomes free.
     pub fn remove(&mut self, handle: ClientHandle) -> Box<Client> {
         let place = &mut self.places[handle.index()];
         let client = place.take_if(|client| client.handle == handle).expect("a client is removed once");
@@ -226,6 +229,7 @@ impl Clients {
         }
     }
 
+    /// Returns the client, unless it has disconnected.
     pub fn get(&self, handle: ClientHandle) -> Option<&Client> {
         self.places.get(handle.index())?.as_deref().filter(|client| client.handle == handle)
     }
@@ -235,18 +239,22 @@ impl Clients {
         self.places.get(index)?.as_deref().map(|client| client.handle)
     }
 
+    /// Returns the handle of the client with this id.
     pub fn by_id(&self, id: ClientId) -> Option<ClientHandle> {
         self.by_id.get(&id).copied()
     }
 
+    /// Returns the number of clients.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
+    /// Returns whether there are no clients.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
+    /// Iterates over the clients.
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
         self.places.iter().filter_map(|place| place.as_deref()).filter(|client| client.id != UNLISTED)
     }
@@ -256,6 +264,7 @@ impl Clients {
         self.by_id.values().map(|&handle| &self[handle]).filter(|client| !client.close_asap)
     }
 
+    /// As [`Self::iter`], mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
         self.places.iter_mut().filter_map(|place| place.as_deref_mut())
     }
@@ -366,11 +375,11 @@ mod tests {
         let first = connect(&mut clients);
         clients.remove(first);
         let second = connect(&mut clients);
-        assert_eq!(first.index(), second.index(), "the place is used again");
+        assert_eq!(first.index(), second.index(), "the slot is reused");
         assert!(clients.get(first).is_none());
         assert_eq!(clients.get(second).map(|client| client.id), Some(ClientId(2)));
         clients.push(first, |reply| reply.ok());
-        assert!(clients[second].output.is_empty(), "what was meant for the first is not sent to the second");
+        assert!(clients[second].output.is_empty(), "output for the first must not reach the second");
         assert_eq!(clients.handle_at(first.index()), Some(second));
     }
 

@@ -18,6 +18,7 @@ impl<K, V> Default for Members<K, V> {
 }
 
 impl<K: Ord + Copy, V> Members<K, V> {
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         match self {
             Members::One(..) => 1,
@@ -25,10 +26,12 @@ impl<K: Ord + Copy, V> Members<K, V> {
         }
     }
 
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Returns the member's value.
     pub fn get(&self, member: K) -> Option<&V> {
         work::visited(1);
         match self {
@@ -37,6 +40,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         }
     }
 
+    /// Returns whether `member` is in the set.
     pub fn contains(&self, member: K) -> bool {
         self.get(member).is_some()
     }
@@ -72,6 +76,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         }
     }
 
+    /// Iterates over the members in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         work::visited(self.len());
         let (one, many) = match self {
@@ -81,6 +86,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
+    /// As [`Self::iter`], with mutable values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
         work::visited(self.len());
         let (one, many) = match self {

@@ -27,14 +27,17 @@ impl<K, V> Default for NameTable<K, V> {
 }
 
 impl<K: Hash + Eq, V> NameTable<K, V> {
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
+    /// Returns whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
+    /// Returns the name's value.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -52,6 +55,7 @@ impl<K: Hash + Eq, V> NameTable<K, V> {
         self.names.get_key_value(name).map(|(shared, _)| shared)
     }
 
+    /// As [`Self::get`], mutably.
     pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, name: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -60,6 +64,7 @@ impl<K: Hash + Eq, V> NameTable<K, V> {
         self.names.get_mut(name)
     }
 
+    /// Returns the name's value, inserting a default one if missing.
     pub fn get_or_default(&mut self, name: K) -> &mut V
     where
         V: Default,
@@ -68,11 +73,13 @@ impl<K: Hash + Eq, V> NameTable<K, V> {
         self.names.entry(name).or_default()
     }
 
+    /// Sets the name's value; returns the previous one.
     pub fn insert(&mut self, name: K, value: V) -> Option<V> {
         work::visited(1);
         self.names.insert(name, value)
     }
 
+    /// Removes the name; returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, name: &Q) -> Option<V>
     where
         K: Borrow<Q>,

@@ -38,11 +38,13 @@ impl Subscriptions {
         self.channels.len() + self.patterns.len()
     }
 
+    /// Returns whether there are no subscriptions.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count() == 0 && self.shard_channels.is_empty()
     }
 
+    /// Returns the names of this kind.
     pub fn of(&self, kind: Kind) -> &Names {
         match kind {
             Kind::Channel => &self.channels,
@@ -63,6 +65,7 @@ impl Subscriptions {
 /// The listeners of each name, in ascending order of their handles.
 pub type Listeners = NameTable<Arc<[u8]>, Members<ClientHandle>>;
 
+/// The listeners of all channels and patterns.
 #[derive(Default)]
 pub struct PubSub {
     channels: Listeners,
@@ -71,6 +74,7 @@ pub struct PubSub {
 }
 
 impl PubSub {
+    /// Returns the listeners of this kind.
     pub fn listeners(&self, kind: Kind) -> &Listeners {
         match kind {
             Kind::Channel => &self.channels,

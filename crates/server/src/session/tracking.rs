@@ -83,6 +83,7 @@ pub struct TrackingTable {
 }
 
 impl TrackingTable {
+    /// Returns the number of tracked keys.
     pub fn keys(&self) -> usize {
         self.readers.len()
     }
@@ -92,6 +93,7 @@ impl TrackingTable {
         self.items
     }
 
+    /// Returns the number of broadcast prefixes.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
@@ -261,7 +263,7 @@ impl TrackingTable {
             }
             // A removed slot is refilled with the newest key: round-robin forgets old and new alike.
             self.forget_at = (self.forget_at + 1) % self.readers.len();
-            let (key, _) = self.readers.get_index(self.forget_at).expect("the place is within the table");
+            let (key, _) = self.readers.get_index(self.forget_at).expect("the index is within the table");
             let key = key.clone();
             self.invalidate_readers(clients, &key, None);
         }
@@ -290,7 +292,7 @@ fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
         },
     };
     let listens = redirect.is_some() && !clients[target].subscriptions.is_empty();
-    // A null has the form of the caching client's protocol, whoever receives it.
+    // A null has the form of the caching client's protocol, also when another client receives it.
     let protocol = clients[handle].protocol();
     match clients[target].protocol() {
         Protocol::Resp3 => clients.push(target, |reply| {

@@ -45,6 +45,7 @@ pub struct WatchTable {
 }
 
 impl WatchTable {
+    /// Returns whether no keys are watched.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys == 0

@@ -6,7 +6,7 @@
 //!  OpensRdbChannel       connects, introduces itself, SYNC Idle
 //!  Transfer              the snapshot                      Asks -> Keeps -> Full
 //!  Loading               may end                           the same
-//!  Connected             closed                            what was kept is applied, then what comes
+//!  Connected             closed                            the buffered stream is applied, then new input
 //! ```
 //!
 //! 1. The link's `channels` exist from the primary's offer until the snapshot is loaded or the sync is abandoned.
@@ -61,10 +61,12 @@ impl KeptStream {
         KeptStream { log: SharedLog::new(0), passed: 0 }
     }
 
+    /// Returns the number of buffered bytes.
     pub fn len(&self) -> u64 {
         self.log.end() - self.passed
     }
 
+    /// Returns the memory of the buffer.
     pub fn memory_bytes(&self) -> usize {
         self.log.memory_bytes()
     }

@@ -48,6 +48,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
+    /// Returns the format for a replica with this profile.
     pub fn of(profile: &ReplicaProfile) -> Self {
         // A file may serve other replicas, so it has the newest version.
         let is_new = !profile.finds_end_mark || profile.version >= VERSION_80_SINCE;
@@ -96,14 +97,17 @@ impl FileTransfer {
         Ok(FileTransfer { file, left_bytes, piece, sent: 0 })
     }
 
+    /// Returns the bytes read from the file and not yet sent.
     pub fn unsent(&self) -> &[u8] {
         &self.piece[self.sent..]
     }
 
+    /// Records sent bytes.
     pub fn advance(&mut self, bytes: usize) {
         self.sent += bytes;
     }
 
+    /// Returns whether the whole file has been sent.
     pub fn is_done(&self) -> bool {
         self.left_bytes == 0 && self.unsent().is_empty()
     }
@@ -172,6 +176,7 @@ impl Transfer {
         }
     }
 
+    /// Returns the memory of the transfer.
     pub fn memory_bytes(&self) -> usize {
         self.log.memory_bytes() + self.piece.capacity()
     }
@@ -229,7 +234,7 @@ impl Executor {
 
     pub(super) fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {
         let profile = self.server.clients[handle].replica.as_deref();
-        profile.expect("replicas have one from the command on that made them replicas")
+        profile.expect("the command that attaches a replica creates its profile")
     }
 
     /// Lets the replica share the file being written, if the stream has been kept since its start.

@@ -42,6 +42,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
+    /// Creates a handshake that awaits one reply.
     pub fn asking(asked: Asked) -> Self {
         Handshake { asked: [asked].into(), promised: None }
     }
@@ -73,7 +74,7 @@ impl Executor {
 
     pub(super) fn tell_primary(&mut self, handle: ClientHandle, words: &[&[u8]]) {
         let mut command = Vec::new();
-        write_command(&mut command, words.iter().copied()).expect("memory takes all that is written");
+        write_command(&mut command, words.iter().copied()).expect("writing to memory cannot fail");
         self.server.clients.push(handle, |output| output.raw(&command));
     }
 
@@ -302,7 +303,7 @@ impl Executor {
     /// primary now.
     fn go_on_with_stream(&mut self, handle: ClientHandle, rest: &[u8]) {
         if !self.link.as_ref().is_some_and(|link| link.continues) {
-            log::warn!("The primary goes on with a stream of which nothing is known here");
+            log::warn!("The primary continues a stream that is unknown here");
             return self.leave(handle);
         }
         if self.handshake_of(handle).is_some_and(|handshake| handshake.promised.is_some()) {

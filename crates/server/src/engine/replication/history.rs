@@ -44,18 +44,22 @@ pub enum Refusal {
 }
 
 impl History {
+    /// Creates an empty history without a second id.
     pub fn new(id: String) -> Self {
         History { id, second: None, offset: 0 }
     }
 
+    /// Returns the id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
+    /// Returns the second id, if there is one.
     pub fn second(&self) -> Option<&SecondId> {
         self.second.as_ref()
     }
 
+    /// Returns the number of the last byte; 0 before the first.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.offset

@@ -36,6 +36,7 @@ fn gather<'a>(slices: impl Iterator<Item = &'a [u8]>, runs: &mut [IoSlice<'a>]) 
 }
 
 impl Executor {
+    /// Returns whether any replica is attached.
     pub fn has_replicas(&self) -> bool {
         !self.replication.replicas.is_empty()
     }
@@ -47,6 +48,7 @@ impl Executor {
         owed.map(|(&handle, _)| handle)
     }
 
+    /// Returns whether there are bytes to send to this replica now.
     pub fn has_output_for_replica(&self, handle: ClientHandle) -> bool {
         let replica = self.replication.replicas.get(&handle);
         replica.is_some_and(|replica| self.replication.owes(replica))

@@ -63,10 +63,12 @@ impl Replica {
         }
     }
 
+    /// Returns whether it has its snapshot and is sent the stream.
     pub fn is_online(&self) -> bool {
         matches!(self.stage, Stage::Online { .. })
     }
 
+    /// Returns whether it is an rdb channel.
     pub fn is_rdb_channel(&self) -> bool {
         matches!(self.stage, Stage::RdbChannel)
     }

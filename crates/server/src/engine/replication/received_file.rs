@@ -22,6 +22,7 @@ fn temporary_path(process: u32) -> PathBuf {
 }
 
 impl ReceivedFile {
+    /// Creates the temporary file.
     pub fn create(world: &World) -> Result<Self, FileError> {
         let path = world.absolute(&temporary_path(world.process_id()));
         let opening = failed("Opening the temp file needed for PRIMARY <-> REPLICA synchronization", &path);
@@ -29,15 +30,18 @@ impl ReceivedFile {
         Ok(ReceivedFile { file, path, written_bytes: 0, begun_bytes: 0 })
     }
 
+    /// Returns the temporary file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Removes the temporary file.
     pub fn abandon(&self, world: &World) {
         // A file left behind only takes disk space.
         let _ = world.remove(&self.path);
     }
 
+    /// Appends bytes of the snapshot.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), TransferError> {
         let failed = failed(
             "Write error or short write writing to the DB dump file needed for PRIMARY <-> REPLICA synchronization",

@@ -1,7 +1,7 @@
 //! Framing of a snapshot sent by a primary: where it begins and ends in the received bytes.
 //!
 //! ```text
-//! $<length>\r\n <so many bytes>                        a file of the primary's
+//! $<length>\r\n <that many bytes>                      a file of the primary's
 //! $EOF:<mark of 40 bytes>\r\n <bytes> <the mark>       written while it is sent
 //! ```
 //!
@@ -43,6 +43,7 @@ pub(super) struct SnapshotFrame {
 }
 
 impl SnapshotFrame {
+    /// Creates a frame that awaits its framing line.
     pub fn new() -> Self {
         SnapshotFrame { extent: Extent::Unknown, tail: Vec::new(), received_bytes: 0 }
     }
@@ -52,6 +53,7 @@ impl SnapshotFrame {
         !matches!(self.extent, Extent::Unknown)
     }
 
+    /// Returns whether the snapshot ends with a mark rather than after a known length.
     pub fn ends_with_mark(&self) -> bool {
         matches!(self.extent, Extent::Mark(_))
     }
@@ -65,6 +67,7 @@ impl SnapshotFrame {
         }
     }
 
+    /// Returns the bytes of the snapshot received so far.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }

@@ -104,7 +104,7 @@ impl Executor {
             words.extend([&b"FACK"[..], synced.as_bytes()]);
         }
         let mut command = Vec::new();
-        write_command(&mut command, words.into_iter()).expect("memory takes all that is written");
+        write_command(&mut command, words.into_iter()).expect("writing to memory cannot fail");
         command
     }
 
@@ -244,7 +244,7 @@ impl Executor {
     /// Requests a full sync after a command that cannot be applied, since skipping it would leave a gap.
     fn desert_for(&mut self, handle: ClientHandle, command: &[u8], why: &str) {
         log::warn!(
-            "Command '{}' of the primary's stream cannot be applied: {why}. The link is closed and all data asked for anew.",
+            "Command '{}' of the primary's stream cannot be applied: {why}. Closing the link and requesting a full sync.",
             quoted(command)
         );
         self.desert(handle);
@@ -281,7 +281,7 @@ impl Executor {
 
     /// Handles a stream that does not parse: earlier commands may have been misread too.
     pub(crate) fn stream_is_broken(&mut self, handle: ClientHandle, why: &str) {
-        log::warn!("Protocol error ({why}) from primary. The link is closed and all data asked for anew.");
+        log::warn!("Protocol error ({why}) from primary. Closing the link and requesting a full sync.");
         self.desert(handle);
     }
 }

@@ -4,8 +4,8 @@
 //! | | the data here, meanwhile | clients are | after a failure |
 //! |---|---|---|---|
 //! | `swapdb`, of the history that the data is of | stays | served it (`async_loading`) | as it was |
-//! | `swapdb`, of another history | stays | told LOADING | as it was |
-//! | `on-empty-db`, `flush-before-load` | goes once the beginning makes sense | told LOADING | none |
+//! | `swapdb`, of another history | stays | sent LOADING | as it was |
+//! | `on-empty-db`, `flush-before-load` | removed once the beginning is valid | sent LOADING | none |
 //!
 //! 1. The link's `load` exists from the line that defines the snapshot's end until it is loaded or has failed.
 //! 2. Data changes only in steps of the timers, never in the middle of a suspended script.
@@ -33,10 +33,12 @@ pub(super) struct StreamLoad {
 }
 
 impl StreamLoad {
+    /// Returns how many bytes can be taken now.
     pub fn room(&self) -> usize {
         self.load.room()
     }
 
+    /// Adds received bytes to the loader's input.
     pub fn push(&mut self, bytes: &[u8]) {
         self.load.push(bytes);
     }
@@ -77,7 +79,7 @@ impl Executor {
         let load = match StreamedLoad::new(beside, options, self.clock.clone()) {
             Ok(load) => load,
             Err(error) => {
-                log::warn!("Loading what the primary sends cannot begin: {error}");
+                log::warn!("Cannot begin loading the primary's snapshot: {error}");
                 return self.leave(handle);
             }
         };

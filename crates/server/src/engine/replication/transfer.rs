@@ -47,10 +47,12 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
+    /// Begins a transfer into a file.
     pub fn to_file(world: &World, origin: Option<Origin>) -> Result<Self, FileError> {
         ReceivedFile::create(world).map(|file| Transfer::new(Destination::File(file), origin))
     }
 
+    /// Begins a transfer that is loaded while it is received.
     pub fn to_databases(origin: Option<Origin>) -> Self {
         Transfer::new(Destination::Databases, origin)
     }
@@ -59,6 +61,7 @@ impl Transfer {
         Transfer { destination, origin, frame: SnapshotFrame::new(), is_whole: false }
     }
 
+    /// Returns whether the snapshot is loaded while it is received.
     pub fn is_to_databases(&self) -> bool {
         matches!(self.destination, Destination::Databases)
     }
@@ -68,12 +71,14 @@ impl Transfer {
         self.is_whole
     }
 
+    /// Removes what the transfer has left on disk.
     pub fn abandon(&self, world: &World) {
         if let Destination::File(file) = &self.destination {
             file.abandon(world);
         }
     }
 
+    /// Returns the figures for INFO.
     pub fn figures(&self) -> TransferFigures {
         TransferFigures { total_bytes: self.frame.total_bytes(), read_bytes: self.frame.received_bytes() }
     }
@@ -277,7 +282,7 @@ impl Executor {
         let Some(Stage::Loading { file: Some(path), .. }) = self.link.as_ref().map(|link| &link.stage) else {
             return;
         };
-        log::info!("Removing {}, which the primary has sent and which cannot be loaded", path.display());
+        log::info!("Removing {}: the primary's snapshot cannot be loaded", path.display());
         if let Err(error) = self.disk.world.remove(path) {
             log::warn!("Removing {}: {error}", path.display());
         }

@@ -95,10 +95,12 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Creates a gate for these commands.
     pub fn new(registry: Registry, runs_all: bool) -> Self {
         Gate { registry, runs_all }
     }
 
+    /// Decides whether a request may run.
     pub fn judge(&self, words: &[Vec<u8>]) -> Verdict {
         let (buffer, ranges) = laid_out(words);
         let args = Args::new(&buffer, &ranges);

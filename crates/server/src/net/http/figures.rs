@@ -22,6 +22,7 @@ struct Counted {
 }
 
 impl Told {
+    /// Returns the figures since the last call.
     pub fn figures(&mut self, executor: &mut Executor) -> Figures {
         let server = &executor.server;
         let (observed, data) = (&server.observed, &executor.db.figures);

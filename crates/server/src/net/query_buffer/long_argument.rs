@@ -2,7 +2,7 @@
 //! buffer, instead of copying bytes from between other arguments.
 //!
 //! ```text
-//!   query buffer   *3 $3 SET $3 key $1000000 <what had arrived>   ends before the argument, and goes on behind it when that is whole
+//!   query buffer   *3 $3 SET $3 key $1000000 <what had arrived>   ends before the argument, and continues after it
 //!                                            | moved
 //!                                            v
 //!   its buffer                               <what had arrived> <what is read from then on> \r\n
@@ -12,13 +12,13 @@
 //! 2. The complete buffer has the capacity of its allocation, the smallest that holds the argument, so that a string
 //!    takes the memory that a copy would have, and can grow within it.
 //!
-//! Processor time of SET over a string of the same length beside what copying takes, least and median of five rounds by turns, one
-//! command at a time; with four in a pipeline in brackets: 1,000,000 bytes 0.63 and 0.65, 1,048,576: 0.81 and 0.80 (0.72, 0.82),
-//! 10,000,000: 0.82 and 0.77 (0.63, 0.77), 500,000: 0.90 and 0.95 (0.82, 0.87), 262,144: 0.91 and 0.92 (0.98, 1.00). Below that
-//! the copy goes from cache to cache over the string that was there, and a buffer of its own costs more than it saves: 150,000: 1.19
-//! and 1.05 (1.30, 1.16), 65,536: 1.03 and 1.06, 33,000: 1.14 and 1.30. Commands that copy the argument all the same: of 1,000,000
-//! bytes HSET 1.08 and 1.03, PUBLISH 0.98 and 0.88, LSET 0.87 and 0.96; of 300,000 PUBLISH 1.32 and 1.36, for a query buffer of that
-//! size is used again.
+//! Processor time of SET over a string of the same length relative to copying, least and median of five rounds by
+//! turns, one command at a time; with four in a pipeline in brackets: 1,000,000 bytes 0.63 and 0.65, 1,048,576: 0.81
+//! and 0.80 (0.72, 0.82), 10,000,000: 0.82 and 0.77 (0.63, 0.77), 500,000: 0.90 and 0.95 (0.82, 0.87), 262,144: 0.91
+//! and 0.92 (0.98, 1.00). Below that the copy goes from cache to cache over the previous string, and a separate buffer
+//! costs more than it saves: 150,000: 1.19 and 1.05 (1.30, 1.16), 65,536: 1.03 and 1.06, 33,000: 1.14 and 1.30.
+//! Commands that copy the argument anyway: of 1,000,000 bytes HSET 1.08 and 1.03, PUBLISH 0.98 and 0.88, LSET 0.87 and
+//! 0.96; of 300,000 PUBLISH 1.32 and 1.36, for a query buffer of that size is reused.
 //!
 //! Rejected: keeping the whole query buffer with the request around the value, which is simpler to read. A value of 2^n
 //! bytes would then take the allocator's next class, a quarter more, and a first change would have to move all of it.
@@ -44,7 +44,7 @@ pub(super) struct LongArgument {
 impl LongArgument {
     /// Begins an argument of `len` bytes, of which `arrived` are here, without the line end.
     pub(super) fn begin(len: usize, arrived: &[u8]) -> Self {
-        assert!(arrived.len() <= len, "something is to come");
+        assert!(arrived.len() <= len, "the argument is incomplete");
         let mut argument = LongArgument { len, bytes: Vec::new() };
         argument.reserve();
         argument.bytes.extend_from_slice(arrived);
@@ -69,7 +69,7 @@ impl LongArgument {
 
     /// Reads bytes of the argument from the transport, and nothing after it; returns the number. It must be incomplete.
     pub(super) fn read(&mut self, transport: &mut Transport) -> Result<usize, Stopped> {
-        assert!(!self.is_whole(), "there would be no room to read into");
+        assert!(!self.is_whole(), "a complete argument has no room left");
         self.reserve();
         transport.read(&mut self.bytes)
     }

@@ -6,6 +6,7 @@ use rustix::net::SendFlags;
 use std::io::{self, ErrorKind, IoSlice};
 use tls::Session;
 
+/// A connected socket with its TLS session.
 pub struct TlsSocket {
     socket: OwnedFd,
     session: Session,
@@ -39,10 +40,12 @@ impl io::Write for Raw<'_> {
 }
 
 impl TlsSocket {
+    /// Wraps a connected socket.
     pub fn new(socket: OwnedFd, session: Session) -> Self {
         TlsSocket { socket, session, is_announced: false }
     }
 
+    /// Returns the socket's file, for watching.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -53,21 +56,25 @@ impl TlsSocket {
         Interest { writable, ..wants }
     }
 
+    /// Returns whether there is decrypted input, or an end, that no readiness of the socket announces.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         self.session.has_decrypted()
     }
 
+    /// As [`Self::has_decrypted`], or the socket may have unread input.
     #[inline]
     pub fn has_unread(&self) -> bool {
         self.session.has_unread()
     }
 
+    /// Returns whether encrypted output waits for room in the socket.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.session.has_unsent()
     }
 
+    /// Returns whether the handshake is not done yet.
     #[inline]
     pub fn is_handshaking(&self) -> bool {
         !self.session.is_established()
@@ -92,18 +99,22 @@ impl TlsSocket {
         Some(self.session.failure().map_or_else(closed, ToString::to_string))
     }
 
+    /// Returns the memory of the session.
     pub fn memory_bytes(&self) -> usize {
         size_of::<OwnedFd>() + self.session.memory_bytes()
     }
 
+    /// Continues the handshake; returns whether it is done.
     pub fn handshake(&mut self) -> io::Result<bool> {
         self.session.handshake(&mut Raw(&self.socket))
     }
 
+    /// Sends encrypted output that waits for room in the socket.
     pub fn flush(&mut self) -> Result<(), Stopped> {
         self.session.flush(&mut Raw(&self.socket)).map_err(|error| stopped_by(&error))
     }
 
+    /// Reads and decrypts available input.
     pub fn read(&mut self, bytes: &mut Vec<u8>) -> Result<usize, Stopped> {
         match self.session.read(&mut Raw(&self.socket), bytes) {
             Ok(0) => Err(Stopped::Closed),
@@ -112,10 +123,12 @@ impl TlsSocket {
         }
     }
 
+    /// Encrypts and writes some of the bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Stopped> {
         self.session.write(&mut Raw(&self.socket), bytes).map_err(|error| stopped_by(&error))
     }
 
+    /// As [`Self::write`], for several slices.
     pub fn write_runs(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, Stopped> {
         self.session.write_runs(&mut Raw(&self.socket), runs).map_err(|error| stopped_by(&error))
     }
