@@ -390,10 +390,7 @@ impl Executor {
     /// configuration allows that.
     fn leave_out(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
         let (previous, bytes) = loading.previous.clone().unwrap_or_default();
-        log::warn!(
-            "!!! Warning: the AOF file {} lacks its end after offset {bytes} !!!",
-            previous.display()
-        );
+        log::warn!("!!! Warning: the AOF file {} lacks its end after offset {bytes} !!!", previous.display());
         if !self.server.config.aof_load_truncated {
             return Err(RestoreError::LogEnd { path: previous });
         }

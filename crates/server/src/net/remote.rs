@@ -493,7 +493,10 @@ mod tests {
     fn connections_are_shared_while_there_is_more_to_do_than_one_thread_can() {
         assert!(!is_shared(false, &[0.7, 0.0]));
         assert!(is_shared(false, &[0.85, 0.0]));
-        assert!(is_shared(false, &[0.5, 0.2, 0.2]), "handshakes load I/O threads before connections are shared");
+        assert!(
+            is_shared(false, &[0.5, 0.2, 0.2]),
+            "handshakes load I/O threads before connections are shared"
+        );
         // Once shared, sharing ends only at a much lower load.
         assert!(is_shared(true, &[0.3, 0.3]));
         assert!(!is_shared(true, &[0.2, 0.2]));

@@ -5,8 +5,8 @@
 //!  command -> its weight, of calls, nanoseconds, bytes in and out -> countdown
 //!               it has run out: keys of the current command are charged for all commands passed over
 //!                 -> TopKeys by weight, of [database, kind, key], with the four costs
-//!  sample (ten times a second) -> how long the countdown is, and what costs weigh: on average each of the four as much as the
-//!                                 others; every tenth second all that was paid decays
+//!  sample (ten times a second) -> length of the countdown, and weights of costs: each of the four weighs the same on average;
+//!                                 every tenth second all charges decay
 //! ```
 //! A command that does not exhaust the countdown costs three multiplications: nothing is hashed or looked up. A command
 //! of twice the weight is sampled twice as often and charged its own costs times half as much. So all four sums are

@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::OnceLock;
 
 const UPSTART_JOB: &str = "UPSTART_JOB";
-/// The socket of systemd; an address with `@` is in the abstract namespace.
+/// The variable that names systemd's socket; an address with `@` is in the abstract namespace.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// A supported service manager.

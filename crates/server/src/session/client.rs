@@ -277,7 +277,7 @@ pub struct Client {
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
     pub reply_buffer: ReplyBufferFigures,
-    /// Messages from its own command, deferred until after the reply.
+    /// Messages to it that arrived while its command ran.
     pub deferred_output: Vec<u8>,
     /// Its command is running and holds the output: messages from others go to `deferred_output`.
     pub output_borrowed: bool,

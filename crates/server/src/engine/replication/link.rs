@@ -5,7 +5,7 @@
 //!    ^                                         |                     ^                            ^
 //!    |                                         +-+DUALCHANNELSYNC--> OpensRdbChannel              |
 //!    |                                         +--------------------+CONTINUE---------------------+
-//!    +------- whatever fails, and the end of the connection, leads back here
+//!    +------- any failure, and the end of the connection, lead back here
 //! ```
 //!
 //! 1. There is a link exactly while `replicaof` names a primary.
