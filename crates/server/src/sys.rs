@@ -8,5 +8,6 @@ pub mod fiber;
 pub mod file;
 pub mod lua;
 pub mod process;
+pub mod socket;
 pub mod title;
 pub mod world;

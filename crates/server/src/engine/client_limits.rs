@@ -4,6 +4,7 @@ use super::Executor;
 use crate::config::OutputBufferLimit;
 use crate::session::ClientHandle;
 use crate::session::client::{Client, OUTPUT_CHUNK_BYTES, OutputClass, REPLY_BUFFER_BYTES_MIN};
+use crate::sys::socket::undelivered_bytes;
 use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
 
@@ -163,13 +164,37 @@ impl Executor {
             || client.is_primary
             || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
-        if timeout_us > 0 && !exempt && idle_us > timeout_us {
-            log::debug!("Closing an idle client");
+        if timeout_us > 0
+            && !exempt
+            && idle_us > timeout_us / 2
+            && !self.note_progress(handle)
+            && idle_us > timeout_us
+        {
+            log::debug!("Closing a client that was idle");
             self.server.close_asap(handle);
         }
     }
 
-    /// Adapts the reply buffer to recent replies.
+    /// Whether a client that has ended no request for a while, and been sent nothing, may be in the midst of one or of its
+    /// reply: what passes on its socket counts as what it does.
+    fn note_progress(&mut self, handle: ClientHandle) -> bool {
+        let now = self.server.now;
+        let client = &mut self.server.clients[handle];
+        let since_us = client.last_interaction.monotonic_us;
+        let progress = client.connection.progress(since_us, undelivered_bytes(client.connection.fd));
+        let before = client.connection.last_progress.replace(progress);
+        let Some(before) = before.filter(|before| before.since_us == since_us) else {
+            // Nothing to compare with: what is under way has until the next look.
+            return progress.undelivered_bytes > 0 || progress.input_bytes > 0 || !client.output.is_empty();
+        };
+        let has_moved = progress != before;
+        if has_moved {
+            client.last_interaction = now;
+        }
+        has_moved
+    }
+
+    /// Follows what the client's replies have needed lately.
     fn resize_reply_buffer(&mut self, handle: ClientHandle) {
         let switches = self.server.switches;
         let now_us = self.server.now.monotonic_us;

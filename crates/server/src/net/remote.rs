@@ -58,6 +58,7 @@ impl EventLoop {
                     self.take_in(query_buffer);
                 }
                 Delivery::Unread { handle, bytes } => {
+                    self.note_unread(handle);
                     self.executor.check_input_limit(handle, bytes);
                     self.count_memory_if_limited(handle);
                     self.executor.count_unauthenticated(handle);
@@ -85,6 +86,14 @@ impl EventLoop {
         match occupied(&mut self.connections, handle)? {
             Some(ClientConnection::Remote(remote)) => Some(remote),
             Some(ClientConnection::Local(_)) | None => None,
+        }
+    }
+
+    /// A part of a request has come. A handshake has a time of its own.
+    fn note_unread(&mut self, handle: ClientHandle) {
+        let now = self.executor.server.now;
+        if self.remote(handle).is_some_and(|remote| !remote.is_handshaking && !remote.is_closing) {
+            self.executor.server.clients[handle].last_interaction = now;
         }
     }
 

@@ -101,13 +101,40 @@ pub struct ConnectionFigures {
     pub input_bytes_total: u64,
     /// Bytes sent, or handed to the thread that sends them.
     pub output_bytes_total: u64,
-    /// Bytes to be sent that are already counted in the statistics of all connections: they were handed to a thread,
-    /// which has returned them.
+    /// What had passed on the socket when its client had been idle for a while.
+    pub last_progress: Option<SocketProgress>,
+    /// So much of what is to be sent has been counted in the statistics of all connections already: when it was handed to a
+    /// thread, which has given it back.
     pub output_bytes_counted: u64,
 }
 
+/// What has passed on a socket. One that moves belongs to a client that is not idle, however long its request or its reply
+/// takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketProgress {
+    /// When the client had last ended a request or been sent something, on the monotonic clock: it is of no use after the
+    /// next time.
+    pub since_us: u64,
+    pub input_bytes: usize,
+    pub output_bytes_total: u64,
+    /// What the kernel has and the peer has not.
+    pub undelivered_bytes: usize,
+}
+
 impl ConnectionFigures {
-    /// Returns how many of `bytes`, which are sent now, have yet to be counted.
+    /// What has passed by now.
+    pub fn progress(&self, since_us: u64, undelivered_bytes: usize) -> SocketProgress {
+        let meter = self.meter.as_ref();
+        let sent = meter.map(|meter| meter.output_bytes_total.load(Ordering::Relaxed));
+        SocketProgress {
+            since_us,
+            input_bytes: self.input_bytes(),
+            output_bytes_total: sent.unwrap_or(self.output_bytes_total),
+            undelivered_bytes,
+        }
+    }
+
+    /// How many of `bytes`, which go out now, have yet to be counted.
     pub fn take_uncounted(&mut self, bytes: u64) -> u64 {
         let counted = self.output_bytes_counted.min(bytes);
         self.output_bytes_counted -= counted;
