@@ -9,9 +9,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// The `timeout` of these servers.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a slow client takes: long enough for it to be closed if nothing of what it does counted.
-const SLOW: Duration = Duration::from_secs(5);
+const SLOW: Duration = Duration::from_secs(7);
 const PIECE: Duration = Duration::from_millis(100);
 
 fn start() -> Process {
