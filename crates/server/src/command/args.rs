@@ -5,7 +5,7 @@
 
 use crate::db::strings::NewText;
 use crate::error::ClientError;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use wire::reply::SharedBytes;
 use wire::request::{ArgRange, REQUEST_LEN_MAX};
 
@@ -169,7 +169,13 @@ impl<'a> Args<'a> {
 
     /// A copy that outlives the buffer.
     pub fn to_owned(&self) -> OwnedArgs {
-        OwnedArgs::new(self.iter())
+        OwnedArgs::exactly(self.iter())
+    }
+
+    /// As [`Self::to_owned`], without those at `left_out`.
+    pub fn to_owned_without(&self, left_out: Range<usize>) -> OwnedArgs {
+        let (before, behind) = (self.first(left_out.start), self.from(left_out.end));
+        OwnedArgs::exactly(before.iter().chain(behind.iter()))
     }
 }
 
@@ -250,7 +256,26 @@ impl OwnedArgs {
         Ok(owned)
     }
 
-    /// Appends an argument, which must fit the request.
+    /// As [`OwnedArgs::new`], with room for these and no more: a copy that is kept.
+    pub fn exactly<'a>(args: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
+        let (count, bytes) = args.clone().fold((0, 0), |(count, bytes), arg| (count + 1, bytes + arg.len()));
+        let (buffer, ranges) = (Vec::with_capacity(bytes), Vec::with_capacity(count));
+        let mut owned = OwnedArgs { buffer, ranges, apart: None };
+        args.for_each(|arg| owned.push(arg));
+        owned
+    }
+
+    /// These arguments with others put in between, at `position`.
+    pub fn with_inserted<'a>(
+        &'a self,
+        position: usize,
+        others: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> OwnedArgs {
+        let own = self.view();
+        let (before, behind) = (own.first(position), own.from(position));
+        OwnedArgs::exactly(before.iter().chain(others).chain(behind.iter()))
+    }
+
     pub fn push(&mut self, arg: &[u8]) {
         let range = ArgRange::within(self.buffer.len(), arg.len());
         self.ranges.push(range.expect("the arguments of one request fit into another"));

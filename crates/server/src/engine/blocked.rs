@@ -1,6 +1,7 @@
 //! Blocked clients: blocking, serving and timing out.
 
 use super::Executor;
+use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
 use crate::db::Turn;
@@ -25,12 +26,14 @@ impl Executor {
             claimed: None,
             since_us: now_us,
             command: id,
-            args: args.to_owned(),
-            // Of all commands that wait for keys, only a group read must see that the key was removed.
+            args: OwnedArgs::default(),
+            keys: Vec::new(),
+            keys_bytes: 0,
+            // Of all that wait for keys, only a group's consumer has to hear that it was removed.
             wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, handle, blocked, request.claim);
+        self.server.blocked.block(&mut self.server.clients, handle, blocked, args, request.claim);
     }
 
     /// Retries the commands of clients that wait for changed keys, in the order in which they blocked. Their changes
@@ -61,7 +64,8 @@ impl Executor {
         let start = reply.len();
         let begun = self.is_tracing().then(|| self.begin_retry());
         let origin = Origin { retried: true, ..Origin::default() };
-        let (id, args) = (blocked.command, blocked.args.view());
+        let (id, all_args) = (blocked.command, blocked.all_args().into_owned());
+        let args = all_args.view();
         let next = match self.permission(handle, id, args) {
             Ok(()) => self.call(handle, id, args, &mut reply, origin),
             Err(error) => {
@@ -153,7 +157,7 @@ impl Executor {
     /// before the connection that set the pause is closed.
     fn is_still_held(&self, handle: ClientHandle) -> bool {
         let Some(blocked) = &self.server.clients[handle].blocked else { return false };
-        self.pauses_hold(handle, self.server.registry.row(blocked.command), blocked.args.view())
+        self.pauses_hold(handle, self.server.registry.row(blocked.command), blocked.all_args().view())
     }
 
     /// Holds a command until the pause ends.
@@ -188,7 +192,7 @@ impl Executor {
             let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, handle) else {
                 continue;
             };
-            self.execute_held(handle, blocked.args.view());
+            self.execute_held(handle, blocked.all_args().view());
             self.server.clients.push(handle, |_| ());
             if self.server.clients[handle].blocked.is_none() {
                 self.server.resumed.push_back(handle);

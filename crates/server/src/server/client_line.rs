@@ -41,7 +41,7 @@ impl Server {
         let idle_s = now_us.saturating_sub(client.last_interaction.monotonic_us) / 1_000_000;
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let argument_bytes = match &client.blocked {
-            Some(blocked) => blocked.args.view().iter().map(<[u8]>::len).sum(),
+            Some(blocked) => blocked.argument_bytes(),
             None if client.handle == own => args.iter().map(<[u8]>::len).sum::<usize>(),
             None => 0,
         };

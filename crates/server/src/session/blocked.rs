@@ -3,23 +3,27 @@
 use super::claimed::{ClaimTable, Claimed};
 use super::clients::{ClientHandle, Clients};
 use super::name_table::NameTable;
+use crate::command::Args;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::db::Kind;
 use crate::db::stream::StreamId;
 use crate::server::Acknowledgements;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
+use structures::size_class::usable_size;
 use structures::work;
 
 /// The condition a blocked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockedOn {
-    /// A change to any of these keys of the client's database, if it holds this type: the command is then retried.
-    Keys { db_index: usize, keys: Vec<Box<[u8]>>, kind: Kind },
-    /// That this number of replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if
-    /// `local`, that this server's append-only file has it on disk.
+    /// A change to any of these keys of the client's database, if it holds this type: the command then runs again. `keys` are
+    /// their places among its arguments.
+    Keys { db_index: usize, keys: Range<usize>, kind: Kind },
+    /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
+    /// append-only file is on disk up to there.
     Acknowledgement { local: bool, replicas: i64, on_disk: bool },
     /// The end of a pause: the command then runs.
     Pause,
@@ -93,30 +97,55 @@ pub struct Blocked {
     pub claimed: Option<Arc<Claimed>>,
     pub since_us: u64,
     pub command: CommandId,
+    /// The command's arguments, but for the keys that it waits for.
     pub args: OwnedArgs,
-    /// The command must also run when its key is gone (a consumer of a removed stream).
+    /// These, each held once by all who wait for it and by the table of queues.
+    pub keys: Vec<Arc<[u8]>>,
+    /// What the keys take, here and in the queues.
+    pub keys_bytes: usize,
+    /// It has something to do also when a key it waits for is gone (a consumer of a removed stream).
     pub wants_absence: bool,
     /// Its place in all queues; assigned by [`BlockedTable::block`].
     pub arrival: Arrival,
 }
 
 impl Blocked {
-    /// Returns the memory of the blocked command and its queue entries.
-    pub fn memory_bytes(&self) -> usize {
-        let keys = match &self.on {
-            BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
+    /// The command's arguments. Those of one that waits for keys are put together anew.
+    pub fn all_args(&self) -> Cow<'_, OwnedArgs> {
+        match &self.on {
+            BlockedOn::Keys { keys, .. } => {
+                let names = self.keys.iter().map(|key| &**key);
+                Cow::Owned(self.args.with_inserted(keys.start, names))
+            }
             BlockedOn::Acknowledgement { .. }
             | BlockedOn::Pause
             | BlockedOn::Loading
-            | BlockedOn::Shutdown => 0,
-        };
+            | BlockedOn::Shutdown => Cow::Borrowed(&self.args),
+        }
+    }
+
+    /// Bytes of all arguments together.
+    pub fn argument_bytes(&self) -> usize {
+        self.args.view().bytes() + self.keys.iter().map(|key| key.len()).sum::<usize>()
+    }
+
+    pub fn memory_bytes(&self) -> usize {
         let claimed = self.claimed.as_ref().map_or(0, |claimed| claimed.memory_bytes());
-        size_of::<Self>() + self.args.memory_bytes() + keys + claimed
+        size_of::<Self>() + self.args.memory_bytes() + self.keys_bytes + claimed
     }
 }
 
-/// Memory of waiting for one key, in the queue and in the client.
-const WAITING_BYTES: usize = 80;
+/// What it costs to mention a key.
+const MENTION_BYTES: usize = size_of::<Arc<[u8]>>();
+
+/// What waiting for a key costs beside that and its name, where nobody else waits for it: a place in the table of queues, and a
+/// queue.
+const QUEUE_BYTES: usize = 340;
+
+/// What a name that is shared costs.
+fn name_bytes(key: &[u8]) -> usize {
+    usable_size(2 * size_of::<usize>() + key.len())
+}
 
 /// Order of arrival, as a growing number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,8 +190,8 @@ impl Queue {
 #[derive(Debug)]
 pub struct ReadyKey {
     pub db_index: usize,
-    pub key: Box<[u8]>,
-    /// The last client that arrived before the change, and the last one served.
+    pub key: Arc<[u8]>,
+    /// The last who came before the key changed, and the last who was served.
     until: Arrival,
     served: Option<Arrival>,
 }
@@ -170,7 +199,7 @@ pub struct ReadyKey {
 /// Blocked clients by key, in order of arrival, and by deadline.
 #[derive(Default)]
 pub struct BlockedTable {
-    databases: Vec<NameTable<Box<[u8]>, Queue>>,
+    databases: Vec<NameTable<Arc<[u8]>, Queue>>,
     keys: usize,
     deadlines: BTreeSet<(u64, ClientHandle)>,
     claims: ClaimTable,
@@ -180,9 +209,9 @@ pub struct BlockedTable {
     for_own_file: usize,
     count: usize,
     last_arrival: Arrival,
-    /// Changed keys with waiting clients, in order of change.
-    ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Unblocked clients are recorded for [`Self::take_ended`].
+    /// Keys that changed and have waiters, in order of change.
+    ready: VecDeque<(usize, Arc<[u8]>)>,
+    /// Somebody asks [`Self::take_ended`] whose waiting has ended.
     pub notes_ended: bool,
     ended: Vec<ClientHandle>,
 }
@@ -230,12 +259,13 @@ impl BlockedTable {
         self.keys > 0
     }
 
-    /// Blocks a client.
+    /// `args` are those of the command that waits.
     pub fn block(
         &mut self,
         clients: &mut Clients,
         handle: ClientHandle,
         mut blocked: Blocked,
+        args: Args<'_>,
         claim: Option<Box<ClaimRequest>>,
     ) {
         self.last_arrival.0 += 1;
@@ -249,18 +279,22 @@ impl BlockedTable {
             self.claims.set_due(&claimed, due_us);
             blocked.claimed = Some(claimed);
         }
-        match &blocked.on {
+        match blocked.on.clone() {
             BlockedOn::Keys { db_index, keys, kind } => {
-                for key in keys {
-                    self.join_queue(*db_index, key, *kind, handle, &blocked);
+                blocked.args = args.to_owned_without(keys.clone());
+                blocked.keys.reserve_exact(keys.len());
+                for key in args.first(keys.end).from(keys.start).iter() {
+                    self.join_queue(db_index, key, kind, handle, &mut blocked);
                 }
             }
-            BlockedOn::Loading | BlockedOn::Shutdown => {}
+            BlockedOn::Loading | BlockedOn::Shutdown => blocked.args = args.to_owned(),
             BlockedOn::Acknowledgement { local, .. } => {
+                blocked.args = args.to_owned();
                 self.for_acknowledgement.insert(blocked.arrival, handle);
-                self.for_own_file += usize::from(*local);
+                self.for_own_file += usize::from(local);
             }
             BlockedOn::Pause => {
+                blocked.args = args.to_owned();
                 self.paused.insert(blocked.arrival, handle);
             }
         }
@@ -275,21 +309,30 @@ impl BlockedTable {
         key: &[u8],
         kind: Kind,
         handle: ClientHandle,
-        blocked: &Blocked,
+        blocked: &mut Blocked,
     ) {
         if self.databases.len() <= db_index {
             self.databases.resize_with(db_index + 1, NameTable::default);
         }
-        let queue = self.databases[db_index].get_or_default(key.into());
+        let database = &mut self.databases[db_index];
+        let key = database.shared(key).map_or_else(|| Arc::from(key), Arc::clone);
+        let queue = database.get_or_default(Arc::clone(&key));
         self.keys += usize::from(queue.lines.is_empty());
         let wants_absence = blocked.wants_absence;
         let is_same = |line: &Line| line.kind == kind && line.wants_absence == wants_absence;
         let at = queue.lines.iter().position(is_same).unwrap_or_else(|| {
+            // Nearly always it is the only one.
+            queue.lines.reserve_exact(1);
             queue.lines.push(Line { kind, wants_absence, waiters: BTreeMap::new(), tried_at: None });
             queue.lines.len() - 1
         });
-        queue.lines[at].waiters.insert(blocked.arrival, handle);
+        blocked.keys_bytes += MENTION_BYTES;
+        if queue.lines[at].waiters.insert(blocked.arrival, handle).is_none() {
+            // However many share it, each may be the last to hold it.
+            blocked.keys_bytes += QUEUE_BYTES + name_bytes(&key);
+        }
         queue.lines[at].tried_at = None;
+        blocked.keys.push(key);
     }
 
     /// Removes the client from every queue.
@@ -305,8 +348,8 @@ impl BlockedTable {
             self.ended.push(handle);
         }
         match &blocked.on {
-            BlockedOn::Keys { db_index, keys, .. } => {
-                for key in keys {
+            BlockedOn::Keys { db_index, .. } => {
+                for key in &blocked.keys {
                     self.leave_queue(*db_index, key, blocked.arrival);
                 }
             }
@@ -339,12 +382,11 @@ impl BlockedTable {
 
     /// Records a changed key for [`Self::next_ready`] if a client waits for it.
     pub fn key_changed(&mut self, db_index: usize, key: &[u8]) {
-        let Some(queue) = self.databases.get_mut(db_index).and_then(|database| database.get_mut(key)) else {
-            return;
-        };
-        if !queue.is_ready {
-            queue.is_ready = true;
-            self.ready.push_back((db_index, key.into()));
+        let Some(database) = self.databases.get_mut(db_index) else { return };
+        let Some(queue) = database.get_mut(key) else { return };
+        if !std::mem::replace(&mut queue.is_ready, true) {
+            let key = database.shared(key).map_or_else(|| Arc::from(key), Arc::clone);
+            self.ready.push_back((db_index, key));
         }
     }
 

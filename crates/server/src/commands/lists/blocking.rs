@@ -7,15 +7,12 @@ use crate::db::Kind;
 use crate::db::list::End;
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use std::ops::Range;
 
-/// Blocks for any of the keys. `false` if blocking is not permitted here: the caller must then reply at once.
+/// Waits for any of the keys, which are the arguments at these places, unless nothing may wait here: then it is up to the
+/// caller to answer at once.
 #[must_use]
-fn wait_for<'a>(
-    ctx: &mut Context<'_>,
-    keys: impl Iterator<Item = &'a [u8]>,
-    timeout_us: Option<u64>,
-) -> bool {
-    let keys = keys.map(Box::from).collect();
+fn wait_for(ctx: &mut Context<'_>, keys: Range<usize>, timeout_us: Option<u64>) -> bool {
     let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys, kind: Kind::List };
     ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, claim: None })
 }
@@ -43,7 +40,7 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(());
     }
-    if !wait_for(ctx, keys.iter(), timeout_us) {
+    if !wait_for(ctx, 1..args.len() - 1, timeout_us) {
         ctx.reply.null_array();
     }
     Ok(())
@@ -52,7 +49,7 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let wanted = MultiPop::parse(args, 2)?;
     let timeout_us = seconds(args, 1)?;
-    if !wanted.run(ctx, ctx.origin.retried)? && !wait_for(ctx, wanted.keys.iter(), timeout_us) {
+    if !wanted.run(ctx, ctx.origin.retried)? && !wait_for(ctx, 3..3 + wanted.keys.len(), timeout_us) {
         ctx.reply.null_array();
     }
     Ok(())
@@ -88,7 +85,7 @@ fn move_or_wait(
         ctx.db.propagate_as(propagated);
         return Ok(());
     }
-    if !wait_for(ctx, std::iter::once(from), timeout_us) {
+    if !wait_for(ctx, 1..2, timeout_us) {
         ctx.reply.null();
     }
     Ok(())

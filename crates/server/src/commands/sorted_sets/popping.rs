@@ -6,6 +6,7 @@ use crate::db::sorted_set::SortedSet;
 use crate::db::{EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use std::ops::Range;
 
 /// The end to pop from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +116,8 @@ fn first_present<'a>(
     Ok(None)
 }
 
-fn wait_for(ctx: &mut Context<'_>, keys: Args<'_>, timeout_us: Option<u64>) {
-    let keys = keys.iter().map(Box::from).collect();
+/// `keys` are the places of the keys among the arguments.
+fn wait_for(ctx: &mut Context<'_>, keys: Range<usize>, timeout_us: Option<u64>) {
     let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys, kind: Kind::SortedSet };
     if !ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, claim: None }) {
         ctx.reply.null_array();
@@ -137,7 +138,7 @@ fn pop_or_wait(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     match first_present(ctx, keys, ctx.origin.retried)? {
         Some(key) => pop_from(ctx, key, end, 1, Shape::AfterKey),
         None => {
-            wait_for(ctx, keys, timeout_us);
+            wait_for(ctx, 1..args.len() - 1, timeout_us);
             Ok(())
         }
     }
@@ -192,7 +193,7 @@ pub(super) fn bzmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match first_present(ctx, wanted.keys, ctx.origin.retried)? {
         Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
         None => {
-            wait_for(ctx, wanted.keys, timeout_us);
+            wait_for(ctx, 3..3 + wanted.keys.len(), timeout_us);
             Ok(())
         }
     }

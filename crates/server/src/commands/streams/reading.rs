@@ -140,9 +140,9 @@ impl<'a> Reading<'a> {
     /// claim of `claims` is due.
     fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>, claims: Option<&Claims>) {
         let waits = self.timeout_us.is_some_and(|timeout_us| {
-            let keys: Vec<Box<[u8]>> = self.keys.iter().map(Box::from).collect();
+            let keys = self.streams_at..self.streams_at + self.keys.len();
             let db_index = ctx.db.selected();
-            let claim = claims.and_then(|claims| self.claim_request(claims, db_index, &keys));
+            let claim = claims.and_then(|claims| self.claim_request(claims, db_index));
             let request = BlockRequest {
                 on: BlockedOn::Keys { db_index, keys, kind: Kind::Stream },
                 timeout_us,
@@ -161,15 +161,11 @@ impl<'a> Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The claims that the command waits for, of its keys.
-    fn claim_request(
-        &self,
-        claims: &Claims,
-        db_index: usize,
-        keys: &[Box<[u8]>],
-    ) -> Option<Box<ClaimRequest>> {
+    /// What the command waits to claim, of its keys.
+    fn claim_request(&self, claims: &Claims, db_index: usize) -> Option<Box<ClaimRequest>> {
         let (idle_ms, (group, _)) = (claims.idle_ms?, self.group?);
-        let claimed = Claimed { group: group.into(), db_index, idle_ms, keys: keys.to_vec() };
+        let keys = self.keys.iter().map(Box::from).collect();
+        let claimed = Claimed { group: group.into(), db_index, idle_ms, keys };
         Some(Box::new(ClaimRequest { claimed, due_after_us: claims.due_after_us(idle_ms) }))
     }
 }
@@ -270,15 +266,13 @@ fn with_last_ids(args: Args<'_>, reading: &Reading<'_>, after: &[StreamId]) -> O
     if !reading.ids.iter().any(|id| id == b"$") {
         return None;
     }
-    let mut owned = OwnedArgs::new(args.first(reading.streams_at + reading.keys.len()).iter());
-    for (id, after) in reading.ids.iter().zip(after) {
-        if id == b"$" {
-            owned.push(after.to_string().as_bytes());
-        } else {
-            owned.push(id);
-        }
-    }
-    Some(owned)
+    let meant = |(id, after): (&[u8], &StreamId)| match id {
+        b"$" => after.to_string().into_bytes(),
+        id => id.to_vec(),
+    };
+    let ids: Vec<Vec<u8>> = reading.ids.iter().zip(after).map(meant).collect();
+    let before = args.first(reading.streams_at + reading.keys.len());
+    Some(OwnedArgs::exactly(before.iter().chain(ids.iter().map(Vec::as_slice))))
 }
 
 /// The entries that XREADGROUP reads of a stream.

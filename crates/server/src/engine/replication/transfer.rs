@@ -221,11 +221,14 @@ impl Executor {
             claimed: None,
             since_us: self.server.now.monotonic_us,
             command,
-            args: OwnedArgs::new(std::iter::empty()),
+            args: OwnedArgs::default(),
+            keys: Vec::new(),
+            keys_bytes: 0,
             wants_absence: false,
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, handle, blocked, None);
+        let no_args = OwnedArgs::default();
+        self.server.blocked.block(&mut self.server.clients, handle, blocked, no_args.view(), None);
     }
 
     /// Continues loading the primary's data.
