@@ -217,6 +217,16 @@ impl Parser {
         self.wanted_bytes
     }
 
+    /// About how many bytes the command under way still needs, if its arguments to come are like those that have: lets the
+    /// reader grow its buffer in few steps. It is a guess from what was announced, so room for it has to stay in proportion to
+    /// what has arrived. Valid after an `Incomplete`.
+    pub fn bytes_to_come(&self) -> usize {
+        match self.partial.len() {
+            0 => 0,
+            read => (self.cursor / read).saturating_add(1).saturating_mul(self.remaining),
+        }
+    }
+
     /// The length of the argument being read, when that is known, and where it begins, counted from the command's
     /// start. Valid after an `Incomplete`.
     pub fn argument_under_way(&self) -> Option<(usize, usize)> {
@@ -320,10 +330,17 @@ impl Parser {
             self.suspend(&reader, start);
             return Ok(progress);
         }
-        args.extend(self.partial.drain(..).map(|arg| match arg.is_apart() {
+        let in_buffer = |arg: ArgRange| match arg.is_apart() {
             true => arg,
             false => ArgRange::new(arg.start as usize + start, arg.len as usize),
-        }));
+        };
+        if args.is_empty() {
+            // A million of them are not held twice.
+            std::mem::swap(args, &mut self.partial);
+            args.iter_mut().for_each(|arg| *arg = in_buffer(*arg));
+        } else {
+            args.extend(self.partial.drain(..).map(in_buffer));
+        }
         self.partial.shrink_to(PARTIAL_CAPACITY_KEPT);
         *position = reader.cursor;
         *self = Self { partial: std::mem::take(&mut self.partial), ..Self::default() };

@@ -29,7 +29,9 @@ pub const READ_BYTES: usize = 16 * 1024;
 const BUSY_READ_BYTES: usize = 64 * 1024;
 /// Capacity reserved at once for an announced argument; beyond this, it follows what has arrived.
 const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
-/// An argument from this size on is counted without the bytes before it in the buffer.
+/// Room for what is expected of a request, as a multiple of what has arrived of it.
+const EXPECTED_ROOM: usize = 3;
+/// An argument from this size on is counted without what stands before it in the buffer.
 const BIG_ARGUMENT_BYTES: usize = 32 * 1024;
 /// Query buffers kept for reuse.
 const SPARE_QUERY_BUFFERS_MAX: usize = 64;
@@ -318,9 +320,11 @@ impl QueryBuffer {
             if self.was_filled && self.input.capacity() < BUSY_READ_BYTES {
                 self.input.reserve_exact(BUSY_READ_BYTES - len);
             }
-        } else if wanted == 0 || room < wanted {
-            // Doubling would allocate as much again for the last few bytes of an argument.
-            self.input.reserve_exact(READ_BYTES.max(len / 4));
+        } else if room < wanted || wanted == 0 && room < READ_BYTES {
+            // Doubling would hold as much again for the last few bytes of an argument. Where more of the like is to come there is
+            // room for it, up to so many times what has arrived: each step copies all of it, and leaves as much behind.
+            let expected = self.parser.bytes_to_come().min(len * EXPECTED_ROOM);
+            self.input.reserve_exact(READ_BYTES.max(len / 4).max(expected));
         }
     }
 
