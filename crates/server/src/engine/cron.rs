@@ -145,6 +145,7 @@ impl Executor {
             self.expire_some(share_us.min(SEARCH_US_MAX));
         }
         self.limit_tracking();
+        self.forget_departed_trackers();
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }

@@ -453,7 +453,9 @@ impl Executor {
         let reads = command.is(flag::READONLY) && !command.is(flag::PUBSUB) && !is_script;
         if reads && tracking.remembers_reads() {
             for spec in command.keys {
-                spec.positions(args, &mut |at| self.server.tracking.remember(client.id, &args[at]));
+                spec.positions(args, &mut |at| {
+                    client.tracked_bytes += self.server.tracking.remember(client.id, &args[at]);
+                });
             }
         }
         // CLIENT CACHING covers one command or one transaction.

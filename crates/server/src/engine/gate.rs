@@ -222,6 +222,14 @@ impl Executor {
         }
     }
 
+    /// What clients have read that track no more is forgotten by and by.
+    pub(super) fn forget_departed_trackers(&mut self) {
+        let server = &mut self.server;
+        if server.tracking.remembers_departed() {
+            server.tracking.forget_departed(&mut server.clients);
+        }
+    }
+
     fn subscribed_context(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
         if row.is(flag::WHILE_SUBSCRIBED) || !self.server.clients[handle].in_subscribed_context() {
             return Ok(());

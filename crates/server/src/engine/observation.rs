@@ -5,7 +5,7 @@ use super::Executor;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Origin, flag};
 use crate::observe::REDACTED;
-use crate::observe::command_log::{Entry, LogKind, shortened};
+use crate::observe::command_log::{Entry, LogKind, shortened, shortened_name};
 use crate::observe::hot_keys::Cost;
 use crate::observe::hottest::Costs;
 use crate::session::ClientHandle;
@@ -172,7 +172,7 @@ impl Executor {
             value,
             args: shortened(finished.args.iter(), &hidden_arguments(row, finished.args)),
             client_address: client.connection.address.clone(),
-            client_name: client.name.clone(),
+            client_name: shortened_name(&client.name),
             stages: None,
         };
         let log = server.observed.command_logs.log_mut(kind);

@@ -116,6 +116,9 @@ impl Executor {
                     running.command = args.iter().map(<[u8]>::to_vec).collect();
                 }
                 let (args, partial_reply) = (args.to_owned(), Vec::new());
+                // The script's own arguments are held a second time, to be shown.
+                let shown_bytes = args.view().bytes() + args.view().len() * size_of::<Vec<u8>>();
+                self.server.clients[handle].suspended_bytes = args.memory_bytes() + shown_bytes;
                 let rest = SuspendedCommand { run, args, partial_reply, transaction: None, abandoned: false };
                 self.suspended = Some(Box::new(SuspendedScript { fiber, rest }));
                 ScriptEnd::Suspended
@@ -129,7 +132,10 @@ impl Executor {
         partial_reply: Vec<u8>,
         transaction: Option<TransactionRun>,
     ) {
-        let suspended = self.suspended.as_mut().expect("a script was just suspended");
+        let suspended = self.suspended.as_mut().expect("a script has just been put aside");
+        let queue_bytes = transaction.as_ref().map_or(0, TransactionRun::memory_bytes);
+        let client = &mut self.server.clients[suspended.rest.run.handle];
+        client.suspended_bytes += partial_reply.capacity() + queue_bytes;
         suspended.rest.partial_reply = partial_reply;
         suspended.rest.transaction = transaction;
     }
@@ -204,6 +210,7 @@ impl Executor {
     fn end_suspended(&mut self, rest: SuspendedCommand, interpreter: Interpreter, failed: bool) {
         let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
         let handle = run.handle;
+        self.server.clients[handle].suspended_bytes = 0;
         if self.disk.replays {
             // The reply of a replayed script is dropped.
             let mut reply = ReplyBuffer::new(self.server.clients[handle].output.protocol);

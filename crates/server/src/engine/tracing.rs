@@ -15,7 +15,7 @@ use super::Executor;
 use super::observation::hidden_arguments;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Request};
-use crate::observe::command_log::{CutArgs, LogKind};
+use crate::observe::command_log::{CutArgs, LogKind, shortened_name};
 use crate::observe::trace::{Stage, Stages, Trace};
 use crate::session::ClientHandle;
 use crate::session::blocked::Blocked;
@@ -447,7 +447,7 @@ impl Executor {
             unix_us: now.unix_us - age_us,
             client_id: client.id.0,
             client_address: client.connection.address.clone(),
-            client_name: client.name.clone(),
+            client_name: shortened_name(&client.name),
             user: self.server.users.name(client.user).to_vec(),
             db_index: request.db_index,
             args: self.tracing.args.shown(index),

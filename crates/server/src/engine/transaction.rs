@@ -122,7 +122,14 @@ impl Executor {
     }
 }
 
-/// A running transaction.
+impl TransactionRun {
+    /// What it holds of the client's.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.transaction.memory_bytes() + self.args.memory_bytes()
+    }
+}
+
+/// A transaction that is being run.
 pub(super) struct TransactionRun {
     transaction: Box<Transaction>,
     /// Index of the next queued command.

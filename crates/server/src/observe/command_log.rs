@@ -149,7 +149,12 @@ impl CommandLogs {
     }
 }
 
-/// Returns arguments cut to what a log keeps. `hidden` are the positions of those that must not be shown.
+/// A client's name as it is kept: logs hold many of them, of clients that may be gone.
+pub fn shortened_name(name: &[u8]) -> Vec<u8> {
+    shortened(std::iter::once(name), &[]).concat()
+}
+
+/// Arguments cut to what a log keeps. `hidden` are the positions of those that must not be shown.
 pub fn shortened<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>, hidden: &[usize]) -> Vec<Vec<u8>> {
     let mut cut = CutArgs::default();
     cut.push(args, hidden);

@@ -101,7 +101,7 @@ pub struct Blocked {
     pub args: OwnedArgs,
     /// These, each held once by all who wait for it and by the table of queues.
     pub keys: Vec<Arc<[u8]>>,
-    /// What the keys take, here and in the queues.
+    /// What the keys take, here and in the queues, and what is claimed.
     pub keys_bytes: usize,
     /// It has something to do also when a key it waits for is gone (a consumer of a removed stream).
     pub wants_absence: bool,
@@ -130,8 +130,7 @@ impl Blocked {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let claimed = self.claimed.as_ref().map_or(0, |claimed| claimed.memory_bytes());
-        size_of::<Self>() + self.args.memory_bytes() + self.keys_bytes + claimed
+        size_of::<Self>() + self.args.memory_bytes() + self.keys_bytes
     }
 }
 
@@ -277,6 +276,7 @@ impl BlockedTable {
             let claimed = self.claims.join(claim.claimed, blocked.arrival, handle);
             let due_us = claim.due_after_us.map(|us| blocked.since_us.saturating_add(us));
             self.claims.set_due(&claimed, due_us);
+            blocked.keys_bytes += claimed.memory_bytes();
             blocked.claimed = Some(claimed);
         }
         match blocked.on.clone() {

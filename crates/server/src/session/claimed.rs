@@ -8,6 +8,7 @@ use super::blocked::Arrival;
 use super::clients::ClientHandle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use structures::size_class::usable_size;
 use structures::work;
 
 /// What a command may claim.
@@ -20,11 +21,15 @@ pub struct Claimed {
     pub keys: Vec<Box<[u8]>>,
 }
 
+/// What a key costs beside its name, which is held twice: places in the list of keys and in the table by key, and a set of
+/// one claim.
+const CLAIMED_KEY_BYTES: usize = 230;
+
 impl Claimed {
-    /// Returns the memory, the table's entry included.
+    /// What the places in the table take, too. However many claim the same, each may be the last.
     pub fn memory_bytes(&self) -> usize {
-        let keys: usize = self.keys.iter().map(|key| 2 * (key.len() + size_of::<Box<[u8]>>())).sum();
-        size_of::<Self>() + self.group.len() + keys
+        let keys: usize = self.keys.iter().map(|key| 2 * usable_size(key.len()) + CLAIMED_KEY_BYTES).sum();
+        size_of::<Self>() + usable_size(self.group.len()) + keys
     }
 
     /// Returns the value that sorts before all claims of a group.

@@ -282,7 +282,12 @@ pub struct ReplicaProfile {
     pub gathers_small_writes: bool,
 }
 
-/// A client's state.
+impl ReplicaProfile {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.address.as_ref().map_or(0, String::capacity)
+    }
+}
+
 #[derive(Debug)]
 pub struct Client {
     pub id: ClientId,
@@ -318,10 +323,16 @@ pub struct Client {
 
     pub transaction: Option<Box<Transaction>>,
     pub watched: Vec<Watched>,
-    /// A watched key has changed: EXEC replies null.
+    /// What that takes, here and in the table of watched keys.
+    pub watched_bytes: usize,
+    /// A watched key has changed: EXEC answers null.
     pub watch_broken: bool,
     pub subscriptions: Subscriptions,
     pub tracking: Option<Box<Tracking>>,
+    /// What the table of tracked keys holds because the client has read them, be its tracking off by now.
+    pub tracked_bytes: usize,
+    /// What is kept with a script of the client that has been put aside.
+    pub suspended_bytes: usize,
     pub blocked: Option<Box<Blocked>>,
 
     pub is_monitor: bool,
@@ -389,9 +400,12 @@ impl Client {
             reply_mode: ReplyMode::On,
             transaction: None,
             watched: Vec::new(),
+            watched_bytes: 0,
             watch_broken: false,
             subscriptions: Subscriptions::default(),
             tracking: None,
+            tracked_bytes: 0,
+            suspended_bytes: 0,
             blocked: None,
             is_monitor: false,
             is_replica: false,
@@ -472,9 +486,12 @@ impl Client {
             + self.output.memory_bytes()
             + self.deferred_output.capacity()
             + self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes())
-            + self.watched.len() * Watched::MEMORY_BYTES
+            + self.watched_bytes
             + self.subscriptions.memory_bytes
             + self.tracking.as_ref().map_or(0, |tracking| tracking.memory_bytes())
+            + self.tracked_bytes
+            + self.suspended_bytes
+            + self.replica.as_ref().map_or(0, |replica| replica.memory_bytes())
             + self.blocked.as_ref().map_or(0, |blocked| blocked.memory_bytes())
     }
 }

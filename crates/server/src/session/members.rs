@@ -76,7 +76,16 @@ impl<K: Ord + Copy, V> Members<K, V> {
         }
     }
 
-    /// Iterates over the members in ascending order.
+    /// Keeps those that `stays` is true of.
+    pub fn retain(&mut self, mut stays: impl FnMut(K) -> bool) {
+        work::visited(self.len());
+        match self {
+            Members::One(one, _) if stays(*one) => {}
+            Members::One(..) => *self = Members::default(),
+            Members::Many(members) => members.retain(|&member, _| stays(member)),
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         work::visited(self.len());
         let (one, many) = match self {
@@ -109,7 +118,10 @@ mod tests {
         let (mut members, mut model) = (Members::default(), BTreeMap::new());
         for _ in 0..10_000 {
             let (member, value) = (random.below(8), random.below(100));
-            if random.below(2) == 0 {
+            if random.below(10) == 0 {
+                members.retain(|other| other != member);
+                model.remove(&member);
+            } else if random.below(2) == 0 {
                 assert_eq!(members.insert(member, value), !model.contains_key(&member));
                 model.entry(member).or_insert(value);
             } else {

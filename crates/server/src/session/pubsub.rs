@@ -5,6 +5,7 @@ use super::members::Members;
 use super::name_table::NameTable;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use structures::size_class::usable_size;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The three kinds of subscription.
@@ -28,9 +29,13 @@ pub struct Subscriptions {
 /// Names in order. The text is shared with the table of listeners.
 pub type Names = BTreeSet<Arc<[u8]>>;
 
-/// Memory of a subscription beside its name: an entry in a set of names, one in a list of listeners, and a share of the
-/// table of names.
-const SUBSCRIPTION_BYTES: usize = 96;
+/// What a subscription costs beside its name: an entry in a set of names, and a place in the table of names.
+const SUBSCRIPTION_BYTES: usize = 115;
+
+/// What a subscription costs. However many have it, each may be the last to hold the name.
+fn bytes_of(name: &[u8]) -> usize {
+    SUBSCRIPTION_BYTES + usable_size(2 * size_of::<usize>() + name.len())
+}
 
 impl Subscriptions {
     /// Returns the number of channels and patterns, as SUBSCRIBE counts them.
@@ -110,7 +115,7 @@ impl PubSub {
         }
         let listeners = self.listeners_mut(kind);
         let shared = listeners.shared(name).map_or_else(|| Arc::from(name), Arc::clone);
-        subscriptions.memory_bytes += name.len() + SUBSCRIPTION_BYTES;
+        subscriptions.memory_bytes += bytes_of(name);
         subscriptions.of_mut(kind).insert(shared.clone());
         let is_new = listeners.get_or_default(shared).insert(handle, ());
         assert!(is_new, "a listener is also in its own set of names");
@@ -129,7 +134,7 @@ impl PubSub {
         if !subscriptions.of_mut(kind).remove(name) {
             return false;
         }
-        subscriptions.memory_bytes -= name.len() + SUBSCRIPTION_BYTES;
+        subscriptions.memory_bytes -= bytes_of(name);
         let listeners = self.listeners_mut(kind);
         let handles = listeners.get_mut(name).expect("a subscribed name has listeners");
         let was_there = handles.remove(handle);

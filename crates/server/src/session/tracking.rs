@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use structures::size_class::usable_size;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The channel on which RESP2 clients receive invalidations.
@@ -19,7 +20,26 @@ const SPARSE: usize = 8;
 /// Minimum capacity of the table.
 const ROOM_KEPT: usize = 64;
 
-/// Maximum keys forgotten in one call of [`TrackingTable::limit`].
+/// Keys looked at in one call of [`TrackingTable::forget_departed`].
+const KEYS_LOOKED_AT_MAX: usize = 5000;
+
+/// What a prefix costs beside its text: places in two trees, and a tree of one follower.
+const PREFIX_BYTES: usize = 260;
+
+/// What it costs to follow a prefix. However many do, each may be the last to hold its text.
+fn prefix_bytes(prefix: &[u8]) -> usize {
+    PREFIX_BYTES + usable_size(2 * size_of::<usize>() + prefix.len())
+}
+
+/// What a key costs beside its name: a place in the table, which is two thirds full.
+const TRACKED_KEY_BYTES: usize = 100;
+
+/// What it costs that a client may have a copy of the key. However many do, each may be the last for whom it is remembered.
+fn tracked_bytes(key: &[u8]) -> usize {
+    TRACKED_KEY_BYTES + usable_size(key.len())
+}
+
+/// Keys forgotten at most in one call of [`TrackingTable::limit`].
 const KEYS_FORGOTTEN_MAX: usize = 100;
 
 /// A client's options of CLIENT TRACKING ON.
@@ -39,6 +59,8 @@ pub struct Tracking {
     pub caching_given: bool,
     /// The redirection's client is gone.
     pub broken_redirect: bool,
+    /// What following the prefixes takes, here and in the table.
+    pub prefixes_bytes: usize,
 }
 
 impl Tracking {
@@ -48,9 +70,9 @@ impl Tracking {
         asked && !self.broadcast
     }
 
-    /// Returns the memory of the client's own list of prefixes.
+    /// What this and the prefixes take.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.prefixes.len() * size_of::<Arc<[u8]>>()
+        size_of::<Self>() + self.prefixes_bytes
     }
 }
 
@@ -73,6 +95,8 @@ pub struct TrackingTable {
     items: usize,
     /// Where [`Self::limit`] looks for the next key to forget.
     forget_at: usize,
+    /// Places of the table, counted from its beginning, that may have a reader who does not track any more.
+    departed_before: usize,
     prefixes: BTreeMap<Arc<[u8]>, Prefix>,
     /// Number of prefixes of each length, for finding a key's prefixes.
     prefix_lens: BTreeMap<usize, usize>,
@@ -105,11 +129,16 @@ impl TrackingTable {
         }
         let wanted = std::mem::take(&mut tracking.prefixes);
         match clients[handle].tracking.take() {
-            Some(previous) => tracking.prefixes = previous.prefixes,
+            Some(previous) => {
+                (tracking.prefixes, tracking.prefixes_bytes) = (previous.prefixes, previous.prefixes_bytes);
+            }
             None => self.clients += 1,
         }
         for prefix in wanted {
-            tracking.prefixes.insert(self.follow(prefix, handle));
+            let bytes = prefix_bytes(&prefix);
+            if tracking.prefixes.insert(self.follow(prefix, handle)) {
+                tracking.prefixes_bytes += bytes;
+            }
         }
         clients[handle].tracking = Some(Box::new(tracking));
     }
@@ -127,8 +156,11 @@ impl TrackingTable {
         shared
     }
 
-    /// Ends tracking for a client; the keys it had read are forgotten at their next change.
+    /// Ends tracking for a client; what it had read is forgotten when those keys next change, or by and by.
     pub fn disable(&mut self, clients: &mut Clients, handle: ClientHandle) {
+        if clients[handle].tracked_bytes > 0 {
+            self.departed_before = self.readers.len();
+        }
         let Some(tracking) = clients[handle].tracking.take() else { return };
         self.clients -= 1;
         for prefix in &tracking.prefixes {
@@ -149,8 +181,8 @@ impl TrackingTable {
         }
     }
 
-    /// Records that the client read the key and may keep a copy.
-    pub fn remember(&mut self, id: ClientId, key: &[u8]) {
+    /// The client read the key and may keep a copy. What that takes, if it is new.
+    pub fn remember(&mut self, id: ClientId, key: &[u8]) -> usize {
         let is_new = match self.readers.get_mut(key) {
             Some(readers) => readers.insert(id, ()),
             None => {
@@ -159,6 +191,7 @@ impl TrackingTable {
             }
         };
         self.items += usize::from(is_new);
+        if is_new { tracked_bytes(key) } else { 0 }
     }
 
     /// Handles a changed key while `current` runs a command: notifies its readers now, and followers of prefixes at the
@@ -190,14 +223,12 @@ impl TrackingTable {
 
     fn invalidate_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
         let Some(readers) = self.readers.swap_remove(key) else { return };
-        let (keys, room) = (self.readers.len(), self.readers.capacity());
-        if room > ROOM_KEPT && room / SPARSE > keys {
-            self.readers.shrink_to(keys * 2);
-        }
+        self.give_back_room();
         self.items -= readers.len();
         for (id, ()) in readers.iter() {
             let Some(handle) = clients.by_id(id) else { continue };
-            // In broadcast mode a client is notified by prefix only.
+            clients[handle].tracked_bytes -= tracked_bytes(key);
+            // One that has turned to broadcast mode hears of changes in that way only.
             let Some(tracking) = &clients[handle].tracking else { continue };
             let own_change = tracking.no_loop && current == Some(handle);
             if !tracking.broadcast && !own_change {
@@ -214,8 +245,54 @@ impl TrackingTable {
                 tell(clients, handle, Stale::All);
             }
         }
+        if self.items > 0 {
+            clients.iter_mut().for_each(|client| client.tracked_bytes = 0);
+        }
         self.readers = IndexMap::new();
-        self.items = 0;
+        (self.items, self.departed_before) = (0, 0);
+    }
+
+    /// Forgets some of what clients have read that do not track any more, or are gone, and gives back room that this leaves.
+    pub fn forget_departed(&mut self, clients: &mut Clients) {
+        if self.departed_before == 0 {
+            return;
+        }
+        let mut at = self.departed_before.min(self.readers.len());
+        let end = at.saturating_sub(KEYS_LOOKED_AT_MAX);
+        // Backwards: what is removed leaves its place to the last one, which is another's or has been looked at.
+        while at > end {
+            at -= 1;
+            let Some((key, readers)) = self.readers.get_index_mut(at) else { continue };
+            let bytes = tracked_bytes(key);
+            let before = readers.len();
+            readers.retain(|id| {
+                let Some(handle) = clients.by_id(id) else { return false };
+                let stays = clients[handle].tracking.as_ref().is_some_and(|tracking| !tracking.broadcast);
+                if !stays {
+                    clients[handle].tracked_bytes -= bytes;
+                }
+                stays
+            });
+            self.items -= before - readers.len();
+            if readers.is_empty() {
+                self.readers.swap_remove_index(at);
+            }
+        }
+        self.departed_before = end;
+        self.give_back_room();
+    }
+
+    /// After keys were forgotten.
+    fn give_back_room(&mut self) {
+        let (keys, room) = (self.readers.len(), self.readers.capacity());
+        if room > ROOM_KEPT && room / SPARSE > keys {
+            self.readers.shrink_to(keys * 2);
+        }
+    }
+
+    /// Whether there is something for [`Self::forget_departed`] to do.
+    pub fn remembers_departed(&self) -> bool {
+        self.departed_before > 0
     }
 
     /// Notifies followers of prefixes of the changes since the last flush, each in one message. Keys that a follower's

@@ -4,6 +4,7 @@ use super::clients::{ClientHandle, Clients};
 use super::members::Members;
 use super::name_table::NameTable;
 use std::sync::Arc;
+use structures::size_class::usable_size;
 
 /// One key a client watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,9 +13,12 @@ pub struct Watched {
     pub key: Arc<[u8]>,
 }
 
-impl Watched {
-    /// Memory of a watched key, with its table entry.
-    pub const MEMORY_BYTES: usize = 96;
+/// What a watched key costs beside its name: a place in the client's list, and one in the table.
+const WATCHED_BYTES: usize = 120;
+
+/// What it costs to watch a key. However many do, each may be the last to hold the name.
+fn bytes_of(key: &[u8]) -> usize {
+    WATCHED_BYTES + usable_size(2 * size_of::<usize>() + key.len())
 }
 
 /// Watchers, each with whether the key was stored but expired when the watch began: its removal is then not a change.
@@ -75,7 +79,9 @@ impl WatchTable {
         if !watchers.insert(handle, is_stale) {
             return;
         }
-        clients[handle].watched.push(Watched { db_index, key });
+        let client = &mut clients[handle];
+        client.watched_bytes += bytes_of(&key);
+        client.watched.push(Watched { db_index, key });
     }
 
     /// Removes all watches of the client, and its broken state.
@@ -85,6 +91,7 @@ impl WatchTable {
     }
 
     fn release(&mut self, clients: &mut Clients, handle: ClientHandle) {
+        clients[handle].watched_bytes = 0;
         for watched in std::mem::take(&mut clients[handle].watched) {
             let database = &mut self.databases[watched.db_index];
             let watchers = database.get_mut(&watched.key).expect("a watched key has watchers");
