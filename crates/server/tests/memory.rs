@@ -244,6 +244,30 @@ fn compare(
 }
 
 #[test]
+fn consumers_that_are_gone_leave_no_room_behind() {
+    let mut db = Db::new(1, HashSeed::new(1, 2), 3);
+    db.begin(Turn::new(0, 0));
+    read_entries(&mut db, 0);
+    forget_changes(&mut db);
+    let before = db.memory_bytes(KEY).unwrap();
+    for goes in [false, true] {
+        db.change(KEY, |stream: &mut Stream, _| {
+            let mut group = stream.group_mut(b"group").unwrap();
+            for name in (0..10_000).map(text) {
+                match goes {
+                    false => _ = group.create_consumer(&name, 0).unwrap(),
+                    true => assert_eq!(group.remove_consumer(&name), Some(0)),
+                }
+            }
+        })
+        .unwrap();
+        forget_changes(&mut db);
+    }
+    let left = db.memory_bytes(KEY).unwrap() - before;
+    assert!(left < 2000, "{left}");
+}
+
+#[test]
 fn the_memory_of_collections_is_what_was_allocated() {
     let limits = policies("");
     let skip_list = policies("* zset-index skiplist");
