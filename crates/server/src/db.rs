@@ -1,7 +1,7 @@
-//! The data: sixteen (or as many as configured) databases of keys, and the rules that hold for every key
-//! whatever its type: expiry, access times, eviction, and that an empty collection never stays.
+//! The data: the numbered databases of keys (sixteen by default), and the rules that hold for keys of every type: expiry,
+//! access times, eviction, and removal of empty collections.
 //!
-//! Only the executor touches a `Db`. Nothing above this module knows how a value is encoded.
+//! Only the executor accesses a `Db`. No module above this one depends on how a value is encoded.
 //!
 //! Every change is *recorded* in the [`ChangeLog`], by the handler that made it ([`Db::changed`]) or by the database
 //! itself when it removes a key on its own; the engine's effects read the change log after each command.
@@ -70,47 +70,47 @@ pub struct DbFigures {
     pub expired_keys: u64,
     pub expired_fields: u64,
     pub evicted_keys: u64,
-    /// Batches of keys fetched ahead of their commands, and the keys in them.
+    /// Batches of keys prefetched ahead of their commands, and the keys in them.
     pub prefetch_batches: u64,
     pub prefetched_keys: u64,
     pub expire_cycle_cpu_us: u64,
-    /// The share of keys with an expiry that were expired when the last searches for such came by, in percent.
+    /// The share of keys with an expiry that the last expire cycles found expired, in percent.
     pub stale_percent: f64,
 }
 
 impl DbFigures {
+    /// Counts a batch of `keys` prefetched keys.
     pub fn count_prefetch(&mut self, keys: usize) {
         self.prefetch_batches += 1;
         self.prefetched_keys += keys as u64;
     }
 }
 
-/// So many scattered objects of one batch of commands are freed in the background: one costs a few hundred nanoseconds,
-/// waking the thread a few thousand.
+/// Number of scattered objects in one batch of commands from which they are freed in the background: freeing one costs a
+/// few hundred nanoseconds, waking the thread a few thousand.
 const SCATTERED_MIN: usize = 8;
-/// So many are handed over together, or so many bytes.
+/// Number of objects handed over together, or their bytes.
 const SCATTERED_MAX: usize = 64;
 const SCATTERED_BYTES_MAX: usize = 4 << 20;
 
-/// What takes long to free, on its way to whoever frees in the background.
+/// Memory that takes long to free, on its way to the background thread.
 pub enum Garbage {
     Object(Object),
     /// Objects that together take as long as a large one.
     Objects(Vec<Object>),
     Database(Box<Cleared>),
-    /// What was kept of a stream.
+    /// A stream's log.
     Stream(SharedLog),
 }
 
-/// What was in a database that has been emptied.
+/// The contents of a database that has been emptied.
 pub struct Cleared {
     db_index: usize,
     database: Database,
     in_background: bool,
 }
 
-/// What is freed in the background, if it is large, when it goes for one of these reasons: the `lazyfree-lazy-*`
-/// options.
+/// Reasons for which large values are freed in the background when they are removed: the `lazyfree-lazy-*` options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyFreeing {
     pub evicted: bool,
@@ -128,19 +128,19 @@ impl Default for LazyFreeing {
 }
 
 impl LazyFreeing {
-    /// The command that others who have a key remove it with when it has expired.
+    /// The command by which replicas and the append-only file remove an expired key.
     pub fn removal_of_expired(self) -> &'static [u8] {
         if self.expired { b"UNLINK" } else { b"DEL" }
     }
 
-    /// As [`Self::removal_of_expired`], of one that a command has emptied, or overwritten with nothing.
+    /// As [`Self::removal_of_expired`], of a key that a command has emptied, or overwritten with nothing.
     pub fn removal_of_replaced(self) -> &'static [u8] {
         if self.replaced { b"UNLINK" } else { b"DEL" }
     }
 }
 
 impl Garbage {
-    /// How many keys' values or blocks it is.
+    /// Number of values, or of blocks of a stream.
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) => 1,
@@ -153,36 +153,36 @@ impl Garbage {
 
 pub struct Db {
     keyspace: Keyspace,
-    /// The circumstances of the present work.
+    /// The database, time and modes of the current command or activity.
     turn: Turn,
-    /// While data is brought in (`import-mode`), no key is removed because it is expired: whoever sends it decides.
+    /// During an import (`import-mode`) expired keys are not removed: the importing client decides.
     pub importing: bool,
     client_expiry: client_expiry::ClientExpiry,
     pub change_log: ChangeLog,
     pub access: AccessPolicy,
     pub figures: DbFigures,
-    /// How values are kept, by key.
+    /// The key policies: how values are stored, by key.
     pub policies: Policies,
     compression: Compression,
     pub lazy_freeing: LazyFreeing,
-    /// The collection changed last is empty and gone: saying the change says that too.
+    /// The collection changed last became empty and its key was removed: recording the change also records that.
     emptied: bool,
     pub random: Random,
     seed: HashSeed,
     taken_out: TakenOut,
     announced: Announced,
-    /// Until so many keys have been looked up, small tables are not in the caches either.
+    /// Remaining lookups until small tables are assumed to be in the caches.
     cold_lookups: usize,
     planned: plan::PlannedKey,
-    /// Where large objects go to be freed; the engine drains it.
+    /// Large objects to be freed in the background; the engine drains it.
     pub discarded: Vec<Garbage>,
-    /// Objects of some allocations, which go with `discarded` where that is worth waking a thread.
+    /// Objects of a few allocations each, which go to `discarded` if there are enough to wake a thread for.
     scattered: Vec<Object>,
     scattered_bytes: usize,
-    /// The databases that the last command has emptied, until its effects have been seen to.
+    /// Databases that the last command has emptied, kept until its effects have run.
     cleared: Vec<Cleared>,
     prefix_rule: PrefixRule,
-    /// Accounts have been begun that may not have counted all keys.
+    /// Accounts were started that may not have counted all keys yet.
     counts_keys: bool,
 }
 
@@ -215,33 +215,35 @@ impl Db {
         }
     }
 
-    /// Begins a command, or an activity of the server, under these circumstances.
+    /// Begins a command, or an activity of the server, with the given database, time and modes.
     #[inline]
     pub fn begin(&mut self, turn: Turn) {
         self.turn = turn;
         self.begin_next();
     }
 
-    /// The next command of a pipeline begins, in the same database at the same instant.
+    /// Begins the next command of a pipeline, in the same database at the same time.
     #[inline]
     pub fn begin_next(&mut self) {
         self.access.counted = [None; 2];
     }
 
-    /// The circumstances of the present work.
+    /// The database, time and modes of the current command or activity.
     pub fn turn(&self) -> Turn {
         self.turn
     }
 
-    /// From now on look-ups find expired keys: for a command that reports what is stored.
+    /// Lets look-ups find expired keys from now on: for commands that report what is stored.
     pub fn show_expired_keys(&mut self) {
         self.turn.expired = ExpiredKeys::Shown;
     }
 
+    /// The current command's time, in milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.turn.now_ms
     }
 
+    /// Index of the selected database.
     pub fn selected(&self) -> usize {
         self.turn.database
     }
@@ -254,25 +256,28 @@ impl Db {
         result
     }
 
+    /// Number of databases.
     pub fn database_count(&self) -> usize {
         self.keyspace.database_count()
     }
 
-    /// The indexes of databases that may have keys: all others have none. What becomes of them meanwhile does not disturb.
+    /// Indexes of the databases that may have keys; all others are empty. The iterator is not affected by changes made
+    /// meanwhile.
     pub fn databases_in_use(&self) -> impl Iterator<Item = usize> + use<> {
         self.keyspace.indexes_in_use()
     }
 
-    /// Of the databases, those that may have other keys than before the last command: it has emptied them, or they have some.
+    /// Databases whose keys may have been replaced by the last command: those it has emptied, and those that have keys.
     pub fn databases_replaced(&self) -> BTreeSet<usize> {
         self.cleared.iter().map(|cleared| cleared.db_index).chain(self.databases_in_use()).collect()
     }
 
+    /// Seed of the key tables' hash function.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// A database as it is stored, for what walks all its keys. Expired keys are still in it.
+    /// A database as it is stored, for scans of all its keys. Includes expired keys.
     #[inline]
     pub fn database(&self, index: usize) -> &Database {
         self.keyspace.database(index)
@@ -289,26 +294,27 @@ impl Db {
         self.keyspace.database_mut(self.turn.database)
     }
 
-    /// Keys in the selected database, expired ones not yet removed included.
+    /// Number of keys in the selected database, including expired ones not yet removed.
     pub fn len(&self) -> usize {
         self.selected_database().len()
     }
 
+    /// Whether the selected database has no keys.
     pub fn is_empty(&self) -> bool {
         self.selected_database().is_empty()
     }
 
-    /// Keys in the selected database that have an expiry.
+    /// Number of keys in the selected database that have an expiry.
     pub fn expiring_len(&self) -> usize {
         self.selected_database().expiring_len()
     }
 
-    /// Bytes of the selected database's table, without the entries.
+    /// Memory of the selected database's table in bytes, without the entries.
     pub fn table_bytes(&self) -> usize {
         self.selected_database().table_bytes()
     }
 
-    /// Buckets of the selected database's table.
+    /// Number of buckets of the selected database's table.
     pub fn table_buckets(&self) -> usize {
         self.selected_database().buckets()
     }
@@ -324,35 +330,36 @@ impl Db {
         self.changed_many(class, event, key, 1);
     }
 
-    /// As [`Db::changed`], for what is part of another change, or of no command's, and does not count on its own.
+    /// As [`Db::changed`], for a change that is part of another one, or not made by a command, and is not counted in
+    /// `dirty`.
     pub fn changed_too(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.changed_many(class, event, key, 0);
     }
 
-    /// As [`Db::changed`], for so many elements of the key's value, each of which counts.
+    /// As [`Db::changed`], for `elements` changed elements of the key's value, each of which is counted.
     #[inline]
     pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: &[u8], elements: u64) {
         self.change_log.changed(self.turn.database, class, event, key, elements);
         self.note_change(key);
         if std::mem::take(&mut self.emptied) {
-            // That the key is gone is part of the change, which counts once.
+            // The key's removal is part of the change, which counts once.
             self.change_log.event(self.turn.database, EventClasses::GENERIC, "del", key);
         }
     }
 
-    /// As [`Db::changed`], of a change that has no event.
+    /// As [`Db::changed`], for a change without an event.
     pub fn touched(&mut self, key: &[u8]) {
         self.change_log.touched(self.turn.database, key, 1);
         self.note_change(key);
     }
 
-    /// As [`Db::touched`], of what expiry has done: it does not count.
+    /// As [`Db::touched`], for a change made by expiry: not counted in `dirty`.
     fn touched_by_expiry(&mut self, key: &[u8]) {
         self.change_log.touched(self.turn.database, key, 0);
         self.note_change(key);
     }
 
-    /// As [`Db::changed`], of what nobody who watches a key hears of: a stream's groups. `count` may be 0.
+    /// As [`Db::changed`], for a change that WATCH and tracking do not report: of a stream's groups. `count` may be 0.
     pub fn changed_quietly(&mut self, key: &[u8], count: u64) {
         self.change_log.add_dirty(count);
         self.note_change(key);
@@ -373,38 +380,40 @@ impl Db {
         }
     }
 
-    /// Takes back that the last change has emptied its key, until another key's change has been recorded.
+    /// Returns and clears the mark that the last change has emptied its key, until another key's change has been
+    /// recorded.
     pub fn take_emptied(&mut self) -> bool {
         std::mem::take(&mut self.emptied)
     }
 
-    /// The change that is recorded next has emptied its key; see [`Db::take_emptied`].
+    /// Sets the mark that the change recorded next has emptied its key; see [`Db::take_emptied`].
     pub fn put_emptied(&mut self, emptied: bool) {
         self.emptied = emptied;
     }
 
-    /// Notes a command that does what expiry or eviction has done; see [`ChangeLog::propagate_removal`].
+    /// Notes a command that repeats an expiry's or eviction's removal; see [`ChangeLog::propagate_removal`].
     fn propagate_removal<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.change_log.propagate_removal(self.turn.database, head, rest);
     }
 
-    /// Notes that those who keep a copy are to get this command, and no more than others so noted, for the one at hand.
+    /// Notes a command that is propagated to replicas and the append-only file instead of the current one, with others so
+    /// noted.
     pub fn propagate_as(&mut self, arguments: &[&[u8]]) {
         self.change_log.propagate_as(self.turn.database, arguments, std::iter::empty());
     }
 
-    /// As [`Db::propagate_as`], of the arguments `head`, then `rest`.
+    /// As [`Db::propagate_as`], with the arguments `head`, then `rest`.
     pub fn propagate_as_list<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.change_log.propagate_as(self.turn.database, head, rest);
     }
 
-    /// Announces an event that goes with a change already recorded.
+    /// Announces an event that accompanies a change already recorded.
     #[inline]
     pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.change_log.event(self.turn.database, class, event, key);
     }
 
-    /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
+    /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes an expired key.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.read_as(key, !self.turn.no_touch, true)
@@ -445,13 +454,13 @@ impl Db {
         None
     }
 
-    /// The value at `key` for a write that looks first: like [`Db::read`] but counts neither hit nor miss.
+    /// The value at `key` for a write that reads it first: like [`Db::read`] but counts neither hit nor miss.
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, true)
     }
 
-    /// The value at `key` for commands that look at keys from outside (DEBUG): notes no access, counts neither hit nor miss.
+    /// The value at `key` for commands that inspect keys (DEBUG): notes no access, counts neither hit nor miss.
     pub fn inspect(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, false)
     }
@@ -481,13 +490,13 @@ impl Db {
         Value::new(entry, &self.compression.dictionaries)
     }
 
-    /// Some key of the selected database; it may be expired.
+    /// A random key of the selected database; it may be expired.
     pub fn random_key(&mut self) -> Option<Box<[u8]>> {
         let entry = self.keyspace.database(self.turn.database).random(&mut self.random)?;
         Some(entry.key().into())
     }
 
-    /// Takes the key with its value and expiry out of the selected database.
+    /// Removes the key from the selected database and returns its value and expiry.
     pub fn take(&mut self, key: &[u8]) -> Option<OwnedEntry> {
         let hash = self.hash_of(key);
         if self.remove_if_expired(hash, key) {
@@ -514,7 +523,8 @@ impl Db {
         Some(OwnedEntry { value, expiry_ms })
     }
 
-    /// Puts what was taken or copied, at any key of any database. The key counts as new even where it replaces one.
+    /// Stores an entry that was taken or copied, at any key of any database. The key counts as new even where it replaces
+    /// one.
     pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
         match entry.value {
             OwnedValue::Bytes(bytes) => {
@@ -525,13 +535,12 @@ impl Db {
         }
     }
 
-    /// Puts a value, replacing what was there, expiry included: a use of the key. Says nothing: the handler knows the
-    /// event.
+    /// Stores a value, replacing the previous one and its expiry: a use of the key. Records no event: the handler does.
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         self.put_in_place(key, value, expiry_ms, false);
     }
 
-    /// As [`Db::put`], but the key counts as new: what is known of the use of one that is replaced is forgotten.
+    /// As [`Db::put`], but the key counts as new: the access data of a replaced key is dropped.
     fn put_as_new(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         self.put_in_place(key, value, expiry_ms, true);
     }
@@ -589,19 +598,19 @@ impl Db {
         self.note_given_expiry(key, expiry_ms);
     }
 
-    /// Removes the key as a client has asked for; whether it was there.
+    /// Removes the key for a client's command. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let in_background = self.lazy_freeing.deleted;
         self.remove_freeing(key, in_background)
     }
 
-    /// As [`Db::remove`], but what takes long to free is always freed in the background.
+    /// As [`Db::remove`], but large values are always freed in the background.
     pub fn unlink(&mut self, key: &[u8]) -> bool {
         self.remove_freeing(key, true)
     }
 
-    /// Removes the key because a command puts something else in its place, be it nothing: it is removed even if it is
-    /// expired. Whether it was there.
+    /// Removes the key because a command replaces it, possibly with nothing: removes an expired key too. Returns whether
+    /// it existed.
     pub fn remove_replaced(&mut self, key: &[u8]) -> bool {
         self.change_log.audit.check_named_changed(key);
         let hash = self.hash_of(key);
@@ -624,8 +633,7 @@ impl Db {
         true
     }
 
-    /// Drops an object, now or, if that would take long and is so wanted, by handing it to whoever frees in the
-    /// background.
+    /// Drops an object: now, or in the background if it is expensive to free and `in_background` is set.
     fn discard(&mut self, object: Object, in_background: bool) {
         if !in_background {
             return;
@@ -641,8 +649,7 @@ impl Db {
         }
     }
 
-    /// Adds what is scattered to what has been discarded, if that is so much that another thread had better free it;
-    /// else frees it.
+    /// Moves the scattered objects to `discarded` if there are enough to be worth another thread; else frees them.
     pub fn gather_scattered(&mut self) {
         if self.scattered.len() >= SCATTERED_MIN {
             self.discard_scattered();
@@ -656,7 +663,7 @@ impl Db {
         self.scattered_bytes = 0;
     }
 
-    /// Frees what is scattered at once: what is seen to be free decides whether keys have to go.
+    /// Frees the scattered objects at once: eviction decides by the memory that is seen to be free.
     pub fn free_scattered(&mut self) {
         self.scattered.clear();
         self.scattered_bytes = 0;
@@ -681,7 +688,7 @@ impl Db {
         }
     }
 
-    /// Databases without keys, of the same shape: for what is to take the place of these ([`Db::replace_all`]).
+    /// Creates empty databases with the same settings, which later replace these ([`Db::replace_all`]).
     pub fn empty_beside(&mut self) -> Db {
         let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
         beside.policies = self.policies.clone();
@@ -692,21 +699,21 @@ impl Db {
         beside
     }
 
-    /// Puts other databases into the place of these, which are emptied. Whoever does it says so.
+    /// Empties these databases and replaces them by `others`. The caller records the change.
     pub fn replace_all(&mut self, mut others: Db, in_background: bool) {
         self.clear_all(in_background);
         (0..self.database_count()).for_each(|index| self.change_log.audit.database_changed(index));
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
         if others.prefix_rule != self.prefix_rule {
-            // The option has changed meanwhile.
+            // The option has changed since `others` was created.
             self.begin_counting_prefixes();
         }
-        // Rules may have changed since the others were made.
+        // Rules may have changed since `others` was created.
         self.follow_policies();
     }
 
-    /// Frees databases that nobody uses.
+    /// Frees unused databases in the background.
     pub fn discard_all(&mut self, mut others: Db) {
         for db_index in others.databases_in_use() {
             let Some(database) = others.keyspace.take(db_index) else { continue };
@@ -715,7 +722,7 @@ impl Db {
         }
     }
 
-    /// The effects of emptying databases have been seen to: what was in them may go.
+    /// Drops the contents of emptied databases once their effects have run.
     #[inline(always)]
     pub fn forget_cleared(&mut self) {
         if !self.cleared.is_empty() {
@@ -729,7 +736,7 @@ impl Db {
         self.discarded.extend(in_background.map(|cleared| Garbage::Database(Box::new(cleared))));
     }
 
-    /// Exchanges two databases whole.
+    /// Swaps two databases.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
         self.compression.databases_swapped();
@@ -738,12 +745,12 @@ impl Db {
         self.change_log.audit.database_changed(b);
     }
 
-    /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.
+    /// Continues resizing the tables, up to `buckets_max` buckets in each.
     pub fn step_tables(&mut self, buckets_max: usize) {
         self.keyspace.step(buckets_max);
     }
 
-    /// `Ok` if nothing is at `key` or a value of `kind` is, for a write that looks first.
+    /// `Ok(true)` if the key holds a value of `kind`, `Ok(false)` if it does not exist, for a write that looks first.
     pub fn expect_kind(&mut self, key: &[u8], kind: Kind) -> Result<bool, ClientError> {
         match self.peek(key) {
             None => Ok(false),

@@ -1,4 +1,4 @@
-//! When and how often keys are used: 24 bits in each entry, read by eviction and by OBJECT IDLETIME and FREQ.
+//! Access times and frequencies of keys: 24 bits in each entry, read by eviction and by OBJECT IDLETIME and FREQ.
 //!
 //! ```text
 //!   LRU:  | seconds since the epoch, mod 2^24                    |      LRM the same, of the last change
@@ -7,9 +7,9 @@
 //! The LFU counter is logarithmic: a use raises it with probability 1 / (counter * factor + 1), and it decays
 //! by one every `decay_minutes`.
 //!
-//! A command that looks a key up to read or to write its value uses it, whatever it finds: a value of another type too,
-//! and one that it then replaces. It uses it once for each argument that names it, however often it looks, unless it has
-//! looked at two others since. With LRM only what records a change of the key uses it.
+//! A command that looks a key up to read or write its value uses the key, whatever the value's type, and even if it then
+//! replaces the value. Each argument that names the key counts as one use, however often the command looks it up, unless
+//! it has looked up two other arguments since. With LRM only a recorded change of the key counts.
 
 use super::Object;
 use structures::key_table::EntryMut;
@@ -19,19 +19,22 @@ const LRU_MASK: u32 = (1 << 24) - 1;
 /// A new key's LFU counter: high enough to survive until it has been used.
 const LFU_INITIAL: u32 = 5;
 
-/// What the 24 bits mean at the moment.
+/// The current meaning of the 24 bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessPolicy {
+    /// The bits are an LFU counter.
     pub lfu: bool,
     /// Only changes are noted.
     pub lrm: bool,
+    /// The counter's `factor`; see above.
     pub lfu_log_factor: u32,
+    /// Minutes after which the counter decays by one.
     pub lfu_decay_minutes: u32,
-    /// The two arguments for which the command at hand has used keys last: some commands look at two in turn.
+    /// The last two arguments for which the current command has used keys: some commands alternate between two.
     pub(super) counted: [Option<UsedKey>; 2],
 }
 
-/// A key as an argument names it.
+/// A key named by an argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsedKey {
     hash: u64,
@@ -52,13 +55,13 @@ impl Default for AccessPolicy {
 }
 
 impl AccessPolicy {
-    /// The bits of a key made now.
+    /// Bits of a key created now.
     #[inline]
     pub fn initial(&self, now_ms: i64) -> u32 {
         if self.lfu { minutes(now_ms) << 8 | LFU_INITIAL } else { seconds(now_ms) }
     }
 
-    /// Stores that the key is used now.
+    /// Notes a use of the key now.
     #[inline]
     pub fn touch(
         &mut self,
@@ -74,7 +77,7 @@ impl AccessPolicy {
         }
     }
 
-    /// The bits of a key that is used now and had these.
+    /// Bits of a key used now whose bits were `access`.
     #[inline]
     pub fn used(&mut self, key: UsedKey, access: u32, now_ms: i64, random: &mut Random) -> u32 {
         if self.lrm {
@@ -99,12 +102,12 @@ impl AccessPolicy {
         counter + (random.unit() < chance) as u32
     }
 
-    /// How long since the last use, in milliseconds, to the second.
+    /// Milliseconds since the last use, in whole seconds.
     pub fn idle_ms(&self, access: u32, now_ms: i64) -> u64 {
         (seconds(now_ms).wrapping_sub(access) & LRU_MASK) as u64 * 1000
     }
 
-    /// The decayed counter.
+    /// The LFU counter after decay.
     pub fn frequency(&self, access: u32, now_ms: i64) -> u32 {
         let counter = access & 0xff;
         if self.lfu_decay_minutes == 0 {

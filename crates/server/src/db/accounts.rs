@@ -1,4 +1,4 @@
-//! Accounts: how many keys of each class there are and what they take, counted as keys change.
+//! Accounts: number and memory of the keys of each class, updated as keys change.
 //!
 //! ```text
 //!  Database -> Accounts      none while nothing is counted
@@ -7,22 +7,22 @@
 //!                                          tallies: one for each class
 //!                                            Tally -> cells: type and encoding -> keys, bytes, keys with an expiry
 //! ```
-//! What is counted of a key is what MEMORY USAGE answers, its type, its encoding and whether it expires: its [`Image`],
-//! which is taken before a change and after. Every change goes through a [`Database`](super::keyspace::Database), and
-//! there alone images are taken. Accounts lie in the database that they are about, so they go with it when databases are
-//! exchanged, emptied, or replaced by what has been loaded beside them.
+//! A key's [`Image`] is counted: its bytes as MEMORY USAGE answers them, its type, its encoding and whether it expires.
+//! Images are taken before and after every change, all in [`Database`](super::keyspace::Database), through which every
+//! change goes. Accounts are part of their database, so they move with it when databases are swapped, emptied, or
+//! replaced by loaded ones.
 //!
-//! An account that is begun while there are keys counts them a few buckets at a time, in the order of their hashes, while
-//! they change: a change to a key that has not been reached is not counted, for it will be as it is then.
+//! An account started on a database with keys counts them incrementally, a few buckets at a time, in the order of their
+//! hashes. Changes to keys not yet reached are not counted: those keys are counted with their state when reached.
 //!
 //! Invariants, verified by [`Accounts::check`] against all keys:
-//! 1. The tallies are the sums of the images of those keys whose hashes are below `counted_to`, exactly.
-//! 2. A key's class never changes: classes that are learnt are never given up (see [`classes`]).
+//! 1. The tallies are exactly the sums of the images of the keys whose hashes are below `counted_to`.
+//! 2. A key's class never changes: learnt classes are never removed (see [`classes`]).
 //!
 //! Expired keys count until they are removed: they take memory until then.
 //!
-//! Rejected by arithmetic: a place for each of the 13 pairs of type and encoding (312 bytes a class, and a list of
-//! encodings to be kept up beside the types): a class has one or two, and is searched from the first.
+//! Rejected by arithmetic: a slot for each of the 13 pairs of type and encoding (312 bytes a class, and a list of
+//! encodings to maintain beside the types): a class has one or two, and is searched from the first.
 
 pub mod big_keys;
 pub mod classes;
@@ -38,18 +38,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use structures::key_table::EntryRef;
 
-/// What accounts ask of where a database's keys are.
+/// What accounts require of a database's table.
 pub(super) trait Keys {
     fn hash(&self, key: &[u8]) -> u64;
 
-    /// Visits the entries of one bucket or more from the cursor on, which is a hash without [`CURSOR_SHIFT`] bits; the cursor
-    /// to go on with, 0 at the end.
+    /// Visits the entries of one bucket or more from the cursor on, which is a hash without its lowest [`CURSOR_SHIFT`]
+    /// bits. Returns the next cursor, 0 at the end.
     fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64;
 
     fn iter(&self) -> impl Iterator<Item = EntryRef<'_, Object>>;
 }
 
-/// What is counted of a key.
+/// The counted properties of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     kind: Kind,
@@ -70,7 +70,7 @@ impl Image {
     }
 }
 
-/// A key and what it takes.
+/// A key and its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BigKey {
     pub key: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct BigKey {
     pub kind: Kind,
     pub encoding: &'static str,
     pub bytes: usize,
-    /// Of a string its length.
+    /// Number of elements; a string's length.
     pub elements: usize,
 }
 
@@ -123,15 +123,17 @@ impl Tally {
         cell.expiring -= u64::from(image.expires);
     }
 
-    /// Those of types and encodings that it has keys of, in no order.
+    /// Counts by type and encoding, without the empty ones, unordered.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| cell.keys > 0)
     }
 
+    /// Number of keys.
     pub fn keys(&self) -> u64 {
         self.cells.iter().map(|cell| cell.keys).sum()
     }
 
+    /// Memory of the keys in bytes.
     pub fn bytes(&self) -> u64 {
         self.cells.iter().map(|cell| cell.bytes).sum()
     }
@@ -141,7 +143,7 @@ impl Tally {
         self.cells.iter().map(|cell| cell.expiring).sum()
     }
 
-    /// Adds the keys of another.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Tally) {
         for from in other.cells() {
             let to = self.cell(from.kind, from.encoding);
@@ -151,7 +153,7 @@ impl Tally {
         }
     }
 
-    /// As it is compared with another: what it has keys of, in order.
+    /// The non-empty cells in order, for comparison.
     fn sorted(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = self.cells().copied().collect();
         cells.sort_unstable_by_key(|cell| (cell.kind as u8, cell.encoding));
@@ -159,17 +161,17 @@ impl Tally {
     }
 }
 
-/// What is counted of a database in one respect.
+/// Counts of a database's keys in one respect.
 #[derive(Debug)]
 pub struct Account {
     classes: Classes,
     tallies: Vec<Tally>,
-    /// The first hash whose keys are not counted yet; `None`: all are.
+    /// The first hash whose keys are not counted yet; `None`: all keys are counted.
     counted_to: Option<u64>,
 }
 
 impl Account {
-    /// For a database that has keys already, or has none.
+    /// Creates the account of a database that has keys already, or none.
     fn new(classes: Classes, is_empty: bool) -> Account {
         Account { classes, tallies: Vec::new(), counted_to: (!is_empty).then_some(0) }
     }
@@ -182,7 +184,7 @@ impl Account {
     }
 
     fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
-        // What has not been reached will be counted as it is then.
+        // Keys not reached yet are counted with their state when reached.
         if self.counted_to.is_some_and(|counted_to| hash >= counted_to) {
             return;
         }
@@ -200,7 +202,7 @@ impl Account {
     fn step(&mut self, table: &impl Keys) {
         let Some(from) = self.counted_to else { return };
         let next = table.scan(from >> CURSOR_SHIFT, &mut |entry| {
-            // The table may have shrunk: a bucket then begins before what has been counted.
+            // The table may have shrunk: a bucket can then begin before the counted hashes.
             if table.hash(entry.key()) >= from {
                 let class = self.classes.class_of(entry.key());
                 self.tally(class).add(Image::of(entry));
@@ -214,7 +216,7 @@ impl Account {
         self.counted_to.is_none()
     }
 
-    /// Each class that has keys, by its name.
+    /// Each class that has keys, with its name.
     pub fn classes(&self) -> impl Iterator<Item = (&[u8], &Tally)> {
         let named = self.tallies.iter().enumerate().map(|(class, tally)| (self.classes.name(class), tally));
         named.filter(|(_, tally)| tally.keys() > 0)
@@ -229,14 +231,14 @@ impl Account {
         }
         for (class, (expected, tally)) in expected.iter().zip(&self.tallies).enumerate() {
             let name = self.classes.name(class).escape_ascii().to_string();
-            assert_eq!(tally.sorted(), expected.sorted(), "what is counted of the class '{name}'");
+            assert_eq!(tally.sorted(), expected.sorted(), "tally of the class '{name}'");
             assert!(tally.cells.iter().all(|cell| cell.keys > 0 || cell.bytes == 0), "bytes of no keys");
         }
     }
 }
 
 impl Db {
-    /// Counts keys by prefix as the rule says; those that are there are counted bit by bit.
+    /// Counts keys by prefix as the rule says; existing keys are counted incrementally.
     pub fn count_prefixes(&mut self, rule: &PrefixRule) {
         if *rule != self.prefix_rule {
             self.prefix_rule = rule.clone();
@@ -244,7 +246,7 @@ impl Db {
         }
     }
 
-    /// Counts keys by rule, if that is not done already; those that are there are counted bit by bit.
+    /// Counts keys by policy rule unless that is done already; existing keys are counted incrementally.
     pub fn count_policies(&mut self) {
         if self.tallies(Respect::Policy).is_none() {
             self.counts_keys = true;
@@ -254,7 +256,7 @@ impl Db {
         }
     }
 
-    /// There are other rules than before: what was counted by them is forgotten.
+    /// Drops the tallies by policy after the rules have changed.
     pub fn forget_policy_tallies(&mut self) {
         self.keyspace.iter_all_mut().for_each(|database| database.count(Respect::Policy, None));
     }
@@ -267,25 +269,25 @@ impl Db {
             .for_each(|database| database.count(Respect::Prefix, Classes::by_prefix(rule)));
     }
 
-    /// Whether there are keys of which there are no tallies yet.
+    /// Whether there are keys not counted yet.
     #[inline]
     pub fn has_keys_to_count(&self) -> bool {
         self.counts_keys
     }
 
-    /// Goes on counting keys, up to so many buckets of each database.
+    /// Continues counting keys, up to `buckets` buckets of each database.
     pub fn step_accounts(&mut self, buckets: usize) {
         let mut goes_on = false;
         self.keyspace.for_each_mut(|database| goes_on |= database.step_accounts(buckets));
         self.counts_keys = goes_on;
     }
 
-    /// Looks again at what is kept of large keys.
+    /// Measures the recorded large keys again.
     pub fn measure_big_keys(&mut self) {
         self.keyspace.for_each_mut(Database::measure_big_keys);
     }
 
-    /// The largest of those that are kept, as they are now.
+    /// The largest recorded keys with their current sizes.
     pub fn big_keys(&mut self, count: usize) -> Vec<BigKey> {
         self.measure_big_keys();
         let mut found = Vec::new();
@@ -312,7 +314,7 @@ impl Db {
         found
     }
 
-    /// The tallies of all databases, by their classes' names, and whether they are exact. `None`: nothing is counted.
+    /// The tallies of all databases by class name, and whether they are exact. `None`: counting is off.
     pub fn tallies(&self, respect: Respect) -> Option<(BTreeMap<Box<[u8]>, Tally>, bool)> {
         let (mut tallies, mut is_exact) = (BTreeMap::<Box<[u8]>, Tally>::new(), true);
         self.keyspace.database(0).account(respect)?;
@@ -327,20 +329,20 @@ impl Db {
     }
 }
 
-/// A cursor of [`Keys::scan`] is the hash without so many bits.
+/// Number of low bits of the hash that a cursor of [`Keys::scan`] lacks.
 const CURSOR_SHIFT: u32 = 16;
 
-/// In what respect keys are counted, each with classes of its own.
+/// Respects in which keys are counted, each with its own classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Respect {
     Prefix,
-    /// By the rules of `key-policy`, from when somebody asks until there are other rules.
+    /// By the rules of `key-policy`: from the first request until the rules change.
     Policy,
 }
 
 const RESPECTS: usize = 2;
 
-/// All that is counted of a database.
+/// All accounts of a database.
 #[derive(Debug, Default)]
 pub struct Accounts {
     by_respect: [Option<Account>; RESPECTS],
@@ -352,7 +354,7 @@ impl Accounts {
         self.by_respect.iter().any(Option::is_some)
     }
 
-    /// Those of a database that takes the place of the one that has these, and is empty.
+    /// The accounts for an empty database that replaces the one with these.
     pub(super) fn renewed(&self) -> Accounts {
         let renewed = |account: &Option<Account>| {
             account.as_ref().map(|account| Account::new(account.classes.renewed(), true))
@@ -360,16 +362,17 @@ impl Accounts {
         Accounts { by_respect: self.by_respect.each_ref().map(renewed) }
     }
 
-    /// Begins to count, or (`None`) ends it.
+    /// Starts counting, or stops it (`None`).
     pub(super) fn count(&mut self, respect: Respect, classes: Option<Classes>, is_empty: bool) {
         self.by_respect[respect as usize] = classes.map(|classes| Account::new(classes, is_empty));
     }
 
+    /// The account in one respect, if it is kept.
     pub fn account(&self, respect: Respect) -> Option<&Account> {
         self.by_respect[respect as usize].as_ref()
     }
 
-    /// A key has been made, changed or removed.
+    /// Counts that a key was created, changed or removed.
     pub(super) fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
         if before != after {
             self.by_respect.iter_mut().flatten().for_each(|account| account.moved(hash, key, before, after));
@@ -381,14 +384,14 @@ impl Accounts {
         self.by_respect.iter().flatten().any(|account| !account.is_exact())
     }
 
-    /// Counts the keys of so many buckets.
+    /// Counts the keys of the next `buckets` buckets.
     pub(super) fn step(&mut self, table: &impl Keys, buckets: usize) {
         for account in self.by_respect.iter_mut().flatten() {
             (0..buckets).for_each(|_| account.step(table));
         }
     }
 
-    /// Panics unless every account has what is in the table.
+    /// Panics unless every account agrees with the table.
     pub(super) fn check(&self, table: &impl Keys) {
         self.by_respect.iter().flatten().for_each(|account| account.check(table));
     }

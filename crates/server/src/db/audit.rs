@@ -1,20 +1,20 @@
-//! What debug builds watch: that whatever changes a value is recorded in the change log, that whatever is recorded is
-//! propagated, and that a command touches the keys that its row finds among its arguments and no others: permissions are
-//! about those.
+//! Checks in debug builds: every change of a value is recorded in the change log, every recorded change is propagated,
+//! and a command accesses only the keys that its table row finds among its arguments, because permissions are checked on
+//! those.
 //!
-//! A change is noted with its key where it happens: of values stored, removed or given an expiry, always; of values
-//! changed in place, by comparing their signatures. Two questions are asked of the notes:
+//! A change is noted with its key where it happens: for values stored, removed or given an expiry, always; for values
+//! changed in place, by comparing their signatures. Two checks use the notes:
 //!
-//! 1. When effects are read: has every key whose content changed been recorded?
-//! 2. When a command's effects are taken to be propagated: does every key that changed, even in what its watchers do
-//!    not depend on, stand among the words that are written?
+//! 1. When effects are read: every key whose content changed has been recorded.
+//! 2. When a command's effects are propagated: every changed key, even where only parts changed that its watchers do not
+//!    depend on, is among the arguments written.
 //!
-//! Of the keys that a command touches, a third question is asked as it looks them up and changes them:
+//! A third check runs when a command looks keys up and changes them:
 //!
-//! 3. Is the key one that its row finds? If it changes, does the row say so of this key?
+//! 3. The key is one that the command's row finds, and if it changes, the row says so of this key.
 //!
-//! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared,
-//! and recording or writing what has not changed is allowed. In release builds nothing is noted.
+//! The checks err on one side: what is not noted is not checked. Values too large to be read twice are not compared, and
+//! recording or writing unchanged keys is allowed. In release builds nothing is noted.
 
 use super::Db;
 use super::encoded_commands::EncodedCommands;
@@ -24,10 +24,10 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 use wire::aof::{Item, Reader};
 
-/// Collections of more elements are not compared, nor values that take more memory.
+/// Collections of more elements, or of more memory, are not compared.
 const ELEMENTS_MAX: usize = 64;
 const MEMORY_BYTES_MAX: usize = 16 * 1024;
-/// Of a command that changes more keys at once, no more are watched.
+/// Number of changed keys watched for one command.
 const NOTES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,28 +49,28 @@ pub struct Audit {
 pub struct NamedKeys {
     pub command: &'static str,
     pub keys: Vec<NamedKey>,
-    /// The command reads keys that what it finds leads to (SORT BY).
+    /// The command reads keys derived from values it reads (SORT BY).
     pub reads_others: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct NamedKey {
     pub key: Box<[u8]>,
-    /// What the row says that the command does to it includes a change.
+    /// Whether the row says that the command may change it.
     pub changes: bool,
 }
 
-/// Of a value as it is.
+/// Signature of a value's current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// What reads of the value answer, and when its fields expire.
+    /// What reads of the value reply, and when its fields expire.
     pub content: u64,
-    /// What else a copy must have: a stream's counters and groups.
+    /// State that a copy must also have: a stream's counters and groups.
     pub rest: u64,
 }
 
 impl Signature {
-    /// Of a value that holds nothing but what reads answer.
+    /// Signature of a value without other state.
     pub fn of_content(content: u64) -> Self {
         Signature { content, rest: 0 }
     }
@@ -93,7 +93,7 @@ impl Audit {
         }
     }
 
-    /// Notes what became of a value that may have been changed in place.
+    /// Notes the change of a value that may have been changed in place.
     #[inline]
     pub(super) fn compare(
         &mut self,
@@ -111,25 +111,25 @@ impl Audit {
         }
     }
 
-    /// Panics if the command at hand does not name the key.
+    /// Panics if the current command does not name the key.
     #[inline]
     pub(super) fn check_named(&self, key: &[u8]) {
         if cfg!(debug_assertions)
             && let Some(named) = &self.named
         {
             let is_named = named.reads_others || named.keys.iter().any(|named| *named.key == *key);
-            assert!(is_named, "{} looks at '{}', which is none of its keys", named.command, shown(key));
+            assert!(is_named, "{} looks at '{}', which is not among its keys", named.command, shown(key));
         }
     }
 
-    /// Panics if the command at hand changes the key and its row does not say so.
+    /// Panics if the current command's row does not say that it changes the key.
     #[inline]
     pub(super) fn check_named_changed(&self, key: &[u8]) {
         if cfg!(debug_assertions)
             && let Some(named) = &self.named
         {
             let is_named = named.keys.iter().any(|named| named.changes && *named.key == *key);
-            assert!(is_named, "{} changes '{}', and its row does not say so", named.command, shown(key));
+            assert!(is_named, "{} changes '{}', but its row does not say so", named.command, shown(key));
         }
     }
 
@@ -142,7 +142,7 @@ impl Audit {
         }
     }
 
-    /// With all keys in it. `None`: all databases.
+    /// Notes a recorded change of a whole database. `None`: of all.
     #[inline]
     pub(super) fn database_recorded(&mut self, db_index: Option<usize>) {
         if cfg!(debug_assertions) {
@@ -157,11 +157,11 @@ impl Audit {
     #[inline]
     pub(super) fn check_recorded(&self) {
         if let Some(place) = self.unrecorded.first().filter(|_| cfg!(debug_assertions)) {
-            panic!("{place} was changed, and nobody has recorded it");
+            panic!("{place} was changed, but the change is not recorded");
         }
     }
 
-    /// Panics if a change has not been recorded, or is in none of the commands from the one at `first` on.
+    /// Panics if a change has not been recorded, or is in none of the commands from `first` on.
     #[inline]
     pub(super) fn check_propagated(&mut self, commands: &EncodedCommands, first: usize) {
         self.check_recorded();
@@ -170,7 +170,7 @@ impl Audit {
         }
     }
 
-    /// As [`Self::check_propagated`], with the one command that is.
+    /// As [`Self::check_propagated`], for a single command.
     #[inline]
     pub(super) fn check_encoded(&mut self, command: &[u8]) {
         self.check_recorded();
@@ -196,7 +196,7 @@ impl Audit {
         }
     }
 
-    /// What has changed so far is not to be propagated.
+    /// Drops the notes of changes that are not propagated.
     #[inline]
     pub fn forget_unpropagated(&mut self) {
         if cfg!(debug_assertions) {
@@ -210,8 +210,8 @@ fn shown(key: &[u8]) -> std::borrow::Cow<'_, str> {
 }
 
 impl Db {
-    /// Until [`Db::forget_plan`], no other keys than these are touched; any may if there are `None`. In release
-    /// builds nothing is asked.
+    /// Restricts access to these keys until [`Db::forget_plan`]; with `None` any key is allowed. Not checked in release
+    /// builds.
     #[inline]
     pub fn name_keys(&mut self, named: impl FnOnce() -> Option<NamedKeys>) {
         if cfg!(debug_assertions) {
@@ -251,7 +251,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// `None` if the value is too large to be read for this, and in release builds.
+/// The value's signature. `None` if the value is too large to be read for this, and in release builds.
 #[inline]
 pub(super) fn signature(object: &Object) -> Option<Signature> {
     if cfg!(debug_assertions) { small_signature(object) } else { None }
@@ -265,7 +265,7 @@ fn small_signature(object: &Object) -> Option<Signature> {
     Some(by_type!(object, value => ValueType::signature(value)))
 }
 
-/// Of texts in this order.
+/// Hash of the texts in this order.
 pub(super) fn hash_of(texts: &[StringValue<'_>]) -> u64 {
     let mut all = DefaultHasher::new();
     for text in texts {

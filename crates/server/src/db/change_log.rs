@@ -1,5 +1,5 @@
-//! What commands, expiry and eviction have done to keys, in order. The engine's effects read it after every
-//! command and feed watchers, trackers, notifications and blocked clients from it: nobody else does.
+//! The changes that commands, expiry and eviction have made to keys, in order. Only the engine's effects read it, after
+//! every command: they feed watchers, tracking, notifications and blocked clients from it.
 
 use super::audit::Audit;
 use super::encoded_commands::{EncodedCommands, Receivers};
@@ -8,14 +8,14 @@ use crate::config::EventClasses;
 /// One entry of the change log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The key's value changed (or it came or went): watchers and trackers care; `event` is announced.
+    /// The key's value changed, was created or removed: for WATCH and tracking; `event` is announced.
     Key {
         db_index: usize,
         class: EventClasses,
         event: &'static str,
         key: Box<[u8]>,
     },
-    /// Only announced: nothing changed (`keymiss`), or the change was recorded with another event already.
+    /// An event only: nothing changed (`keymiss`), or the change was recorded with another event already.
     Event {
         db_index: usize,
         class: EventClasses,
@@ -27,13 +27,13 @@ pub enum Change {
         db_index: usize,
         key: Box<[u8]>,
     },
-    /// Clients that wait for the key must look again, though its value has not changed.
+    /// Clients blocked on the key must be tried again, though its value has not changed.
     Ready {
         db_index: usize,
         key: Box<[u8]>,
     },
-    /// Entries of a stream have come to be pending in a group; or it has been set for how long they have been, so that what
-    /// waits for that may be due earlier.
+    /// Entries of a stream became pending in a group, or their delivery time was set so that a client waiting for them
+    /// may be due earlier.
     Pending {
         db_index: usize,
         key: Box<[u8]>,
@@ -50,56 +50,56 @@ pub enum Change {
     },
 }
 
-/// Entries are kept only while somebody listens, and commands for copies only while somebody keeps one; the count of
-/// changes is kept always.
+/// Changes are kept only while something listens, and commands only while there are copies to feed; the count of changes
+/// is always kept.
 #[derive(Default)]
 pub struct ChangeLog {
-    /// Somebody watches, tracks, waits for keys, or has asked for notifications.
+    /// There are watchers, tracking clients, blocked clients or notifications.
     listening: bool,
-    /// Somebody has asked to hear of misses.
+    /// Notifications of misses are enabled.
     pub listening_to_misses: bool,
     changes: Vec<Change>,
-    /// Somebody keeps a copy of the data by doing what was done here.
+    /// There is a replica or an append-only file to feed.
     recording: bool,
-    /// Replicas are among them: the engine says so.
+    /// There are replicas; set by the engine.
     pub feeds_replicas: bool,
-    /// What the command, transaction or script at hand has done so far, for those who keep a copy.
+    /// Commands to propagate of the current command, transaction or script so far.
     unit: EncodedCommands,
-    /// So many of them are of commands that have ended.
+    /// Number of them that belong to ended commands.
     ended: usize,
-    /// The command at hand is not for them itself: what was noted stands for it.
+    /// The current command itself is not propagated: the noted commands stand for it.
     replaced: bool,
-    /// `dirty` when the command at hand began.
+    /// `dirty` when the current command began.
     dirty_at_begin: u64,
-    /// What commands have changed since the server started, and not what expiry and eviction have; its difference is INFO's
-    /// `rdb_changes_since_last_save`.
+    /// Number of changes by commands since the server started, without those of expiry and eviction; its difference is
+    /// INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
-    /// Compares what is recorded, and propagated, with what has changed.
+    /// Compares the recorded and propagated changes with the actual ones.
     pub audit: Audit,
 }
 
 impl ChangeLog {
-    /// A command begins, or a search for what is expired, or eviction.
+    /// Begins a command, an expire cycle or eviction.
     #[inline]
     pub fn begin(&mut self, listening: bool, recording: bool) {
         (self.listening, self.recording) = (listening, recording);
         self.begin_next();
     }
 
-    /// The next command of a pipeline begins, for the same listeners.
+    /// Begins the next command of a pipeline, for the same listeners.
     #[inline]
     pub fn begin_next(&mut self) {
         self.dirty_at_begin = self.dirty;
     }
 
-    /// Whether what is done is noted for those who keep a copy. What is noted otherwise comes to nothing: this is for
-    /// those to ask who would have to work it out first.
+    /// Whether changes are noted for propagation. Otherwise notes are dropped: callers that would have to compute one
+    /// first ask this.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.recording
     }
 
-    /// `count` of them, for those who count changes.
+    /// Records `count` changes for `dirty`.
     #[inline]
     pub(super) fn changed(
         &mut self,
@@ -124,7 +124,7 @@ impl ChangeLog {
         }
     }
 
-    /// A change that has no event; `count` of them, for those who count changes.
+    /// Records a change without an event; it adds `count` to `dirty`.
     pub(super) fn touched(&mut self, db_index: usize, key: &[u8], count: u64) {
         self.dirty += count;
         self.audit.key_recorded(db_index, key);
@@ -133,14 +133,14 @@ impl ChangeLog {
         }
     }
 
-    /// Makes clients that wait for the key look again, without a change that watchers would care about.
+    /// Makes clients blocked on the key try again, without a change for watchers.
     pub fn ready(&mut self, db_index: usize, key: &[u8]) {
         if self.listening {
             self.changes.push(Change::Ready { db_index, key: key.into() });
         }
     }
 
-    /// Entries of a stream have come to be pending in a group; see [`Change::Pending`].
+    /// Records that entries of a stream became pending in a group; see [`Change::Pending`].
     pub fn became_pending(&mut self, db_index: usize, key: &[u8], group: &[u8], may_be_due_earlier: bool) {
         if self.listening {
             let (key, group) = (key.into(), group.into());
@@ -148,8 +148,8 @@ impl ChangeLog {
         }
     }
 
-    /// Records changes that nobody who watches a key hears of: of a stream's groups, of libraries. Save points count
-    /// them, and who keeps a copy must have them.
+    /// Records changes that WATCH and tracking do not report: of a stream's groups, of libraries. Save points count them,
+    /// and they are propagated.
     pub fn add_dirty(&mut self, n: u64) {
         self.dirty += n;
     }
@@ -161,12 +161,13 @@ impl ChangeLog {
         }
     }
 
-    /// `None`: all databases.
+    /// Records that a database was emptied; `None`: all databases.
     pub fn flushed(&mut self, db_index: Option<usize>) {
         self.audit.database_recorded(db_index);
         self.changes.push(Change::Flushed { db_index });
     }
 
+    /// Records that two databases were swapped.
     pub fn swapped(&mut self, a: usize, b: usize) {
         self.dirty += 1;
         self.audit.database_recorded(Some(a));
@@ -174,7 +175,7 @@ impl ChangeLog {
         self.changes.push(Change::Swapped { a, b });
     }
 
-    /// Notes what expiry or eviction does beside the command at hand.
+    /// Notes a command for a removal by expiry or eviction, beside the current command.
     pub(super) fn propagate_removal<'a>(
         &mut self,
         db_index: usize,
@@ -186,7 +187,7 @@ impl ChangeLog {
         }
     }
 
-    /// Notes a command that, with others so noted, stands for the one at hand.
+    /// Notes a command that, with others so noted, is propagated instead of the current one.
     pub(super) fn propagate_as<'a>(
         &mut self,
         db_index: usize,
@@ -199,7 +200,7 @@ impl ChangeLog {
         }
     }
 
-    /// Notes the command at hand itself.
+    /// Notes the current command itself.
     #[inline]
     pub fn propagate_verbatim<'a>(
         &mut self,
@@ -209,7 +210,7 @@ impl ChangeLog {
         self.unit.push(db_index, false, &[], arguments);
     }
 
-    /// Notes the command at hand itself for replicas: it changes no data, and what it does is to happen there too.
+    /// Notes the current command itself for replicas: it changes no data, but has to run there too.
     pub fn propagate_to_replicas<'a>(
         &mut self,
         db_index: usize,
@@ -222,18 +223,18 @@ impl ChangeLog {
         }
     }
 
-    /// Nothing but what is noted stands for the command at hand.
+    /// Propagates only the noted commands instead of the current one.
     pub fn not_verbatim(&mut self) {
         self.replaced = self.recording;
     }
 
-    /// Whether the command at hand has changed something, and nothing that was noted stands for it.
+    /// Whether the current command has changed something and no noted command stands for it.
     #[inline]
     pub fn is_to_be_propagated(&self) -> bool {
         !self.replaced && self.dirty > self.dirty_at_begin
     }
 
-    /// The command at hand has ended: what was noted is part of the unit, and goes to `receivers`.
+    /// Ends the current command: its noted commands join the unit, for `receivers`.
     #[inline]
     pub fn end_command(&mut self, receivers: Receivers) {
         self.audit.check_propagated(&self.unit, self.ended);
@@ -243,7 +244,7 @@ impl ChangeLog {
         (self.ended, self.replaced) = (self.unit.len(), false);
     }
 
-    /// The command at hand has ended, and is fed to those who keep a copy as it is encoded here. It must have noted nothing
+    /// Ends the current command, whose encoded form is fed to replicas and file directly. It must have noted nothing
     /// else, and be a unit of its own.
     #[inline]
     pub fn end_lone_command(&mut self, command: &[u8]) {
@@ -251,38 +252,38 @@ impl ChangeLog {
         self.audit.check_encoded(command);
     }
 
-    /// As [`Self::end_command`], for one that may not say what it has done: only what others did counts.
+    /// As [`Self::end_command`], for a command that is not propagated: only removals by expiry and eviction are.
     pub fn end_unpropagated(&mut self) {
         self.audit.forget_unpropagated();
         self.unit.keep_of_its_own(self.ended);
         (self.ended, self.replaced) = (self.unit.len(), false);
     }
 
-    /// What the command, transaction or script at hand has done.
+    /// Commands to propagate of the current command, transaction or script.
     #[inline]
     pub fn unit(&self) -> &EncodedCommands {
         &self.unit
     }
 
-    /// The unit has been fed to those who keep a copy, or is in what they have got by another way.
+    /// Drops the unit: it has been fed to replicas and file, or they have its contents in another way.
     #[inline]
     pub fn end_unit(&mut self) {
         self.unit.truncate(0);
         self.ended = 0;
     }
 
-    /// What the unit holds so far is in the append-only file already, by another way.
+    /// Marks the unit's commands so far as written to the append-only file already, in another way.
     pub fn leave_unit_to_replicas(&mut self) {
         self.unit.leave_to_replicas();
     }
 
-    /// What expiry and eviction have noted between commands, each with its database.
+    /// Removals that expiry and eviction have noted between commands, each with its database.
     pub fn removals(&mut self) -> impl Iterator<Item = (usize, &[u8])> {
         self.audit.check_propagated(&self.unit, self.ended);
         self.unit.from(self.ended)
     }
 
-    /// They have been fed to those who keep a copy. What a script that is put aside has done stays.
+    /// Drops the removals, which have been fed. Commands of a suspended script stay.
     pub fn end_removals(&mut self) {
         self.unit.truncate(self.ended);
     }
@@ -292,14 +293,15 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// Whether something has been recorded since it was taken last. A change that nobody has recorded is a bug in a handler.
+    /// Whether changes have been recorded since the last [`ChangeLog::take`]. A change that is not recorded is a bug in a
+    /// handler.
     #[inline]
     pub fn has_changes(&mut self) -> bool {
         self.audit.check_recorded();
         !self.changes.is_empty()
     }
 
-    /// Takes what has been recorded since the last time.
+    /// Takes the changes recorded since the last call.
     pub fn take(&mut self) -> Vec<Change> {
         self.audit.check_recorded();
         std::mem::take(&mut self.changes)

@@ -1,5 +1,4 @@
-//! Whether the data is as it should be: every table and every value keeps what its file promises. For tests and
-//! fuzzers; it reads everything.
+//! Checks all data: the invariants of every table and every value. For tests and fuzzers; reads everything.
 
 use super::object::by_type;
 use super::value_type::ValueType;
@@ -18,7 +17,7 @@ impl Db {
                 match entry.value() {
                     Stored::Object(object) => {
                         object.check();
-                        assert!(object.embedded().is_none(), "it is to be embedded: {object:?}");
+                        assert!(object.embedded().is_none(), "should be embedded: {object:?}");
                     }
                     Stored::Embedded(bytes) => {
                         let object = Object::from_embedded(bytes);
@@ -39,11 +38,11 @@ impl Object {
     }
 }
 
-/// Checks a list whose every `step`-th element is there once: fields of a hash, members of a set.
+/// Checks that every `step`-th element of a list is unique: fields of a hash, members of a set.
 pub(super) fn check_unique(list: &Listpack, step: usize) {
     list.check();
-    assert_eq!(list.len() % step, 0, "as many elements as pairs have");
+    assert_eq!(list.len() % step, 0, "the number of elements is a multiple of {step}");
     let names: Vec<Vec<u8>> = list.iter().step_by(step).map(|element| element.to_vec()).collect();
     let different: HashSet<&Vec<u8>> = names.iter().collect();
-    assert_eq!(different.len(), names.len(), "an element is there twice");
+    assert_eq!(different.len(), names.len(), "an element occurs twice");
 }

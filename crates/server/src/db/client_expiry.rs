@@ -1,11 +1,11 @@
-//! Keys that clients of a writable replica have given an expiry. Its primary knows nothing of them and never says that they
-//! are gone, so that this server does: of all keys of a replica, it removes these alone when they are due.
+//! Keys that clients of a writable replica have given an expiry. The primary does not know of them and never sends their
+//! removal, so this server removes them: of all keys of a replica, only these are removed when they expire.
 //!
-//! What is remembered is walked a few keys at a time, round and round. A key is looked up again before it is removed: if it
-//! has another expiry than the one remembered, or none, the primary has given it that, and removes it itself.
+//! The recorded keys are scanned a few at a time, cyclically. A key is looked up again before it is removed: if its
+//! expiry differs from the recorded one, or it has none, the primary has set that, and removes the key itself.
 //!
-//! 1. No more than [`KEYS_MAX`] keys with [`KEY_BYTES_MAX`] bytes together are remembered. Others are hidden when they are
-//!    due, and stay until this server is a primary.
+//! 1. At most [`KEYS_MAX`] keys with [`KEY_BYTES_MAX`] bytes in all are recorded. Other keys are hidden when they expire,
+//!    and stay until this server becomes a primary.
 //! 2. `len` and `key_bytes` are sums over all databases.
 
 use super::Db;
@@ -13,21 +13,21 @@ use indexmap::IndexMap;
 
 const KEYS_MAX: usize = 1_000_000;
 const KEY_BYTES_MAX: usize = 64 << 20;
-/// Keys looked at between two looks at the clock.
+/// Keys checked between two readings of the clock.
 const KEYS_PER_STEP: usize = 64;
 
-/// A database's keys, each with the expiry that a client has given it.
+/// A database's recorded keys, each with the expiry set by a client.
 type GivenExpiry = IndexMap<Box<[u8]>, i64, foldhash::quality::RandomState>;
 
 #[derive(Debug, Default)]
 pub struct ClientExpiry {
-    /// A client of a writable replica is at work.
+    /// The current command comes from a client of a writable replica.
     pub(super) is_noting: bool,
-    /// By database; those behind the last one that was written to may be missing.
+    /// Recorded keys by database index; only as long as the last database written to requires.
     given: Vec<GivenExpiry>,
     len: usize,
     key_bytes: usize,
-    /// The next to be looked at: the database, and where in it.
+    /// The next key to check: the database, and the position in it.
     cursor: (usize, usize),
 }
 
@@ -51,7 +51,7 @@ impl ClientExpiry {
         }
     }
 
-    /// The key at the cursor, which goes to the next database that has any where it has come to a database's end.
+    /// The key at the cursor. At a database's end the cursor moves to the next database that has keys.
     fn next(&mut self) -> Option<(usize, &[u8], i64)> {
         if self.len == 0 {
             return None;
@@ -67,7 +67,7 @@ impl ClientExpiry {
         self.cursor.1 += 1;
     }
 
-    /// Forgets the key at the cursor, and says which it was.
+    /// Removes the record of the key at the cursor and returns the key.
     fn forget_next(&mut self) -> Option<(usize, Box<[u8]>)> {
         let (db_index, at) = self.cursor;
         let (key, _) = self.given.get_mut(db_index)?.swap_remove_index(at)?;
@@ -76,12 +76,12 @@ impl ClientExpiry {
         Some((db_index, key))
     }
 
-    /// What is remembered is not true of the data any more, or none of this server's business.
+    /// Drops all records: the data was replaced, or this server now decides about expiry itself.
     pub(super) fn forget_all(&mut self) {
         *self = ClientExpiry { is_noting: self.is_noting, ..ClientExpiry::default() };
     }
 
-    /// Two databases have been exchanged.
+    /// Follows a swap of two databases.
     pub(super) fn swapped(&mut self, a: usize, b: usize) {
         if self.len > 0 {
             let databases = self.given.len().max(a.max(b) + 1);
@@ -92,12 +92,12 @@ impl ClientExpiry {
 }
 
 impl Db {
-    /// Whether keys that are given an expiry from now on are remembered.
+    /// Sets whether keys given an expiry from now on are recorded.
     pub fn note_client_expiry(&mut self, notes: bool) {
         self.client_expiry.is_noting = notes;
     }
 
-    /// A key of the selected database has been given this expiry: remembers it if a client of a replica has done that.
+    /// Records that a key of the selected database was given this expiry, if a client of a replica has done it.
     #[inline]
     pub(super) fn note_given_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) {
         if let Some(expiry_ms) = expiry_ms.filter(|_| self.client_expiry.is_noting) {
@@ -105,18 +105,18 @@ impl Db {
         }
     }
 
-    /// How many keys are remembered.
+    /// Number of recorded keys.
     pub fn client_expiring_len(&self) -> usize {
         self.client_expiry.len()
     }
 
-    /// Whoever decides now when keys are gone is somebody else.
+    /// Drops all records: this server's role has changed.
     pub fn forget_client_expiry(&mut self) {
         self.client_expiry.forget_all();
     }
 
-    /// Looks at some of the remembered keys and removes those that are due. `left` is how many of them are to be looked at
-    /// before the search is over, which is what is answered.
+    /// Checks some of the recorded keys and removes the expired ones. `left` is the number of keys still to check in this
+    /// search; returns whether the search is over.
     pub fn expire_for_clients(&mut self, left: &mut usize) -> bool {
         for _ in 0..KEYS_PER_STEP.min(*left) {
             *left -= 1;
@@ -183,7 +183,7 @@ mod tests {
         db.put_string(b"a", b"v", Some(3000));
         let long = vec![b'k'; KEY_BYTES_MAX];
         db.put_string(&long, b"v", Some(2000));
-        assert_eq!(db.client_expiring_len(), 2, "of the long key there is no room");
+        assert_eq!(db.client_expiring_len(), 2, "the long key does not fit the limit");
         db.begin(Turn::new(0, 2500));
         round(&mut db);
         assert_eq!((db.len(), db.database(2).len()), (2, 0));

@@ -1,5 +1,5 @@
-//! What lists, sets, hashes, sorted sets and streams have in common as values: they are found at a key, changed
-//! in place, and gone when empty.
+//! What lists, sets, hashes, sorted sets and streams share as values: they are found at a key, changed in place, and
+//! removed when empty.
 
 use super::access::UsedKey;
 use super::accounts::Image;
@@ -11,7 +11,7 @@ use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::stream::MessageLimits;
 
-/// Up to where collections are kept as compact lists; copied from the configuration, and from rules for keys.
+/// Limits up to which collections are kept as compact lists; copied from the configuration, and from rules for keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingLimits {
     pub hash_listpack_entries_max: usize,
@@ -27,11 +27,12 @@ pub struct EncodingLimits {
     pub sorted_set_skip_list: bool,
     pub stream_node_bytes_max: usize,
     pub stream_node_entries_max: u64,
-    /// Of streams made from now on.
+    /// For streams created from now on.
     pub stream_message_limits: MessageLimits,
 }
 
 impl EncodingLimits {
+    /// The limits of the configuration.
     pub fn of(config: &crate::config::Config) -> Self {
         EncodingLimits {
             hash_listpack_entries_max: config.hash_max_listpack_entries,
@@ -54,30 +55,30 @@ impl EncodingLimits {
     }
 }
 
-/// A type that begins empty, is changed in place, and of which the database keeps no empty one but where the type
-/// says so.
+/// A type whose values start empty and are changed in place, and whose empty values are removed, unless the type says
+/// otherwise.
 pub trait Collection: ValueType + 'static {
-    /// Small ones are embedded in their keys' entries.
+    /// Whether small values are embedded in their keys' entries.
     const EMBEDS: bool = false;
 
-    /// One for reading, wherever it lies.
+    /// A read-only view of a value, embedded or not.
     type View<'a>: Copy;
 
     fn view(&self) -> Self::View<'_>;
 
-    /// One that is embedded.
+    /// A view of an embedded value.
     fn view_embedded(_bytes: &[u8]) -> Option<Self::View<'_>> {
         None
     }
 
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
 
-    /// Leaves an encoding for few elements if it has too many for its limits, which may be lower than when it was written
-    /// last. How long elements are is not looked at: that would take a look at all of them. Nor is an encoding for many
-    /// left, for the same reason.
+    /// Converts a small encoding that has too many elements for its limits, which may have been lowered since the last
+    /// write. Element lengths are not checked: that would read all elements. For the same reason a large encoding is not
+    /// converted back.
     fn conform(&mut self, _context: &CollectionContext<'_>) {}
 
-    /// Whether its key may go.
+    /// Whether its key may be removed.
     #[inline]
     fn is_empty(&self) -> bool {
         !Self::STAYS_EMPTY && self.elements() == Some(0)
@@ -92,7 +93,7 @@ fn object_of<C: Collection>(stored: Stored<'_, Object>) -> Option<&C> {
     }
 }
 
-/// The [`CollectionContext`] of a `Db`, of which other parts may be in use, for what is at a key.
+/// The [`CollectionContext`] for a key's value, from a `Db` whose other fields may be borrowed.
 macro_rules! context {
     ($db:expr, $key:expr) => {
         CollectionContext {
@@ -105,17 +106,17 @@ macro_rules! context {
     };
 }
 
-/// What a change to a collection needs beside it.
+/// What a change to a collection needs beside the collection.
 pub struct CollectionContext<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut structures::random::Random,
     pub now_ms: i64,
-    /// Where nothing expires, as in what is being made or loaded, there is none.
+    /// `None` where fields do not expire, as in a collection being created or loaded.
     pub expired_fields: Option<&'a mut ExpiredFields>,
 }
 
-/// What making a collection needs, apart from the database: for one that is made of others that are borrowed from it.
+/// What creating a collection needs, apart from the database: for a collection made of others that are borrowed from it.
 pub struct Making {
     limits: EncodingLimits,
     seed: HashSeed,
@@ -124,6 +125,7 @@ pub struct Making {
 }
 
 impl Making {
+    /// The context for changes to the new collection.
     pub fn context(&mut self) -> CollectionContext<'_> {
         CollectionContext {
             limits: &self.limits,
@@ -135,12 +137,12 @@ impl Making {
     }
 }
 
-/// Fields that were expired when a change came upon them, and that it has removed.
+/// Expired fields that a change has met and removed.
 pub struct ExpiredFields {
-    /// What expires before this is expired.
+    /// Fields that expire before this are expired.
     pub before_ms: i64,
     pub removed: Vec<Vec<u8>>,
-    /// One of them was the last field: the key had expired with it, and what is there now is a new one.
+    /// One of them was the last field: the key had expired with it, and the current one is new.
     pub emptied: bool,
 }
 
@@ -154,7 +156,7 @@ impl Db {
         }
     }
 
-    /// The collection at `key`, for a write that looks first.
+    /// The collection at `key` for a write that reads it first.
     pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<C::View<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
@@ -162,8 +164,7 @@ impl Db {
         }
     }
 
-    /// As [`Db::read_collection`], for reads that need randomness or limits beside the collection, of types that are not
-    /// embedded.
+    /// As [`Db::read_collection`], for reads that also need randomness or limits, of types that are not embedded.
     pub fn read_collection_with<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -174,12 +175,12 @@ impl Db {
             return Ok(None);
         }
         let database = self.keyspace.database(self.turn.database);
-        let entry = database.get(self.key_hash(key), key).expect("the collection was there just now");
+        let entry = database.get(self.key_hash(key), key).expect("the collection was just read");
         let collection = object_of::<C>(entry.value()).ok_or(ClientError::WrongType)?;
         Ok(Some(read(collection, context!(self, key))))
     }
 
-    /// The collections at several keys, all at once, for commands that combine them, of types that are not embedded.
+    /// The collections at several keys at once, for commands that combine them, of types that are not embedded.
     pub fn read_collections<'a, 'k, C: Collection + 'a>(
         &'a mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -192,17 +193,16 @@ impl Db {
         Ok(keys.zip(present).map(|(key, present)| if present { db.stored(key) } else { None }).collect())
     }
 
-    /// The collection at `key` as it is stored, expired or not: for commands that have looked already. Of types that are not
-    /// embedded.
+    /// The collection at `key` as it is stored, expired or not: for commands that have read it before. Of types that are
+    /// not embedded.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
         const { assert!(!C::EMBEDS) };
         self.change_log.audit.check_named(key);
         object_of(self.selected_database().get(self.key_hash(key), key)?.value())
     }
 
-    /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
-    /// [record](Db::changed). If that leaves it empty the key goes, and recording the change records that too. Counts as
-    /// a use.
+    /// Passes the collection at `key`, if it exists, to `change`, which must [record](Db::changed) every change it makes.
+    /// If that empties the collection, the key is removed, and recording the change records that too. Counts as a use.
     pub fn change<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -212,7 +212,7 @@ impl Db {
         self.change_hashed(self.key_hash(key), key, true, change)
     }
 
-    /// As [`Db::change`], for what no client has asked for: not a use.
+    /// As [`Db::change`], for changes not made by a client: not a use.
     pub(super) fn change_unasked<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -221,7 +221,7 @@ impl Db {
         self.change_hashed(self.key_hash(key), key, false, change)
     }
 
-    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored.
+    /// As [`Db::change`], on a new collection if the key does not exist; one that stays empty is not stored.
     pub fn change_or_create<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -235,7 +235,7 @@ impl Db {
         if let Some(result) = changed.flatten() {
             return Ok(result);
         }
-        let change = change.take().expect("nothing was there to be changed");
+        let change = change.take().expect("`change` has not run on an existing value");
         let mut collection = C::new(&self.policies.of_key(key).limits, self.seed);
         let result = change(&mut collection, context!(self, key));
         if !collection.is_empty() {
@@ -244,7 +244,7 @@ impl Db {
         Ok(result)
     }
 
-    /// One look-up finds the key, removes it if it is expired, and reaches the collection.
+    /// Finds the key, removes it if it is expired, and reaches the collection, with one look-up.
     #[inline]
     fn change_hashed<C: Collection, R>(
         &mut self,
@@ -307,7 +307,7 @@ impl Db {
         Ok(Some(result))
     }
 
-    /// For what is made for a key while collections are borrowed.
+    /// What is needed to create a collection for a key while other collections are borrowed.
     pub fn making(&self, key: &[u8]) -> Making {
         Making {
             limits: self.policies.of_key(key).limits.clone(),
@@ -317,14 +317,14 @@ impl Db {
         }
     }
 
-    /// Makes something, say a collection that is [stored](Db::store_collection) next at that key, with what a change has at
-    /// hand.
+    /// Creates a value, such as a collection to be [stored](Db::store_collection) at that key, with the context of a
+    /// change.
     pub fn build<R>(&mut self, key: &[u8], make: impl FnOnce(CollectionContext<'_>) -> R) -> R {
         make(context!(self, key))
     }
 
-    /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not
-    /// the storing.
+    /// Stores a whole collection, or removes the key if the collection is empty; returns whether it is stored. Records
+    /// the removal, but not the storing.
     pub fn store_collection<C: Collection>(&mut self, key: &[u8], collection: C) -> bool {
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
@@ -338,7 +338,7 @@ impl Db {
 }
 
 impl<'a> super::Value<'a> {
-    /// The collection here, or `None` if it is something else.
+    /// The collection, or `None` for a value of another type.
     #[inline]
     pub fn collection<C: Collection>(&self) -> Option<C::View<'a>> {
         match self.entry().value() {

@@ -9,15 +9,15 @@
 //!   enough samples ──> a thread trains a dictionary ──> cron puts it to use, and walks all keys, a few at a time:
 //!                                                       what is plain or of an older dictionary is put anew
 //! ```
-//! A *family* is the keys of one rule. What is read of a value is decompressed where it is wanted
-//! ([`super::StringValue`]), so that nobody else knows of this; what is changed in place is put plain, as a buffer that
-//! grows, and stays so until it is put anew. Files, payloads and replicas get plain values.
+//! A *family* is the keys of one rule. Values are decompressed where they are read ([`super::StringValue`]), so no other
+//! code depends on compression; a value changed in place is stored plain, as a buffer that grows, and stays so until it
+//! is stored anew. Files, payloads and replicas get plain values.
 //!
 //! Invariants:
-//! 1. Each database counts its values by the slot of their dictionary ([`Counts`]), and a slot is emptied only when
-//!    no database has any of it.
-//! 2. A family has two dictionaries at most, and is given a new one only when it has one or none.
-//! 3. The executor never waits for training: one thread at a time trains, and cron asks whether it is done.
+//! 1. Each database counts its values by the slot of their dictionary ([`Counts`]), and a slot is emptied only when no
+//!    database has any value of it.
+//! 2. A family has at most two dictionaries, and gets a new one only when it has one or none.
+//! 3. The executor never waits for training: one thread at a time trains, and cron polls it.
 
 mod counts;
 pub mod dictionary;
@@ -38,53 +38,53 @@ use structures::size_class::size_class;
 use training::Training;
 use walk::Walk;
 
-/// Shorter strings are kept plain: 64 bytes are one line, and no more are fetched for less.
+/// Shorter strings are stored plain: 64 bytes are one line, the least that a fetch loads.
 pub const TEXT_LEN_MIN: usize = 64;
-/// Longer strings are kept plain: replies refer to where they lie instead of copying them.
+/// Longer strings are stored plain: replies refer to them instead of copying them.
 pub const TEXT_LEN_MAX: usize = REFERRED_LEN_MIN - 1;
-/// Of what a key takes with its value plain, compressed it must take no more than three of four parts.
+/// A compressed value is kept if the key then takes at most three quarters of its memory with the plain value.
 const KEPT_PARTS: usize = 3;
 const PARTS: usize = 4;
 
-/// What is known of the families of all databases.
+/// State of the families of all databases.
 #[derive(Default)]
 pub struct Compression {
     pub(super) dictionaries: Dictionaries,
-    /// One for each rule, whether or not it compresses.
+    /// One family for each rule, whether or not the rule compresses.
     families: Vec<Family>,
-    /// Those whose rule is gone while values are compressed with their dictionaries: it may come back.
+    /// Families whose rule was removed while values are compressed with their dictionaries: the rule may come back.
     former: Vec<Family>,
     training: Option<Training>,
     walk: Walk,
-    /// What is to be stored, until it is.
+    /// Buffer for the compressed value until it is stored.
     stored: Vec<u8>,
 }
 
-/// What a rule's family has come to.
+/// Figures of a rule's family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompressionFigures {
-    /// Values that are compressed, how long they are, and how long as they are stored.
+    /// Number of compressed values, their plain length, and their stored length.
     pub values: u64,
     pub plain_bytes: u64,
     pub stored_bytes: u64,
     pub dictionary_bytes: u64,
-    /// How many dictionaries there have been.
+    /// Number of dictionaries trained so far.
     pub version: u32,
-    /// Values that were put plain because too little was saved, or nothing hoped for.
+    /// Values stored plain because too little was saved or expected.
     pub refused: u64,
 }
 
-/// A text on its way into the key's entry.
+/// A text about to be stored in the key's entry.
 struct Offer<'a> {
     key_len: usize,
     text: &'a [u8],
     expires: bool,
-    /// However little came of the last ones.
+    /// Tries to compress, whatever the last results.
     insists: bool,
 }
 
 impl Offer<'_> {
-    /// What the key takes with the text plain.
+    /// Memory of the key with the text plain.
     fn plain_bytes(&self, is_inline: bool) -> usize {
         match is_inline {
             true => inline_entry_bytes::<Object>(self.key_len, self.text.len(), self.expires),
@@ -93,8 +93,8 @@ impl Offer<'_> {
     }
 }
 
-/// The text of a value that may be kept compressed, and whether it lies in the entry. One that grows in place may not,
-/// nor a short one beside the entry, a copy of one that has: OBJECT ENCODING tells these from others.
+/// The text of a value that may be stored compressed, and whether it is inline in the entry. Excludes strings that grow
+/// in place, and short strings outside the entry, copies of such: OBJECT ENCODING distinguishes these.
 #[inline]
 fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
     let (text, is_inline) = match value {
@@ -109,7 +109,7 @@ fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
 }
 
 impl Compression {
-    /// For databases beside these, which values of the same keys are brought into.
+    /// State for new databases that are loaded with values of the same keys.
     pub(super) fn beside(&self) -> Compression {
         Compression {
             dictionaries: self.dictionaries.share(),
@@ -118,14 +118,14 @@ impl Compression {
         }
     }
 
-    /// What the walk has visited of one database may now be another's.
+    /// Restarts a walk: databases that it has visited may have other indexes now.
     pub(super) fn databases_swapped(&mut self) {
         if self.walk.is_under_way() {
             self.walk.begin();
         }
     }
 
-    /// Compresses a text to the beginning of `self.stored`; how long it is there, if that is worth it.
+    /// Compresses a text to the beginning of `self.stored`; returns the compressed length if that is worth it.
     fn offer(&mut self, rule: usize, offer: &Offer<'_>, is_inline: bool, now_ms: i64) -> Option<usize> {
         let family = self.families.get_mut(rule)?;
         let Attempt::With(slot) = family.attempt(offer.text, offer.insists, now_ms) else { return None };
@@ -143,8 +143,8 @@ impl Compression {
 }
 
 impl Db {
-    /// The value as it is to be stored at the key: compressed into `buffer`, if the key's policy wants that and it is
-    /// worth it. Rules are looked through for texts of a length that may be compressed, and no others.
+    /// The value to be stored at the key: compressed into `buffer` if the key's policy wants that and it is worth it.
+    /// Rules are evaluated only for texts of a length that may be compressed.
     #[inline]
     pub(super) fn compressed<'v>(
         &mut self,
@@ -166,7 +166,7 @@ impl Db {
         NewValue::Compressed(&buffer[..len])
     }
 
-    /// Takes back the buffer that was handed out by [`Db::compressed`], if it was.
+    /// Takes back the buffer lent by [`Db::compressed`], if any.
     #[inline]
     pub(super) fn take_back(&mut self, buffer: Vec<u8>) {
         if !buffer.is_empty() {
@@ -174,7 +174,7 @@ impl Db {
         }
     }
 
-    /// There are other rules than before.
+    /// Follows a change of the rules.
     pub fn follow_policies(&mut self) {
         let compression = &mut self.compression;
         let mut before = std::mem::take(&mut compression.families);
@@ -191,7 +191,7 @@ impl Db {
         }
     }
 
-    /// What a rule's family has come to.
+    /// Figures of a rule's family.
     pub fn compression_figures(&self, rule: usize) -> CompressionFigures {
         let Some(family) = self.compression.families.get(rule) else { return CompressionFigures::default() };
         let mut figures = family.figures();
@@ -208,13 +208,13 @@ impl Db {
         figures
     }
 
-    /// Bytes of the C library's allocator that dictionaries take.
+    /// Bytes that dictionaries take of the C library's allocator.
     pub fn dictionaries_bytes(&self) -> usize {
         self.compression.dictionaries.memory_bytes()
     }
 
-    /// What cron does for compressed values: takes what has been trained, has more trained, gives up what no value
-    /// needs, and walks on if it may. Whether the walk is to go on soon.
+    /// Cron's work for compressed values: takes a trained dictionary, starts training, drops unused dictionaries, and
+    /// continues the walk if `may_walk`. Returns whether the walk should continue soon.
     pub fn step_compression(&mut self, may_walk: bool) -> bool {
         let compression = &self.compression;
         let has_dictionaries = compression.dictionaries.taken().next().is_some();
@@ -269,12 +269,12 @@ impl Db {
             }
         }
         if able(&self.compression.families) < able_before {
-            // What is there is a sample for the next one.
+            // Existing values are samples for the next one.
             self.compression.walk.begin();
         }
     }
 
-    /// Panics unless each database has counted its values, and each has its dictionary.
+    /// Panics unless each database's counts match its values, and each value's dictionary exists.
     pub(super) fn check_compression(&self) {
         for (_, database) in self.keyspace.iter() {
             let mut counts = Counts::default();

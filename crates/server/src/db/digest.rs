@@ -1,32 +1,32 @@
-//! A signature of the data: equal data sets have equal ones, whatever the order of their keys and elements and
-//! however they are encoded. Byte for byte that of the reference, so that two servers can be compared.
+//! A digest of the data: equal data sets have equal digests, whatever the order of their keys and elements and however
+//! they are encoded. Byte for byte the reference's, so that two servers can be compared.
 
 use super::Db;
 use super::object::{StringValue, Value, by_type};
 use super::value_type::ValueType;
 use sha1::{Digest as _, Sha1};
 
-/// What an expiry adds, whenever it is.
+/// Added for an expiry, whatever its time.
 const EXPIRES: &[u8] = b"!!expire!!";
 
-/// 20 bytes of SHA-1.
+/// A SHA-1 digest of 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest([u8; 20]);
 
 impl Digest {
-    /// Adds `bytes` in any order with others.
+    /// Adds `bytes`, independent of order.
     pub(super) fn xor(&mut self, bytes: &[u8]) {
         for (own, added) in self.0.iter_mut().zip(Sha1::digest(bytes)) {
             *own ^= added;
         }
     }
 
-    /// Adds what has been made into a digest of its own, in any order with others.
+    /// Adds another digest, independent of order.
     pub(super) fn xor_digest(&mut self, other: &Digest) {
         self.xor(&other.0);
     }
 
-    /// Adds `bytes` so that their order matters.
+    /// Adds `bytes`, dependent on order.
     pub(super) fn mix(&mut self, bytes: &[u8]) {
         self.xor(bytes);
         self.0 = Sha1::digest(self.0).into();
@@ -43,7 +43,7 @@ impl Digest {
 }
 
 impl Db {
-    /// Of all databases.
+    /// Digest of all databases.
     pub fn digest(&self) -> Digest {
         let mut all = Digest::default();
         for (index, database) in self.keyspace.iter().filter(|(_, database)| !database.is_empty()) {
@@ -58,7 +58,7 @@ impl Db {
         all
     }
 
-    /// Of the value at `key`, past its expiry too; all zeros if there is none.
+    /// Digest of the value at `key`, even if expired; all zeros if the key does not exist.
     pub fn digest_of(&self, key: &[u8]) -> Digest {
         let mut digest = Digest::default();
         if let Some(entry) = self.selected_database().get(self.key_hash(key), key) {

@@ -1,14 +1,14 @@
-//! Small values that lie in their keys' entries, where they take no allocation of their own and no fetch.
+//! Small values stored in their keys' entries, without an allocation and a fetch of their own.
 //!
 //! ```text
 //!   entry   | header | expiry | key | bytes of the value |      as its type writes them: ValueType::embedded
 //! ```
-//! A read looks at the bytes where they lie ([`super::collection::Collection::view_embedded`]). A change takes the value out,
-//! changes it as any other, and puts it back ([`super::Db::change`]). What is asked rarely and of all types is asked of a value
-//! that has been taken out for that ([`Value::with_object`]).
+//! Reads use the bytes in place ([`super::collection::Collection::view_embedded`]). A change takes the value out, changes
+//! it as any other, and puts it back ([`super::Db::change`]). Rare operations that all types have take the value out for
+//! the call ([`Value::with_object`]).
 //!
-//! Invariant, verified by [`super::Db::check`]: what its type says is to be embedded is, and nothing else. All that puts a
-//! value into a table passes through [`embedded`] or [`TakenOut::value`].
+//! Invariant, verified by [`super::Db::check`]: exactly the values that their type wants embedded are. Every value stored
+//! in a table passes through [`embedded`] or [`TakenOut::value`].
 //!
 //! Measured, lists of elements of 10 bytes at keys of 16, and (in brackets) with an object in the entry that points to the
 //! elements: of 1, 3, 5 and 10 elements 51.7 B a list (59.7), 67.4 (83.4), 91.4 (107.4), 171.4 (171.4). Processor time of a
@@ -23,7 +23,7 @@ use super::Object;
 use super::object::Value;
 use structures::key_table::{NewValue, Value as Stored};
 
-/// The value as it is to be put: embedded, if its type says so. Then `kept` has the object that the bytes are of.
+/// The value to store: embedded if its type says so. Then `kept` holds the object whose bytes they are.
 #[inline]
 pub(super) fn embedded<'v>(
     value: NewValue<'v, Object>,
@@ -36,7 +36,7 @@ pub(super) fn embedded<'v>(
     NewValue::Embedded(kept.insert(object).embedded().unwrap_or_default())
 }
 
-/// The value that was taken out of an entry last, to be changed. Its allocation serves the next.
+/// The value last taken out of an entry to be changed. Its allocation is reused for the next.
 #[derive(Debug)]
 pub(super) struct TakenOut(Object);
 
@@ -53,12 +53,12 @@ impl TakenOut {
         &mut self.0
     }
 
-    /// Takes an object, for another that is worth nothing.
+    /// Swaps in an object, for one without content.
     pub fn exchange(&mut self, object: &mut Object) {
         std::mem::swap(&mut self.0, object);
     }
 
-    /// As it is to be put back.
+    /// The value to put back.
     #[inline]
     pub fn value(&mut self) -> NewValue<'_, Object> {
         if self.0.embedded().is_none() {
@@ -69,7 +69,7 @@ impl TakenOut {
 }
 
 impl Value<'_> {
-    /// Hands over the object here, or one that is made for that of what is embedded. `None` if it is neither.
+    /// Passes the object to `work`, or one created from an embedded value. `None` for other values.
     pub(super) fn with_object<R>(&self, work: impl FnOnce(&Object) -> R) -> Option<R> {
         match self.entry().value() {
             Stored::Object(object) => Some(work(object)),

@@ -1,4 +1,4 @@
-//! Commands that do to a copy of the data what has been done here, encoded once, as those who keep a copy take them.
+//! Commands that repeat this server's changes on a copy of the data, encoded once, for replicas and the append-only file.
 //!
 //! ```text
 //!  bytes     *3 $3 SET $3 key $5 value | *2 $3 DEL $3 key |        as clients send them, one behind the other
@@ -6,33 +6,37 @@
 //! ```
 //!
 //! 1. `commands` is in the order of `end`, and the last `end` is how long `bytes` is.
-//! 2. A command's database is not among its bytes: whoever takes them selects it, in terms of what it took before.
+//! 2. A command's database is not among its bytes: each receiver adds a SELECT where the database differs from the one
+//!    before.
 //!
-//! Both buffers are used again for what follows. Rejected: a vector for each argument, encoded on the way to the file. The
-//! file then cost a SET five allocations and 2,500 instructions, where it is none and 500 (callgrind, 16 in a pipeline).
-//! A command that is a unit of its own and stands in its query buffer as it would be encoded does not pass through here:
-//! it is fed from there.
+//! Both buffers are reused. Rejected: a vector for each argument, encoded on the way to the file: the file then cost a
+//! SET five allocations and 2,500 instructions, against none and 500 (callgrind, 16 in a pipeline). A command that is a
+//! unit of its own and already has its encoded form in the query buffer does not pass through here: it is fed from there.
 
 use wire::aof::{write_argument, write_count};
 
-/// More is not kept of empty buffers.
+/// Capacity kept of empty buffers.
 const BYTES_KEPT: usize = 1 << 16;
 const COMMANDS_KEPT: usize = 1 << 10;
 
-/// Who is to get a command, of those who keep a copy: a set.
+/// The set of receivers of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receivers(u8);
 
 impl Receivers {
+    /// The append-only file.
     pub const FILE: Receivers = Receivers(1);
+    /// All replicas.
     pub const REPLICAS: Receivers = Receivers(2);
+    /// File and replicas.
     pub const ALL: Receivers = Receivers(3);
 
-    /// As scripts say it: 1 for the append-only file and 2 for replicas.
+    /// From a script's bits: 1 for the append-only file and 2 for replicas.
     pub fn of_script(bits: u8) -> Self {
         Receivers(bits & Self::ALL.0)
     }
 
+    /// Whether there is no receiver.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -54,12 +58,12 @@ struct Encoded {
     db_index: u32,
     of_its_own: bool,
     receivers: Receivers,
-    /// In `bytes`.
+    /// Offset in `bytes`.
     end: usize,
 }
 
 impl EncodedCommands {
-    /// Appends a command: the arguments `head`, then `rest`. `of_its_own`: expiry or eviction has done it.
+    /// Appends a command with the arguments `head`, then `rest`. `of_its_own`: made by expiry or eviction.
     #[inline]
     pub(super) fn push<'a>(
         &mut self,
@@ -90,13 +94,13 @@ impl EncodedCommands {
         self.commands.is_empty()
     }
 
-    /// Where the command's bytes begin, and so where those of the ones before it end.
+    /// Offset where the command's bytes begin, and those of the one before end.
     #[inline]
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.commands[before].end)
     }
 
-    /// The commands from the one at `first` on, each with its database.
+    /// The commands from `first` on, each with its database.
     #[inline]
     pub fn from(&self, first: usize) -> impl Iterator<Item = (usize, &[u8])> {
         let mut start = self.start(first);
@@ -107,20 +111,20 @@ impl EncodedCommands {
         })
     }
 
-    /// How many there are for a receiver.
+    /// Number of commands for a receiver.
     #[inline]
     pub fn count_for(&self, receiver: Receivers) -> usize {
         self.commands.iter().filter(|command| command.receivers.include(receiver)).count()
     }
 
-    /// As [`Self::from`], all that are for a receiver.
+    /// As [`Self::from`], for all commands of a receiver.
     #[inline]
     pub fn all_for(&self, receiver: Receivers) -> impl Iterator<Item = (usize, &[u8])> {
         let is_for = self.commands.iter().map(move |command| command.receivers.include(receiver));
         self.from(0).zip(is_for).filter_map(|(command, is_for)| is_for.then_some(command))
     }
 
-    /// The commands from the one at `first` on, but for what expiry and eviction have done, go to nobody else.
+    /// Restricts the commands from `first` on to `receivers`, except those of expiry and eviction.
     #[cold]
     pub(super) fn restrict(&mut self, first: usize, receivers: Receivers) {
         for command in self.commands[first..].iter_mut().filter(|command| !command.of_its_own) {
@@ -128,7 +132,7 @@ impl EncodedCommands {
         }
     }
 
-    /// All of them go to replicas alone, what expiry and eviction have done too.
+    /// Restricts all commands to replicas, including those of expiry and eviction.
     #[cold]
     pub(super) fn leave_to_replicas(&mut self) {
         for command in &mut self.commands {
@@ -136,7 +140,7 @@ impl EncodedCommands {
         }
     }
 
-    /// Leaves out all from the one at `first` on that expiry and eviction have not done.
+    /// Drops the commands from `first` on that are not of expiry and eviction.
     pub(super) fn keep_of_its_own(&mut self, first: usize) {
         let (mut kept, mut end, mut start) = (first, self.start(first), self.start(first));
         for index in first..self.commands.len() {
@@ -152,7 +156,7 @@ impl EncodedCommands {
         self.truncate(kept);
     }
 
-    /// Leaves out the commands from the one at `first` on.
+    /// Drops the commands from `first` on.
     #[inline]
     pub(super) fn truncate(&mut self, first: usize) {
         self.bytes.truncate(self.start(first));

@@ -1,5 +1,5 @@
-//! Eviction: which key goes when memory is short. Samples a few keys and keeps the best candidates from one
-//! call to the next, as an approximation of the true order.
+//! Eviction: chooses the key to remove when memory is short. Samples a few keys and keeps the best candidates from call
+//! to call, as an approximation of the exact order.
 
 use super::{Db, EventClasses};
 use crate::config::MaxmemoryPolicy;
@@ -12,7 +12,7 @@ const DATABASES_PER_FILL: usize = 16;
 
 #[derive(Clone, Debug)]
 struct Candidate {
-    /// Higher goes first.
+    /// Higher is evicted first.
     merit: u64,
     db_index: usize,
     key: Box<[u8]>,
@@ -26,8 +26,7 @@ pub struct EvictionPool {
 }
 
 impl Db {
-    /// Evicts one key and returns the bytes that it occupied, which may be freed a little later; `None` when no key
-    /// qualifies.
+    /// Evicts one key and returns its size in bytes, which may be freed a little later; `None` when no key qualifies.
     pub fn evict_one(
         &mut self,
         policy: MaxmemoryPolicy,
@@ -97,7 +96,7 @@ impl Db {
         }
     }
 
-    /// Looks at some keys of the databases, in turns if there are many; whether any qualifies.
+    /// Samples some keys of the databases, in turns if there are many; returns whether any qualifies.
     fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) -> bool {
         let (access, now_ms) = (&self.access, self.turn.now_ms);
         let in_use = self.keyspace.in_use_count();
@@ -131,7 +130,7 @@ impl Db {
 }
 
 impl EvictionPool {
-    /// Forgets all candidates: what made one a good one has changed.
+    /// Drops all candidates: the criterion has changed.
     pub fn clear(&mut self) {
         self.candidates.clear();
     }

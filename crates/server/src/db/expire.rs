@@ -1,4 +1,4 @@
-//! Keys that are expired: removed when met, and sought a little at a time so that unread ones go too.
+//! Expired keys: removed when accessed, and searched for incrementally so that unread ones are removed too.
 
 #[cfg(test)]
 mod tests;
@@ -6,71 +6,71 @@ mod tests;
 use super::object::kind_of;
 use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys, Kind};
 
-/// Stretches of the table searched between two looks at the clock.
+/// Stretches of the table searched between two readings of the clock.
 const STRETCHES_PER_STEP: usize = 4;
 
-/// Keys removed between two looks at the clock.
+/// Keys removed between two readings of the clock.
 const KEYS_PER_STEP: usize = 256;
 
-/// More than a stretch has when keys are spread evenly.
+/// More keys than a stretch has when keys are spread evenly.
 const KEYS_PER_STRETCH: usize = 128;
 
-/// A search that has met so many keys leaves a third of the average that was there before.
+/// A search that has met this number of keys leaves a third of the weight to the previous average.
 const TTL_AVERAGE_KEYS: usize = 1_000;
 
-/// Keys whose times to live are looked at where no search has come by.
+/// Keys whose times to live are sampled where no search has run.
 const TTL_SAMPLES: usize = 16;
 
-/// Where the search for expired keys stands, from one call to the next.
+/// Position of the search for expired keys, kept between calls.
 #[derive(Clone, Debug, Default)]
 pub struct ExpireCursor {
-    /// Where the next call begins.
+    /// Database with which the next call begins.
     db_index: usize,
-    /// In each database.
+    /// Position in each database.
     positions: Vec<u64>,
 }
 
-/// How hard expired keys are searched for: `active-expire-effort`, 1 to 10.
+/// Effort of the search for expired keys: `active-expire-effort`, 1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpireEffort(pub u32);
 
 impl ExpireEffort {
-    /// Keys with an expiry to be met before a round says anything about the rest.
+    /// Number of keys with an expiry after which a round represents the rest.
     fn keys_min(self) -> u64 {
         20 + 5 * u64::from(self.0 - 1)
     }
 
-    /// The share of expired keys, in percent, that may be left: their memory is cheaper than the search for them.
+    /// Share of expired keys, in percent, that may be left: their memory is cheaper than the search for them.
     fn stale_percent_max(self) -> u64 {
         11 - u64::from(self.0)
     }
 
-    /// Of the executor's time, in percent.
+    /// Maximum share of the executor's time, in percent.
     pub fn time_percent_max(self) -> u64 {
         25 + 2 * u64::from(self.0 - 1)
     }
 
-    /// How long a search may take that is made before its time, because the last one was not done.
+    /// Maximum time of an extra search, made because the last one was not finished.
     pub fn short_search_us(self) -> u64 {
         1000 + 250 * u64::from(self.0 - 1)
     }
 }
 
-/// A search for what is expired, made in steps: whoever makes it sees to what has been removed, and looks at the clock, in
-/// between.
+/// A search for expired keys and fields, made in steps: between steps the caller runs the effects of removals and reads
+/// the clock.
 #[derive(Debug)]
 pub struct ExpireCycle {
     effort: ExpireEffort,
-    /// Databases that the search has not done with, the one at hand counted.
+    /// Databases still to search, including the current one.
     databases_left: usize,
-    /// Of the database at hand, since what was found last has said something about the rest.
+    /// Counts of the current database since the last decision about continuing.
     round: Search,
     all: Search,
-    /// There may be expired fields.
+    /// Whether there may be expired fields.
     fields_left: bool,
 }
 
-/// What a search has come across.
+/// Counts of a search.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     /// Keys with an expiry.
@@ -78,12 +78,12 @@ struct Search {
     expired: u64,
 }
 
-/// How long a database's keys have to live on average, in milliseconds: a moving average over the keys that the search for
-/// expired ones meets, since to look at keys just for this would cost a fetch each.
+/// Average time to live of a database's keys, in milliseconds: a moving average over the keys that the search for expired
+/// keys meets, because visiting keys just for this would cost a fetch each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TtlAverage(f64);
 
-/// Times to live that a search has come across.
+/// Times to live met by a search.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ttls {
     sum_ms: i128,
@@ -100,7 +100,7 @@ impl Ttls {
         (self.keys > 0).then(|| TtlAverage(self.sum_ms as f64 / self.keys as f64))
     }
 
-    /// The average after these keys of `expiring_len`. A search that meets all of them knows it.
+    /// The new average after meeting these keys of `expiring_len`. A search that meets all of them is exact.
     fn take_into(self, before: Option<TtlAverage>, expiring_len: usize) -> Option<TtlAverage> {
         let (Some(before), Some(met)) = (before, self.average()) else { return before.or(self.average()) };
         let weight = (self.keys as f64 / expiring_len.clamp(1, TTL_AVERAGE_KEYS) as f64).min(1.0);
@@ -109,7 +109,7 @@ impl Ttls {
 }
 
 impl Db {
-    /// How long the selected database's keys with an expiry have to live on average.
+    /// Average time to live of the selected database's keys with an expiry.
     pub fn average_ttl_ms(&mut self) -> i64 {
         let database = self.keyspace.database(self.turn.database);
         if database.expiring_len() == 0 {
@@ -125,7 +125,7 @@ impl Db {
         average.map_or(0, |average| average.0 as i64)
     }
 
-    /// Sets or clears the key's expiry; whether the key exists. Says nothing.
+    /// Sets or clears the key's expiry; returns whether the key exists. Records no event.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
         self.change_log.audit.check_named_changed(key);
         let hash = self.key_hash(key);
@@ -138,7 +138,7 @@ impl Db {
         found
     }
 
-    /// Whether a key that is given this expiry is to be removed instead.
+    /// Whether a key given this expiry has to be removed instead.
     #[inline]
     pub fn is_expired(&self, expiry_ms: i64) -> bool {
         expiry_ms <= self.turn.now_ms && !self.importing
@@ -150,21 +150,21 @@ impl Db {
         self.hiding()(expiry_ms)
     }
 
-    /// As [`Db::hides`], to be asked while an entry is borrowed.
+    /// As [`Db::hides`], for use while an entry is borrowed.
     #[inline]
     pub(super) fn hiding(&self) -> impl Fn(Option<i64>) -> bool + use<> {
         let (now_ms, shows) = (self.turn.now_ms, self.turn.expired == ExpiredKeys::Shown);
         move |expiry_ms| expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms) && !shows
     }
 
-    /// Whether the key is still stored but already expired: what a transaction that watches it must notice.
+    /// Whether the key is still stored but expired, which a transaction that watches it must notice.
     pub fn is_gone(&self, db_index: usize, key: &[u8]) -> bool {
         self.database(db_index)
             .get(self.key_hash(key), key)
             .is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
-    /// The type of what is stored at the key, unless it is expired.
+    /// Type of the value stored at the key, unless it is expired.
     pub fn kind_there(&self, db_index: usize, key: &[u8]) -> Option<Kind> {
         let entry = self.database(db_index).get(self.key_hash(key), key)?;
         (!self.hides(entry.expiry_ms())).then(|| kind_of(entry))
@@ -186,7 +186,7 @@ impl Db {
         cleared.any(|Cleared { database, .. }| database.get(self.key_hash(key), key).is_some())
     }
 
-    /// Removes the key if it is expired. Whether it must count as absent.
+    /// Removes the key if it is expired. Returns whether it counts as absent.
     #[inline(always)]
     pub(super) fn remove_if_expired(&mut self, hash: u64, key: &[u8]) -> bool {
         self.selected_database().expiring_len() != 0 && self.remove_if_stored_expired(hash, key)
@@ -204,7 +204,7 @@ impl Db {
         true
     }
 
-    /// Removes a key that a command has given an expiry in the past: a change by that command, for which the removal stands,
+    /// Removes a key that a command has given an expiry in the past: a change by that command, propagated as the removal,
     /// unless the key was expired before.
     pub fn remove_as_expired(&mut self, key: &[u8]) {
         self.change_log.audit.check_named_changed(key);
@@ -218,7 +218,7 @@ impl Db {
         }
     }
 
-    /// Removes a key that has expired.
+    /// Removes an expired key.
     pub(super) fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
@@ -227,7 +227,7 @@ impl Db {
         }
     }
 
-    /// A key that was expired but stored has been replaced, which stands for its removal.
+    /// Records that an expired key was replaced: the replacement stands for its removal.
     #[cold]
     pub(super) fn note_expired_and_replaced(&mut self, key: &[u8]) {
         if self.turn.expired == ExpiredKeys::Removed {
@@ -236,7 +236,7 @@ impl Db {
         }
     }
 
-    /// Begins a search for what is expired, across all databases.
+    /// Begins a search for expired keys and fields in all databases.
     pub fn begin_expire_cycle(&self, effort: ExpireEffort) -> ExpireCycle {
         ExpireCycle {
             effort,
@@ -247,8 +247,8 @@ impl Db {
         }
     }
 
-    /// Goes on with a search, from where the last step or the last cycle stopped, and removes at most some hundred keys
-    /// and fields. Whether there may be more than the few that are left on purpose.
+    /// Continues a search from where the last step or cycle stopped, and removes at most some hundred keys and fields.
+    /// Returns whether there may be more than the share left on purpose.
     pub fn expire_step(&mut self, cursor: &mut ExpireCursor, cycle: &mut ExpireCycle) -> bool {
         cycle.fields_left = cycle.fields_left && self.expire_some_fields();
         cursor.positions.resize(self.database_count(), 0);
@@ -267,8 +267,8 @@ impl Db {
         cycle.fields_left
     }
 
-    /// Takes account of a search that is done, or has run out of time: then the next one begins with the next database,
-    /// so that one with too much to do does not keep all others from their turn.
+    /// Ends a search that is finished or out of time: in the latter case the next one begins with the next database, so
+    /// that one with too much work does not starve the others.
     pub fn end_expire_cycle(&mut self, cursor: &mut ExpireCursor, cycle: ExpireCycle) {
         if cycle.databases_left > 0 {
             cursor.next_database();
@@ -276,7 +276,7 @@ impl Db {
         self.figures.note_stale(cycle.all);
     }
 
-    /// Walks some stretches of the table and removes what is expired there; whether the database has more of it. Reads only
+    /// Scans some stretches of the table and removes expired keys; returns whether the database may have more. Reads only
     /// bucket lines: an entry without an expiry is not touched.
     fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
         let now_ms = self.turn.now_ms;
@@ -325,13 +325,13 @@ impl ExpireCycle {
         self.round = Search::default();
     }
 
-    /// Takes in what a step has found; whether the database is worth another.
+    /// Adds the counts of a step; returns whether another step in the database is worthwhile.
     fn note(&mut self, found: Search) -> bool {
         for search in [&mut self.round, &mut self.all] {
             search.met += found.met;
             search.expired += found.expired;
         }
-        // A stretch without any of them is not looked at again before it has one: this ends.
+        // A stretch without expiring keys is skipped until it has some: this ends.
         if self.round.met < self.effort.keys_min() {
             return true;
         }
@@ -341,7 +341,7 @@ impl ExpireCycle {
 }
 
 impl DbFigures {
-    /// A moving average: one search counts for a twentieth.
+    /// Updates a moving average: one search weighs a twentieth.
     fn note_stale(&mut self, search: Search) {
         let percent = if search.met == 0 { 0.0 } else { search.expired as f64 * 100.0 / search.met as f64 };
         self.stale_percent = self.stale_percent * 0.95 + percent * 0.05;

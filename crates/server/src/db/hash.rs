@@ -1,9 +1,9 @@
-//! Hashes: fields with values. A compact list while small, one with expiries from when a field expires, packed pages beyond.
+//! Hashes: fields with values. A compact list while small, one with expiries once a field expires, packed pages beyond.
 //!
-//! A field whose time has come stays until the search for expired fields or a write to it removes it, and until then no
-//! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
-//! Whatever writes to a field removes it first if it is expired ([`Hash::remove_if_expired`]) and tells of that: a command that
-//! is repeated later, when no field counts as gone, then finds what it has found the first time.
+//! An expired field stays until the search for expired fields or a write to it removes it, and until then it is hidden
+//! from reads: they pass `now_ms`, and fields that expire before it count as absent. `len` counts them. A write to a
+//! field removes it first if it is expired ([`Hash::remove_if_expired`]) and records that: a command repeated later, when
+//! no field counts as absent, then finds what it found the first time.
 
 mod rdb;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use structures::packed_map::{Expiry, Insertion, PackedMap};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
-/// A field's value, or a field: as its bytes or as the integer they spell.
+/// A field or its value: bytes, or the integer that they spell.
 pub type Cell<'a> = StringValue<'a>;
 
 #[derive(Clone, Debug)]
@@ -31,28 +31,28 @@ pub struct Hash {
 
 #[derive(Clone, Debug)]
 enum Encoding {
-    /// Field, value, field, value... in order of insertion. None expires.
+    /// Field, value, field, value... in order of insertion, without expiries.
     Compact(Listpack),
-    /// Few fields, of which some have expired or do.
+    /// Few fields, some of which have an expiry or had one.
     Expiring(ExpiringList),
     Packed(UnalignedBox<PackedMap>),
 }
 
-/// What becomes of the expiry of a field that is written.
+/// What a write does to the field's expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldExpiry {
-    /// As it was.
+    /// Keeps it.
     Keep,
-    /// None.
+    /// Removes it.
     Clear,
-    /// Milliseconds since the epoch.
+    /// Sets it, in milliseconds since the epoch.
     At(i64),
 }
 
-/// What writing a field did.
+/// Result of writing a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Also in place of one that was expired.
+    /// Also where an expired field was replaced.
     Added,
     Replaced,
 }
@@ -74,14 +74,14 @@ impl Collection for Hash {
     }
 }
 
-/// Whether a field that expires then is gone now.
+/// Whether a field with this expiry is expired now.
 #[inline]
 fn is_gone(expiry_ms: Option<i64>, now_ms: i64) -> bool {
     expiry_ms.is_some_and(|expiry_ms| expiry_ms < now_ms)
 }
 
 impl Hash {
-    /// Fields, those included that are expired and not yet removed.
+    /// Number of fields, including expired ones not yet removed.
     pub fn len(&self) -> usize {
         match &self.encoding {
             Encoding::Compact(list) => list.len() / 2,
@@ -90,7 +90,7 @@ impl Hash {
         }
     }
 
-    /// Whether any field expires.
+    /// Whether any field has an expiry.
     pub fn has_expiring(&self) -> bool {
         match &self.encoding {
             Encoding::Compact(_) => false,
@@ -110,7 +110,7 @@ impl Hash {
         }
     }
 
-    /// The value, and when the field expires.
+    /// The value and the field's expiry.
     pub fn get_with_expiry(&self, field: &[u8], now_ms: i64) -> Option<(Cell<'_>, Option<i64>)> {
         match &self.encoding {
             Encoding::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
@@ -125,18 +125,19 @@ impl Hash {
         }
     }
 
+    /// Whether the field exists.
     pub fn contains(&self, field: &[u8], now_ms: i64) -> bool {
         self.get(field, now_ms).is_some()
     }
 
-    /// So many fields are about to be written, all new as far as is known.
+    /// Prepares for writing `fields` fields, assumed to be new.
     pub fn expect_fields(&mut self, fields: usize, context: &CollectionContext<'_>) {
         if fields > self.listed_max(context.limits) {
             self.unpack(context.seed);
         }
     }
 
-    /// Fields that it keeps in a list at most.
+    /// Maximum number of fields kept in a list.
     fn listed_max(&self, limits: &EncodingLimits) -> usize {
         match &self.encoding {
             Encoding::Compact(_) => limits.hash_listpack_entries_max,
@@ -155,7 +156,7 @@ impl Hash {
         self.write(field, value, expiry, false, context)
     }
 
-    /// As [`Hash::set`]; a field that is known to be new is not searched for in a compact list.
+    /// As [`Hash::set`]; a field known to be new is not searched for in a compact list.
     fn write(
         &mut self,
         field: &[u8],
@@ -202,7 +203,7 @@ impl Hash {
         }
     }
 
-    /// Adds fields or replaces their values, none of which expires then; returns how many are new.
+    /// Adds fields or replaces their values, without expiries; returns the number of new ones.
     pub fn set_all<'a>(
         &mut self,
         mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
@@ -231,7 +232,7 @@ impl Hash {
         added
     }
 
-    /// Removes the field if it is expired, as if the search for such had come by before; whether it was.
+    /// Removes the field if it is expired, as the search for expired fields would have; returns whether it did.
     pub fn remove_if_expired(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         let Some(expired) = &mut context.expired_fields else { return false };
         if !self.is_expired(field, expired.before_ms) {
@@ -243,8 +244,8 @@ impl Hash {
         true
     }
 
-    /// As [`Hash::remove_if_expired`], for all fields that are going to be written: only before the first of them is does it
-    /// show that none is left, and that with them the key's own expiry is gone.
+    /// As [`Hash::remove_if_expired`], for all fields about to be written: only before the first write can it be seen
+    /// that no field is left and the key, with its own expiry, is gone.
     pub fn remove_expired_of<'a>(
         &mut self,
         fields: impl Iterator<Item = &'a [u8]>,
@@ -255,12 +256,12 @@ impl Hash {
         }
     }
 
-    /// Whether the field was there; one that was expired was not.
+    /// Removes the field. Returns whether it existed; an expired one did not.
     pub fn remove(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         !self.remove_if_expired(field, context) && self.remove_even_expired(field)
     }
 
-    /// Whether the field is there, though it counts as absent.
+    /// Whether the field is stored but expired.
     pub fn is_expired(&self, field: &[u8], now_ms: i64) -> bool {
         match &self.encoding {
             Encoding::Compact(_) => false,
@@ -271,7 +272,7 @@ impl Hash {
         }
     }
 
-    /// Whether the field was there, expired or not.
+    /// Removes the field. Returns whether it existed, expired or not.
     pub fn remove_even_expired(&mut self, field: &[u8]) -> bool {
         match &mut self.encoding {
             Encoding::Packed(map) => map.remove(field),
@@ -286,7 +287,7 @@ impl Hash {
         }
     }
 
-    /// Sets or clears when a field that is there expires.
+    /// Sets or clears the expiry of an existing field.
     pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, context: &CollectionContext<'_>) {
         if expiry_ms.is_some() {
             self.prepare_to_expire(0, context);
@@ -298,7 +299,7 @@ impl Hash {
         }
     }
 
-    /// Removes up to `limit` fields that are gone, handing each to `removed`; returns how many.
+    /// Removes up to `limit` expired fields, passing each to `removed`; returns how many.
     pub fn remove_expired(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.encoding {
             Encoding::Compact(_) => 0,
@@ -307,7 +308,7 @@ impl Hash {
         }
     }
 
-    /// Makes it one whose fields may expire, and that may have so many bytes more.
+    /// Converts to an encoding whose fields can expire, with room for `added_bytes` more bytes.
     fn prepare_to_expire(&mut self, added_bytes: usize, context: &CollectionContext<'_>) {
         let Encoding::Compact(list) = &self.encoding else { return };
         if list.len() / 2 > context.limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX)
@@ -381,7 +382,7 @@ impl Hash {
         }
     }
 
-    /// One field, each as likely as any other; none if so many are expired that no other is met soon.
+    /// A uniformly random field; `None` if so many are expired that no other is found soon.
     pub fn random(&self, random: &mut Random, now_ms: i64) -> Option<(Cell<'_>, Cell<'_>)> {
         match &self.encoding {
             Encoding::Packed(map) => {
@@ -405,7 +406,7 @@ impl Hash {
         }
     }
 
-    /// `wanted` different fields, every choice equally likely; all if there are no more.
+    /// `wanted` distinct fields, every choice equally likely; all if there are no more.
     pub fn random_distinct(
         &self,
         wanted: usize,
@@ -427,7 +428,7 @@ impl Hash {
         }
     }
 
-    /// Draws fields until enough different ones have come up.
+    /// Draws fields until there are enough distinct ones.
     fn random_by_trying(
         &self,
         wanted: usize,
@@ -447,7 +448,7 @@ impl Hash {
         }
     }
 
-    /// Walks all fields once, taking each with the chance that makes all choices alike.
+    /// Scans all fields once, taking each with the probability that makes all choices equally likely.
     fn random_by_walking(
         &self,
         wanted: usize,
@@ -469,14 +470,14 @@ impl Hash {
     }
 }
 
-/// A list of fields that expire is searched from its start, where the pages of more fields find one at once.
+/// A list of expiring fields is searched from its start, where packed pages find a field at once.
 const EXPIRING_LISTED_MAX: usize = 32;
-/// And it is written anew as a whole when the first of its fields gets an expiry. Expiries come on top of this: a listpack that
-/// was restored may be as long as one can be, and has no room for them.
+/// A list is rewritten as a whole when its first field gets an expiry. Expiries come on top of this size: a restored
+/// listpack may already have the maximum length of one, without room for them.
 const EXPIRING_LISTED_BYTES_MAX: usize = 64 * 1024;
-/// Draws before a random field is given up on because all that came up were expired.
+/// Draws of a random field that may all be expired before giving up.
 const RANDOM_TRIES_MAX: usize = 100;
-/// Fewer than this share of a hash whose fields expire are drawn one by one; for more the hash is walked.
+/// Less than this share of a large hash is drawn field by field; for more the hash is scanned.
 const TRIED_SHARE: usize = 3;
 /// Draws for each field wanted.
 const TRIES_FOR_EACH: usize = 10;
@@ -498,14 +499,14 @@ fn written(insertion: Insertion) -> Written {
     }
 }
 
-/// Fields that one command adds to a compact list before a filter is worth its making.
+/// Fields added to a compact list by one command before a filter is worth creating.
 const UNFILTERED: usize = 3;
-/// It is made for so many more.
+/// Minimum number of further fields for which the filter is created.
 const FILTERED_MIN: usize = 8;
 const FILTER_WORDS: usize = 64;
 
-/// Tells of most fields that they are not in a compact list, of a few that they may be. Without it each of many new
-/// fields is compared with all that are there.
+/// A filter that shows of most new fields that they are not in a compact list. Without it each of many new fields is
+/// compared with all existing ones.
 struct FieldFilter {
     hasher: foldhash::fast::RandomState,
     /// One bit for each remainder of a hash.
@@ -524,8 +525,8 @@ impl FieldFilter {
         filter
     }
 
-    /// Adds a field; true if it was not there, surely. Texts that spell integers are hashed as those, as lists hold them
-    /// either way.
+    /// Adds a field; returns true if it was certainly absent. Texts that spell integers are hashed as integers, as lists
+    /// may hold them either way.
     fn add_bytes(&mut self, field: &[u8]) -> bool {
         self.add(match wire::number::parse_i64(field) {
             Some(value) => self.hasher.hash_one(value),
@@ -541,7 +542,7 @@ impl FieldFilter {
     }
 }
 
-/// Where the field and its value are.
+/// Positions of the field and its value.
 fn find(list: &Listpack, field: &[u8]) -> Option<(Position, Position)> {
     let at = list.find(list.first()?, field, 1)?;
     Some((at, list.next(at).expect("a field is followed by its value")))

@@ -1,17 +1,19 @@
-//! Members in tables that commands make to combine collections.
+//! Members in temporary tables that commands create to combine collections.
 
 use super::object::StringValue;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use structures::hash::HashSeed;
 use structures::work;
 
-/// A member with the keyed hash of its text: who chooses members cannot have them collide.
+/// A member with the keyed hash of its text, so that clients cannot choose members that collide.
 pub struct HashedValue<'a> {
     hash: u64,
+    /// The member.
     pub value: StringValue<'a>,
 }
 
 impl<'a> HashedValue<'a> {
+    /// Hashes a member.
     pub fn new(value: StringValue<'a>, seed: HashSeed) -> Self {
         work::visited(1);
         HashedValue { hash: value.with_bytes(|bytes| seed.hash(bytes)), value }
@@ -32,10 +34,10 @@ impl PartialEq for HashedValue<'_> {
 
 impl Eq for HashedValue<'_> {}
 
-/// What a table of these takes for its hasher.
+/// The hasher of a table of [`HashedValue`]s.
 pub type KeptHash = BuildHasherDefault<KeptHasher>;
 
-/// Gives the hash that a [`HashedValue`] keeps.
+/// Returns the hash stored in a [`HashedValue`].
 #[derive(Default)]
 pub struct KeptHasher(u64);
 

@@ -1,4 +1,4 @@
-//! The keyspace: all databases, and where in them a key lives.
+//! The keyspace: all databases, and the tables in which keys are found.
 //!
 //! ```text
 //! Keyspace -> Database 0 -> table of keys        found by hash and key; walked by cursors
@@ -9,16 +9,16 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Nothing outside this file reaches a database's table or knows that it has a single one: what looks keys up, walks,
-//!    samples, prefetches, expires or evicts asks a [`Database`]. So keys can be laid out in more tables, say one for
+//! 1. Nothing outside this file accesses a database's table or depends on there being a single one: look-ups, scans,
+//!    sampling, prefetch, expiry and eviction go through [`Database`]. So keys can be split over more tables, say one for
 //!    each slot of a cluster, by a change to this file alone.
-//! 2. `expiring_fields` names exactly the values in the table that have elements that expire; whoever stores, changes or
+//! 2. `expiring_fields` has exactly the values in the table with elements that expire; code that stores, changes or
 //!    removes a value reports it ([`Database::fields_moved`]).
 //! 3. `compressed` counts exactly the values in the table that are compressed.
-//! 4. Whatever makes, changes or removes a key's entry passes through here, and while accounts are kept goes by
-//!    [`Database::accounted`] or hands its images to [`Database::changed_in_place`]: so accounts are exact
-//!    (see `accounts`).
-//! 5. What a database holds beside its table goes with the table when databases are exchanged or emptied.
+//! 4. Every creation, change or removal of a key's entry passes through here, and while accounts are kept uses
+//!    [`Database::accounted`] or passes its images to [`Database::changed_in_place`]: so accounts are exact (see
+//!    `accounts`).
+//! 5. A database's state beside its table moves with the table when databases are swapped or emptied.
 
 use super::accounts::big_keys::BigKeys;
 use super::accounts::classes::Classes;
@@ -35,14 +35,14 @@ use structures::key_table::{
 use structures::random::Random;
 use structures::work;
 
-/// All databases. Their number never changes. Those that are not in use have neither keys nor anything beside them, and
-/// there may be thousands: whatever looks for something in all databases goes by [`Keyspace::indexes_in_use`].
+/// All databases. Their number is fixed. Unused ones have neither keys nor other state, and there may be thousands:
+/// operations on all databases use [`Keyspace::indexes_in_use`].
 pub(super) struct Keyspace {
     databases: Vec<Database>,
     in_use: TablesInUse,
 }
 
-/// One of the databases that SELECT chooses between.
+/// One of the databases selected by SELECT.
 pub struct Database {
     table: KeyTable<Object>,
     pub(super) expiring_fields: ExpiringFields,
@@ -114,7 +114,7 @@ impl Keyspace {
         self.in_use.next_from(index).or_else(|| self.in_use.next_from(0))
     }
 
-    /// How many databases may have keys.
+    /// Number of databases that may have keys.
     pub(super) fn in_use_count(&self) -> usize {
         self.in_use.len()
     }
@@ -124,12 +124,12 @@ impl Keyspace {
         self.databases.iter_mut()
     }
 
-    /// Calls `visit` with each of [`Keyspace::iter`].
+    /// Calls `visit` with each database of [`Keyspace::iter`].
     pub(super) fn for_each_mut(&mut self, mut visit: impl FnMut(&mut Database)) {
         self.indexes_in_use().for_each(|index| visit(self.database_mut(index)));
     }
 
-    /// Exchanges two databases whole.
+    /// Swaps two databases.
     pub(super) fn swap(&mut self, a: usize, b: usize) {
         self.databases.swap(a, b);
         for index in [a, b] {
@@ -137,7 +137,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes what a database holds; `None` where there is nothing.
+    /// Takes a database's contents; `None` if it is unused.
     pub(super) fn take(&mut self, index: usize) -> Option<Database> {
         let database = &mut self.databases[index];
         if database.buckets() == 0 {
@@ -149,8 +149,8 @@ impl Keyspace {
         Some(std::mem::replace(database, empty))
     }
 
-    /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each. Databases that have become empty are
-    /// in use no more.
+    /// Continues resizing tables, up to `buckets_max` buckets in each. Databases that have become empty are marked
+    /// unused.
     pub(super) fn step(&mut self, buckets_max: usize) {
         self.for_each_mut(|database| {
             database.table.step(buckets_max);
@@ -174,7 +174,7 @@ impl Database {
         }
     }
 
-    /// Keys, expired ones not yet removed included.
+    /// Number of keys, including expired ones not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -185,18 +185,18 @@ impl Database {
         self.table.is_empty()
     }
 
-    /// Keys that have an expiry.
+    /// Number of keys that have an expiry.
     #[inline]
     pub fn expiring_len(&self) -> usize {
         self.table.expiring_len()
     }
 
-    /// Bytes of what keys are found by, without their entries.
+    /// Memory of the table in bytes, without the entries.
     pub fn table_bytes(&self) -> usize {
         self.table.table_bytes()
     }
 
-    /// 64-byte buckets: a measure of how much there is to walk.
+    /// Number of 64-byte buckets: a measure of a scan's length.
     #[inline]
     pub fn buckets(&self) -> usize {
         self.table.buckets()
@@ -208,7 +208,7 @@ impl Database {
         self.table.get(hash, key)
     }
 
-    /// As [`Database::get`], to be changed.
+    /// As [`Database::get`], mutable.
     #[inline]
     pub(super) fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, Object>> {
         self.table.get_mut(hash, key)
@@ -229,7 +229,8 @@ impl Database {
         expiry_ms: Option<i64>,
         access: impl FnOnce(Option<EntryRef<'_, Object>>) -> u32,
     ) -> Option<Removed<Object>> {
-        // One call whether keys are counted or not: of two, neither would be inlined, which costs a SET 130 instructions.
+        // One call whether keys are counted or not: with two calls neither is inlined, which costs a SET 130
+        // instructions.
         let is_accounted = self.are_accounts_kept();
         let mut before = None;
         if let NewValue::Compressed(stored) = value {
@@ -251,7 +252,7 @@ impl Database {
         removed
     }
 
-    /// A compressed value is to be put. However large, it will lie in its entry.
+    /// Counts a compressed value about to be stored. Whatever its size, it lies in its entry.
     fn add_compressed(&mut self, hash: u64, key: &[u8], stored: &[u8]) {
         self.compressed.add(stored);
         self.note_size(hash, key, Kind::String, stored.len());
@@ -263,7 +264,7 @@ impl Database {
         self.note_move(hash, key, before, after);
     }
 
-    /// As [`Database::put_over`], when the caller knows that the key is not there.
+    /// As [`Database::put_over`], for a key known to be absent.
     #[inline]
     pub(super) fn put_new(
         &mut self,
@@ -288,12 +289,12 @@ impl Database {
         Some(removed)
     }
 
-    /// Gives, changes or (`None`) takes the expiry of a key; whether the key is there.
+    /// Sets or (`None`) clears the expiry of a key; returns whether the key exists.
     pub(super) fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
         self.accounted(hash, key, |table| table.set_expiry(hash, key, expiry_ms))
     }
 
-    /// Does to the key's entry what changes its image, and tells the accounts.
+    /// Runs `change`, which may change the image of the key's entry, and updates the accounts.
     #[inline]
     fn accounted<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
         if !self.are_accounts_kept() {
@@ -306,13 +307,14 @@ impl Database {
         result
     }
 
-    /// Whether who changes a value in place is to take its image before and after ([`Database::changed_in_place`]).
+    /// Whether a change in place has to take the value's image before and after ([`Database::changed_in_place`]).
     #[inline]
     pub(super) fn are_accounts_kept(&self) -> bool {
         self.accounts.is_some()
     }
 
-    /// What an entry from [`Database::get_mut`] was and has become; `None` if no accounts are kept.
+    /// Reports the images of an entry from [`Database::get_mut`] before and after its change; `None` if no accounts are
+    /// kept.
     #[inline]
     pub(super) fn changed_in_place(&mut self, hash: u64, key: &[u8], images: Option<(Image, Image)>) {
         if let Some((before, after)) = images {
@@ -320,7 +322,7 @@ impl Database {
         }
     }
 
-    /// Has an object changed for a reason of its own.
+    /// Applies `change` to the key's object, if it has one.
     pub(super) fn change_object(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Object)) {
         self.accounted(hash, key, |table| {
             if let Some(object) = table.get_mut(hash, key).and_then(EntryMut::into_object_mut) {
@@ -335,7 +337,7 @@ impl Database {
         }
     }
 
-    /// An object of this size, apart from its entry, has been made or changed.
+    /// Notes the size of an object, without its entry, that has been created or changed.
     #[inline]
     pub(super) fn note_size(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
         if self.big_keys.is_big(kind, bytes) {
@@ -351,18 +353,19 @@ impl Database {
         &self.big_keys
     }
 
-    /// Begins to count keys by these classes, or (`None`) ends that.
+    /// Starts counting keys by these classes, or (`None`) stops it.
     pub(super) fn count(&mut self, respect: Respect, classes: Option<Classes>) {
         let mut accounts = self.accounts.take().unwrap_or_default();
         accounts.count(respect, classes, self.table.is_empty());
         self.accounts = accounts.are_kept().then_some(accounts);
     }
 
+    /// The account in one respect, if it is kept.
     pub fn account(&self, respect: Respect) -> Option<&Account> {
         self.accounts.as_ref()?.account(respect)
     }
 
-    /// Goes on with counting; whether there may be more to count.
+    /// Continues counting; returns whether there may be more to count.
     pub(super) fn step_accounts(&mut self, buckets: usize) -> bool {
         let Some(accounts) = &mut self.accounts else { return false };
         if accounts.are_behind() {
@@ -382,24 +385,24 @@ impl Database {
         self.expiring_fields.moved(key, before, after);
     }
 
-    /// Gives a database without keys the size for so many, which saves growing. Takes memory at once.
+    /// Sizes an empty database's table for this number of keys, which saves growing. Allocates at once.
     pub(super) fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys);
     }
 
-    /// Begins to prefetch the entry of a key.
+    /// Starts prefetching a key's entry.
     #[inline]
     pub(super) fn probe(&self, hash: u64) -> Probe {
         Probe::start(&self.table, hash)
     }
 
-    /// Takes a prefetch one step further.
+    /// Advances a prefetch by one step.
     #[inline]
     pub(super) fn step_probe(&self, probe: &mut Probe) -> ProbeState<'_, Object> {
         probe.step(&self.table)
     }
 
-    /// Every key, in the order of its hash.
+    /// Iterates over all keys in the order of their hashes.
     pub fn iter(&self) -> Iter<'_, Object> {
         self.table.iter()
     }
@@ -414,12 +417,12 @@ impl Database {
         self.table.scan_expiring(cursor, visit)
     }
 
-    /// Some key, all as likely; it may be expired.
+    /// A uniformly random key; it may be expired.
     pub fn random(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         self.table.random(random)
     }
 
-    /// Some key that has an expiry.
+    /// A random key with an expiry.
     pub(super) fn random_expiring(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         self.table.random_expiring(random)
     }

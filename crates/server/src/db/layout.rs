@@ -1,44 +1,49 @@
-//! How a value truly lies in memory: what OBJECT LAYOUT tells, where OBJECT ENCODING says what a reference server
-//! would do.
+//! The actual memory layout of a value, as OBJECT LAYOUT answers it; OBJECT ENCODING answers the reference's encoding of
+//! such a value.
 
 use super::object::{Value, by_type};
 use super::value_type::ValueType;
 use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
 
-/// Each type answers for its values. Counting may visit every page or node.
+/// Layout of a value, computed by its type. Counting may visit every page or node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
+    /// Name of the structure.
     pub structure: &'static str,
-    /// What it is made of, and how many there are or how many bytes they take.
+    /// Its parts with their numbers or bytes.
     pub parts: Vec<(&'static str, usize)>,
-    /// Where contents are packed into buffers: the bytes in use, and those that the buffers have.
+    /// For contents packed into buffers: the bytes in use, and the buffers' sizes.
     pub packed: Option<Packed>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
+    /// Bytes in use.
     pub used_bytes: usize,
+    /// Size of the buffers.
     pub held_bytes: usize,
 }
 
 impl Packed {
-    /// The share of the buffers that is in use; all of nothing.
+    /// The used share of the buffers; 1 without buffers.
     pub fn fill(&self) -> f64 {
         if self.held_bytes == 0 { 1.0 } else { self.used_bytes as f64 / self.held_bytes as f64 }
     }
 }
 
 impl Layout {
+    /// A layout without packed contents.
     pub fn new(structure: &'static str, parts: Vec<(&'static str, usize)>) -> Self {
         Layout { structure, parts, packed: None }
     }
 
+    /// The same layout with packed contents.
     pub fn packed(self, used_bytes: usize, held_bytes: usize) -> Self {
         Layout { packed: Some(Packed { used_bytes, held_bytes }), ..self }
     }
 
-    /// Of what is one listpack.
+    /// Layout of a value that is one listpack.
     pub fn of_listpack(list: &Listpack) -> Self {
         Layout::new("listpack", vec![("pages", 1)]).packed(list.total_bytes(), list.memory_bytes())
     }

@@ -35,13 +35,13 @@ pub struct List {
 
 #[derive(Clone)]
 enum Encoding {
-    /// Of few elements.
+    /// Few elements.
     Small(SmallList),
-    /// Of more, in one node.
+    /// More elements, in one node.
     Single(SingleList),
-    /// As much at most as a reference server keeps as one listpack, where that cannot be a list of one node.
+    /// At most what a reference server keeps as one listpack, where that does not fit a list of one node.
     Packed(UnalignedBox<PackedList>),
-    /// More than that. It becomes one of the others again when little enough is left.
+    /// More than that. Converted back when few enough elements are left.
     Outgrown(UnalignedBox<PackedList>),
 }
 
@@ -87,16 +87,16 @@ impl Collection for List {
 }
 
 impl List {
-    /// What OBJECT ENCODING answers of small ones.
+    /// OBJECT ENCODING's reply for small lists.
     pub const SMALL_ENCODING: &'static str = "listpack";
 
-    /// From [its bytes](ValueType::embedded).
+    /// Creates a list from [its embedded bytes](ValueType::embedded).
     #[inline]
     pub fn from_embedded(bytes: &[u8]) -> List {
         List { encoding: Small(SmallList::from_embedded(bytes)) }
     }
 
-    /// Makes it the list that has these bytes.
+    /// Replaces the contents by those of an embedded list.
     #[inline]
     pub fn assign_embedded(&mut self, bytes: &[u8]) {
         match &mut self.encoding {
@@ -122,7 +122,7 @@ impl List {
         self.view().for_each(start, count, read);
     }
 
-    /// In general form; what outgrows a listpack too is marked so by [`List::expect`].
+    /// Converts to packed nodes; [`List::expect`] marks one that outgrows a listpack.
     fn into_packed(self, limits: &EncodingLimits) -> UnalignedBox<PackedList> {
         let (fill, depth) = (limits.list_listpack_size, limits.list_compress_depth);
         match self.encoding {
@@ -132,7 +132,7 @@ impl List {
         }
     }
 
-    /// Changes it in general form. It is a small one no more.
+    /// Changes the list as packed nodes. It is no longer small.
     fn change<R>(&mut self, limits: &EncodingLimits, work: impl FnOnce(&mut PackedList) -> R) -> R {
         let (fill, depth) = (limits.list_listpack_size, limits.list_compress_depth);
         let mut list = match &mut self.encoding {
@@ -152,7 +152,7 @@ impl List {
         result
     }
 
-    /// Makes it one allocation where it can be.
+    /// Converts to one allocation if it fits.
     #[inline]
     fn make_single(&mut self) {
         if let Packed(list) = &mut self.encoding
@@ -162,7 +162,7 @@ impl List {
         }
     }
 
-    /// Makes it one that has outgrown a listpack, or has not.
+    /// Marks whether the list has outgrown a listpack.
     fn mark_outgrown(&mut self, outgrown: bool, limits: &EncodingLimits) {
         if outgrown {
             self.encoding = Outgrown(std::mem::take(self).into_packed(limits));
@@ -203,7 +203,7 @@ impl List {
         self.change(limits, |list| elements.for_each(|element| push_packed(list, end, element)));
     }
 
-    /// Takes the element at an end, handing it to `read`.
+    /// Removes the element at an end, passing it to `read`.
     #[inline]
     pub fn pop<R>(&mut self, end: End, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
         let read = |element: Element<'_>| read(element.into());
@@ -215,7 +215,7 @@ impl List {
         }
     }
 
-    /// Takes `count` elements at an end, handing each to `taken`.
+    /// Removes `count` elements at an end, passing each to `taken`.
     pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(StringValue<'_>)) {
         let taken = |element: Element<'_>| taken(element.into());
         match (&mut self.encoding, end) {
@@ -227,7 +227,7 @@ impl List {
         }
     }
 
-    /// Whether there is an element at `index`.
+    /// Replaces the element at `index`. Returns whether there is one.
     pub fn set(&mut self, index: i64, element: &[u8], limits: &EncodingLimits) -> bool {
         let set = match &mut self.encoding {
             Small(list) => list.set(index, element, limits.list_listpack_size),
@@ -241,7 +241,7 @@ impl List {
         }
     }
 
-    /// Whether the pivot was found.
+    /// Inserts an element before or after the pivot. Returns whether the pivot was found.
     pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8], limits: &EncodingLimits) -> bool {
         if let Small(list) = &mut self.encoding {
             match list.insert(before, pivot, element, limits.list_listpack_size) {
@@ -277,10 +277,9 @@ impl List {
         }
     }
 
-    /// Elements are about to be added, `bytes` in all. The list's settings may have changed since it was written
-    /// last.
+    /// Prepares for adding elements of `bytes` bytes in all. The list's settings may have changed since its last write.
     pub fn expect(&mut self, elements: usize, bytes: usize, limits: &EncodingLimits) {
-        // What fits a small list fits a listpack.
+        // A list that fits a small list fits a listpack.
         if matches!(&self.encoding, Small(list) if list.fits(elements, bytes, limits.list_listpack_size)) {
             return;
         }
@@ -298,8 +297,8 @@ impl List {
         matches!(self.encoding, Outgrown(_))
     }
 
-    /// Elements have been removed: what is left may be little. Less than is allowed, so that a list at the limit
-    /// does not change its encoding with every command.
+    /// Converts back after a removal if few elements are left: fewer than the limit, so that a list at the limit does not
+    /// change its encoding with every command.
     #[inline]
     pub fn shrunk(&mut self, limits: &EncodingLimits) {
         match &self.encoding {
@@ -329,7 +328,8 @@ impl List {
         self.make_small(2, limits);
     }
 
-    /// Keeps it as a small list if it is one, or one to a `divisor`-th, else in one allocation where it can be.
+    /// Converts to a small list, unless it is one, if it fits the limits divided by `divisor`; else to one allocation
+    /// where it fits.
     fn make_small(&mut self, divisor: usize, limits: &EncodingLimits) {
         let small = match &self.encoding {
             Single(list) => list.small(limits.list_listpack_size, divisor),
@@ -342,7 +342,7 @@ impl List {
         }
     }
 
-    /// All elements have been added to a new list, which in a file was in as many nodes.
+    /// Ends the loading of a new list, which had this number of nodes in its file.
     pub fn completed(&mut self, nodes_in_file: u64, limits: &EncodingLimits) {
         let outgrown = nodes_in_file > 1
             || self.node_count() > 1
@@ -359,8 +359,9 @@ impl List {
         }
     }
 
-    /// What the elements would occupy as one listpack: its header and end, and after each element its length again. A list that
-    /// has not outgrown that may have several nodes: one is closed early where its buffer has no room at the end that is pushed to.
+    /// Size of the elements as one listpack: its header and end, and after each element its length again. A list that has
+    /// not outgrown a listpack may have several nodes: a node is closed early where its buffer has no room at the end
+    /// that is pushed to.
     fn listpack_bytes(&self) -> usize {
         7 + self.records_bytes() + self.len()
     }
@@ -373,10 +374,10 @@ fn push_packed(list: &mut PackedList, end: End, element: &[u8]) {
     }
 }
 
-/// Of a listpack that is limited by its elements.
+/// Maximum size of a listpack limited by its number of elements.
 const LISTPACK_BYTES_MAX: usize = 8192;
 
-/// Whether as many elements with as many bytes are kept as one listpack, all limits divided by `divisor`.
+/// Whether a list with this number of elements and bytes is kept as one listpack, with all limits divided by `divisor`.
 fn fits_listpack(elements: usize, bytes: usize, limits: &EncodingLimits, divisor: usize) -> bool {
     match limits.list_listpack_size {
         size @ ..0 => bytes <= (4096 << (size.unsigned_abs() - 1).min(4)) / divisor,
@@ -387,7 +388,7 @@ fn fits_listpack(elements: usize, bytes: usize, limits: &EncodingLimits, divisor
     }
 }
 
-/// Inclusive positions in a list of `len`, negative from the end, as they are; `None` if nothing lies between.
+/// Resolves inclusive positions, negative from the end, in a list of length `len`; `None` if the range is empty.
 pub fn resolve_range(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     let len = len as i64;
     let start = if start < 0 { start.saturating_add(len).max(0) } else { start };

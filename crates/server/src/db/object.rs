@@ -1,4 +1,4 @@
-//! What a key can hold: the types of data, and values as they are found at keys.
+//! The values of keys: the types of data, and values as they are found at keys.
 
 use super::compression::dictionary::{CompressedText, Dictionaries, text_len};
 use super::field_expiry::{first_expiry, line_bytes};
@@ -18,8 +18,8 @@ use structures::key_table::{self, EntryRef};
 use structures::listpack::Element;
 use wire::rdb::Reader;
 
-/// Declares the types of data that keys hold: what an [`Object`] is, and how code turns from one to its type's answers.
-/// Its first argument is `$`, which the macros that it makes need and it cannot write itself.
+/// Declares the types of data: [`Object`], and macros that dispatch to a type's functions. The first argument is `$`,
+/// which the generated macros need and this macro cannot write itself.
 macro_rules! value_types {
     ($dollar:tt $($(#[$about:meta])* $variant:ident($type:ident),)*) => {
         /// The type of a value.
@@ -29,10 +29,11 @@ macro_rules! value_types {
         }
 
         impl Kind {
+            /// All types.
             pub const ALL: &[Kind] = &[$(Kind::$variant,)*];
         }
 
-        /// A value that is not packed into its key's entry.
+        /// A value that is not stored in its key's entry.
         #[derive(Clone, Debug)]
         pub enum Object {
             $($(#[$about])* $variant($type),)*
@@ -66,7 +67,8 @@ macro_rules! value_types {
             }
         })*
 
-        /// Asks the value in an object, whatever its type: `by_type!(object, value => ValueType::elements(value))`.
+        /// Calls a function of the value in an object, whatever its type: `by_type!(object, value =>
+        /// ValueType::elements(value))`.
         macro_rules! by_type {
             ($dollar object:expr, $dollar value:ident => $dollar work:expr) => {
                 match $dollar object {
@@ -75,7 +77,7 @@ macro_rules! value_types {
             };
         }
 
-        /// Asks the type of a kind: `by_kind!(kind, Type => Type::NAME)`.
+        /// Calls a function or reads a constant of a kind's type: `by_kind!(kind, Type => Type::NAME)`.
         macro_rules! by_kind {
             ($dollar kind:expr, $dollar alias:ident => $dollar work:expr) => {
                 match $dollar kind {
@@ -89,7 +91,7 @@ macro_rules! value_types {
     };
 }
 
-// The one table of types: whoever adds a row is asked for an implementation of `ValueType`.
+// The table of types: a new row requires an implementation of `ValueType`.
 value_types! { $
     /// A string too long to sit in the entry, or one that grows in place.
     String(LongString),
@@ -100,17 +102,17 @@ value_types! { $
     Stream(Stream),
 }
 
-/// What is embedded is of this type.
+/// The type of embedded values.
 type EmbeddedType = List;
 /// See [`RdbType::rdb_kind`].
 pub(super) const EMBEDDED_RDB_KIND: u8 = EmbeddedType::RDB_KIND;
 
 pub(super) use by_type;
 
-// Stands in every entry that is not a short string or a number: each byte counts as often as there are keys.
+// Part of every entry that is not a short string or a number: each byte counts once for each key.
 const _: () = assert!(size_of::<Object>() == 10 && align_of::<Object>() == 1);
 
-/// How the values of a type stand in an [`Object`].
+/// Conversions between a type and [`Object`].
 pub trait ObjectVariant: Sized {
     const KIND: Kind;
 
@@ -120,7 +122,7 @@ pub trait ObjectVariant: Sized {
 }
 
 impl Kind {
-    /// What TYPE answers.
+    /// The type's name as replied by TYPE.
     pub const fn name(self) -> &'static str {
         by_kind!(self, Type => Type::NAME)
     }
@@ -147,8 +149,8 @@ impl Kind {
 }
 
 /// Strings from this length on are referred to by replies. A reference costs two allocations and a longer list for the
-/// kernel. Measured (docs/threads.md), processor time of a GET compared with copying, alone and in a pipeline of ten:
-/// 2 KB 1.25 and 0.96, 8 KB 1.04 and 0.57, 16 KB 1.05 and 0.58, 32 KB 0.72 and 0.55, 1 MB 0.53 and 0.10.
+/// kernel. Measured (docs/threads.md), processor time of a GET relative to copying, alone and in a pipeline of ten: 2 KB
+/// 1.25 and 0.96, 8 KB 1.04 and 0.57, 16 KB 1.05 and 0.58, 32 KB 0.72 and 0.55, 1 MB 0.53 and 0.10.
 pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 
 impl Object {
@@ -167,7 +169,7 @@ impl Object {
         by_type!(self, value => ValueType::embedded(value))
     }
 
-    /// Makes it the value that has these bytes in an entry.
+    /// Replaces the value by one from its bytes in an entry.
     #[inline]
     pub(super) fn assign_embedded(&mut self, bytes: &[u8]) {
         match EmbeddedType::of_mut(self) {
@@ -176,12 +178,12 @@ impl Object {
         }
     }
 
-    /// An empty one of the type that is embedded.
+    /// An empty value of the embedded type.
     pub(super) fn empty_embedded() -> Object {
         EmbeddedType::default().into_object()
     }
 
-    /// A value from its bytes in an entry.
+    /// Creates a value from its bytes in an entry.
     #[inline]
     pub(super) fn from_embedded(bytes: &[u8]) -> Object {
         EmbeddedType::from_embedded(bytes).into_object()
@@ -207,13 +209,13 @@ impl Object {
         by_type!(self, value => ValueType::is_scattered(value))
     }
 
-    /// Whether it is an empty collection of a type that does not stay so.
+    /// Whether it is an empty collection of a type whose empty values are removed.
     pub(super) fn is_to_go(&self) -> bool {
         self.elements() == Some(0) && !by_kind!(self.kind(), Type => Type::STAYS_EMPTY)
     }
 }
 
-/// A value as found at a key, whatever its type.
+/// A value found at a key, of any type.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     entry: EntryRef<'a, Object>,
@@ -243,7 +245,7 @@ pub enum OwnedValue {
 }
 
 impl<'a> Value<'a> {
-    /// The dictionaries are those of the entry's databases; [`Db::value_of`](super::Db::value_of) knows them.
+    /// `dictionaries` must be those of the entry's databases; see [`Db::value_of`](super::Db::value_of).
     pub(super) fn new(entry: EntryRef<'a, Object>, dictionaries: &'a Dictionaries) -> Self {
         Value { entry, dictionaries }
     }
@@ -257,7 +259,7 @@ impl<'a> Value<'a> {
         kind_of(self.entry)
     }
 
-    /// The string here, or `None` if it is something else.
+    /// The string, or `None` for a value of another type.
     #[inline]
     pub fn text(&self) -> Option<StringValue<'a>> {
         match self.entry.value() {
@@ -274,7 +276,7 @@ impl<'a> Value<'a> {
         CompressedText::new(stored, self.dictionaries)
     }
 
-    /// A copy that can be put at another key.
+    /// A copy that can be stored at another key.
     pub fn to_owned_entry(&self) -> OwnedEntry {
         let value = match self.entry.value() {
             key_table::Value::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
@@ -286,7 +288,7 @@ impl<'a> Value<'a> {
         OwnedEntry { value, expiry_ms: self.expiry_ms() }
     }
 
-    /// Elements of a collection; `None` for a string.
+    /// Number of elements of a collection; `None` for a string.
     pub fn elements(&self) -> Option<usize> {
         match self.entry.value() {
             key_table::Value::Object(object) => object.elements(),
@@ -295,17 +297,17 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Bytes that the key's entry and the value occupy, and what else is kept of the key but its slot.
+    /// Bytes of the key's entry and the value, and of other state kept for the key, without its slot.
     pub fn memory_bytes(&self) -> usize {
         memory_bytes_of(self.entry)
     }
 
-    /// Milliseconds since the epoch.
+    /// Expiry in milliseconds since the epoch.
     pub fn expiry_ms(&self) -> Option<i64> {
         self.entry.expiry_ms()
     }
 
-    /// What OBJECT ENCODING answers: the name that the reference server's encoding of such a value has.
+    /// OBJECT ENCODING's reply: the name of the reference server's encoding of such a value.
     pub fn encoding_name(&self) -> &'static str {
         encoding_name_of(self.entry)
     }
@@ -369,7 +371,7 @@ impl StringValue<'_> {
         }
     }
 
-    /// The bytes a client sees, as its own copy.
+    /// Copies the bytes that a client sees.
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
             StringValue::Bytes(bytes) => bytes.to_vec(),
@@ -378,7 +380,7 @@ impl StringValue<'_> {
         }
     }
 
-    /// How the bytes compare that clients see.
+    /// Compares the bytes that clients see.
     pub fn compare(&self, other: &StringValue<'_>) -> Ordering {
         match (self, other) {
             (StringValue::Bytes(a), StringValue::Bytes(b)) => a.cmp(b),
@@ -387,7 +389,7 @@ impl StringValue<'_> {
         }
     }
 
-    /// Hands over the bytes a client sees, without a copy on the heap.
+    /// Passes the bytes that a client sees to `work`, without a copy on the heap.
     #[inline]
     pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         match self {
@@ -397,7 +399,7 @@ impl StringValue<'_> {
         }
     }
 
-    /// Whether a reply should refer to it rather than copy it.
+    /// Whether a reply should refer to it instead of copying it.
     #[inline]
     pub fn is_worth_a_reference(&self) -> bool {
         matches!(self, StringValue::Bytes(bytes) if bytes.len() >= REFERRED_LEN_MIN)
@@ -407,12 +409,12 @@ impl StringValue<'_> {
         self.with_bytes(|bytes| bytes == other)
     }
 
-    /// The integer it is, if it reads as one.
+    /// Its integer value, if it reads as one.
     pub fn integer(&self) -> Option<i64> {
         match self {
             StringValue::Bytes(bytes) => wire::number::parse_i64(bytes),
             StringValue::Integer(n) => Some(*n),
-            // No number is so long.
+            // Longer than any number.
             StringValue::Compressed(_) => None,
         }
     }

@@ -1,28 +1,27 @@
-//! What is known of the command at hand before it runs: the hash of its first key, which was taken where the request was
-//! parsed, so that prefetch and every look-up of the command share it.
+//! Data computed for the current command before it runs: the hash of its first key, taken when the request was parsed,
+//! and shared by prefetch and all look-ups of the command.
 
 use super::Db;
 
-/// The hash of one key, known by where the key's bytes are: comparing an address is cheaper than hashing the key, and
-/// nothing else can be there while the arguments of the command at hand are.
+/// The hash of one key, identified by its slice's address: comparing addresses is cheaper than hashing, and the address
+/// cannot be reused while the current command's arguments exist.
 #[derive(Debug, Default)]
 pub(super) struct PlannedKey {
-    /// Null while nothing is planned.
+    /// Null without a planned key.
     address: usize,
     len: usize,
     hash: u64,
 }
 
 impl Db {
-    /// The command that runs next has this key among its arguments, which stay where they are until
-    /// [`Db::forget_plan`].
+    /// Plans the first key of the next command, whose arguments do not move until [`Db::forget_plan`].
     #[inline]
     pub fn plan_key(&mut self, key: &[u8], hash: u64) {
-        debug_assert!(hash == self.seed.hash(key), "the hash is another key's");
+        debug_assert!(hash == self.seed.hash(key), "the hash is not this key's");
         self.planned = PlannedKey { address: key.as_ptr().addr(), len: key.len(), hash };
     }
 
-    /// The command is over.
+    /// Ends the command's plan.
     #[inline]
     pub fn forget_plan(&mut self) {
         self.planned.address = 0;
@@ -30,7 +29,7 @@ impl Db {
         self.forget_named_keys();
     }
 
-    /// The hash that all databases' tables know a key by.
+    /// A key's hash in the tables of all databases.
     #[inline]
     pub fn key_hash(&self, key: &[u8]) -> u64 {
         let planned = &self.planned;

@@ -1,7 +1,7 @@
-//! What holds for which key: the rules of `key-policy`, compiled.
+//! Settings by key: the rules of `key-policy`, compiled.
 //!
-//! Without rules nobody is asked anything but whether there are any. With rules, whoever makes or changes a value asks for
-//! its key's policy; that depends on the key alone, so a rename changes it.
+//! Without rules the only cost is a check that there are none. With rules, code that creates or changes a value looks up
+//! its key's policy, which depends on the key alone, so a rename changes it.
 
 pub mod matcher;
 
@@ -9,12 +9,12 @@ use super::collection::EncodingLimits;
 use crate::config::{Config, KeyPolicy};
 use matcher::Matcher;
 
-/// How the values of some keys are kept.
+/// How the values of some keys are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub limits: EncodingLimits,
     pub compresses_values: bool,
-    /// The rule that says so, counted from 0; `None` is what the options of the server say.
+    /// The rule's number, from 0; `None` for the server's options.
     pub rule: Option<usize>,
 }
 
@@ -34,6 +34,7 @@ struct Rules {
 }
 
 impl Policies {
+    /// The policies of the configuration.
     pub fn of(config: &Config) -> Self {
         let limits = EncodingLimits::of(config);
         let otherwise = Policy { limits, compresses_values: false, rule: None };
@@ -42,7 +43,7 @@ impl Policies {
         Policies { otherwise, rules, compresses_any }
     }
 
-    /// Takes over what the configuration says, if that is something else than before; whether it is.
+    /// Follows the configuration; returns whether the policies have changed.
     pub fn follow(&mut self, config: &Config) -> bool {
         let source = self.rules.as_ref().map_or(&[][..], |rules| &rules.source);
         let is_same = self.otherwise.limits == EncodingLimits::of(config) && source == config.key_policy;
@@ -52,7 +53,7 @@ impl Policies {
         !is_same
     }
 
-    /// What holds for this key.
+    /// The policy of this key.
     #[inline]
     pub fn of_key(&self, key: &[u8]) -> &Policy {
         match &self.rules {
@@ -61,7 +62,7 @@ impl Policies {
         }
     }
 
-    /// The rule by which this key's strings are kept compressed, if they are.
+    /// The rule by which this key's strings are compressed, if any.
     #[inline]
     pub fn compressing(&self, key: &[u8]) -> Option<usize> {
         if !self.compresses_any {
@@ -71,7 +72,7 @@ impl Policies {
         policy.rule.filter(|_| policy.compresses_values)
     }
 
-    /// Whether any rule has strings kept compressed.
+    /// Whether any rule compresses strings.
     #[inline]
     pub fn compress_any(&self) -> bool {
         self.compresses_any
@@ -83,12 +84,12 @@ impl Policies {
         self.rules.is_some()
     }
 
-    /// The globs of all rules, in their order; no two are the same.
+    /// The globs of all rules in order, all different.
     pub fn globs(&self) -> impl Iterator<Item = &[u8]> {
         self.rules.iter().flat_map(|rules| rules.matcher.globs())
     }
 
-    /// What holds for keys that no rule speaks of.
+    /// The policy of keys without a rule.
     pub fn otherwise(&self) -> &Policy {
         &self.otherwise
     }

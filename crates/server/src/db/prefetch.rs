@@ -1,6 +1,6 @@
-//! Lookups of a batch of commands, interleaved: each is taken apart at its cache misses, and while one waits for
-//! memory the others go on. It only asks for lines; a command that runs later looks everything up itself, so a key
-//! that vanishes in between, or one that shares its tag with another, costs a fetch and nothing else.
+//! Lookups of a batch of commands, interleaved: each is split at its cache misses, and while one waits for memory the
+//! others continue. They only prefetch lines; a command that runs later looks everything up itself, so a key removed in
+//! between, or one that shares its tag with another, costs a fetch and nothing else.
 //!
 //! ```text
 //!   round 1    bucket of A    bucket of B    bucket of C   ...
@@ -9,8 +9,8 @@
 //!   round 4..  index, columns, record of the element that the command names
 //! ```
 //!
-//! A command with more keys than a batch holds has the rest of them *announced*: when the command comes to the first
-//! key of the next piece, that piece is fetched as a batch of its own.
+//! For a command with more keys than a batch holds the other keys are *announced*: when the command looks up the first
+//! key of the next piece, that piece is prefetched as a batch of its own.
 
 use super::object::by_type;
 use super::value_type::ValueType;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use structures::key_table::{Probe, ProbeState};
 use structures::packed_map;
 
-/// What a command looks at inside the value of its key.
+/// What a command accesses inside its key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchTarget<'a> {
     /// The value's head.
@@ -31,7 +31,7 @@ pub enum PrefetchTarget<'a> {
     Back,
 }
 
-/// The lookup of one key that a command of the batch will look up. It holds no reference to what is fetched.
+/// The lookup of one key of a command in the batch. It holds no reference to what is fetched.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     probe: Probe,
@@ -39,34 +39,34 @@ pub struct Lookup<'a> {
     target: PrefetchTarget<'a>,
 }
 
-/// Keys of the command at hand beyond those that its batch has fetched.
+/// Keys of the current command beyond those that its batch has prefetched.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     hashes: Vec<u64>,
-    /// The hashes before this one are fetched.
+    /// The hashes before this index are prefetched.
     next: usize,
     piece_keys: usize,
     /// The first key of the next piece; any value while nothing is announced.
     trigger: u64,
 }
 
-/// Announced hashes that are kept room for between commands.
+/// Capacity for announced hashes kept between commands.
 const ANNOUNCED_KEPT_MAX: usize = 4096;
 
-/// A table of fewer buckets, with about 12,000 keys, stays in the caches near the processor. GET at pipeline 16 with
-/// prefetch takes, of the time without: 1.10 with 100 keys, 1.02 with 10,000, 0.81 with 30,000, 0.74 with 300,000.
-/// Rejected: always to ask ahead from 256 buckets on. A busy server's GET at pipeline 100 took 1.13 with 2,000 keys and 1.08 with
-/// 10,000.
+/// A table of fewer buckets, with about 12,000 keys, stays in the processor's near caches. Time of GET at pipeline 16
+/// with prefetch, relative to without: 1.10 with 100 keys, 1.02 with 10,000, 0.81 with 30,000, 0.74 with 300,000.
+/// Rejected: prefetching always from 256 buckets on. A busy server's GET at pipeline 100 took 1.13 with 2,000 keys and
+/// 1.08 with 10,000.
 const BUCKETS_CACHED_MAX: usize = 2048;
-/// One of fewer, with about 800 keys, comes back into them with the first lookups.
+/// A table of fewer buckets, with about 800 keys, returns to the caches with the first lookups.
 const BUCKETS_FEW_MAX: usize = 128;
-/// After a wait as long as this others have used the caches, and a small table is asked for like a large one. Of 10,000 keys, each
-/// turn after another server's: 300 GETs took 67 us in place of 106, 65 took 35 in place of 47.
+/// After a wait of this length others have used the caches, and a small table is prefetched like a large one. Of 10,000
+/// keys, each turn after another server's: 300 GETs took 67 us instead of 106, 65 took 35 instead of 47.
 const COLD_AFTER_US: u64 = 100;
-/// Until so many keys have been looked up.
+/// Number of lookups until the table is assumed to be cached again.
 const COLD_LOOKUPS: usize = BUCKETS_CACHED_MAX;
 
-/// How what a command looks at is searched for inside a value.
+/// How the accessed element is searched for inside a value.
 pub enum Search<'a> {
     Record(packed_map::Probe<'a>),
     Ordered(super::sorted_set::Probe<'a>),
@@ -76,7 +76,7 @@ pub enum Search<'a> {
 
 /// A lookup that has found its object.
 enum Inside<'a> {
-    /// The object is known to be there, what it points at is on its way.
+    /// The object is fetched, and the memory it points at is on its way.
     Boxed(&'a Object, PrefetchTarget<'a>),
     Record(packed_map::Probe<'a>),
     Stepwise(&'a Object, PrefetchTarget<'a>, u32),
@@ -84,7 +84,7 @@ enum Inside<'a> {
 }
 
 impl Db {
-    /// The hash that the selected database's table knows a key by.
+    /// A key's hash in the selected database's table.
     #[inline]
     pub(super) fn hash_of(&mut self, key: &[u8]) -> u64 {
         self.change_log.audit.check_named(key);
@@ -95,15 +95,15 @@ impl Db {
         hash
     }
 
-    /// Whether there are so few keys that the processor's caches hold their table and asking ahead only costs. A
-    /// collection among them may be large all the same.
+    /// Whether there are so few keys that the processor's caches hold their table and prefetching only costs. A
+    /// collection among them may still be large.
     #[inline]
     pub fn is_in_cache(&self, db_index: usize) -> bool {
         let buckets_max = if self.cold_lookups == 0 { BUCKETS_CACHED_MAX } else { BUCKETS_FEW_MAX };
         self.database(db_index).buckets() < buckets_max
     }
 
-    /// Nothing was looked up for so long.
+    /// Notes that nothing was looked up for `waited_us`.
     #[inline]
     pub fn note_wait(&mut self, waited_us: u64) {
         if waited_us >= COLD_AFTER_US {
@@ -111,13 +111,13 @@ impl Db {
         }
     }
 
-    /// Asks for the bucket of a key, which [`Db::prefetch`] goes on from.
+    /// Prefetches the bucket of a key, with which [`Db::prefetch`] continues.
     #[inline]
     pub fn begin_lookup<'a>(&self, db_index: usize, hash: u64, target: PrefetchTarget<'a>) -> Lookup<'a> {
         Lookup { probe: self.database(db_index).probe(hash), db_index, target }
     }
 
-    /// Fetches what the lookups will touch, all of them side by side.
+    /// Prefetches the memory that the lookups will touch, all of them interleaved.
     pub fn prefetch(&mut self, mut lookups: Vec<Lookup<'_>>) {
         self.cold_lookups = self.cold_lookups.saturating_sub(lookups.len());
         self.figures.count_prefetch(lookups.len());
@@ -137,7 +137,7 @@ impl Db {
         }
     }
 
-    /// Says which keys the command at hand will look up after those of its batch, in this order.
+    /// Announces the keys that the current command will look up after those of its batch, in this order.
     pub fn announce<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, piece_keys: usize) {
         let announced = &mut self.announced;
         announced.hashes.clear();
@@ -146,7 +146,7 @@ impl Db {
         announced.trigger = announced.hashes.first().copied().unwrap_or_default();
     }
 
-    /// What the command did not come to is not fetched any more.
+    /// Drops announced keys that the command has not reached.
     #[inline]
     pub(super) fn forget_announced(&mut self) {
         self.announced.hashes.clear();
@@ -172,13 +172,13 @@ impl Db {
     }
 }
 
-/// Asks for what the object points at; `None` if that is all there is to fetch.
+/// Prefetches the memory that the object points at; `None` if there is nothing else to fetch.
 #[inline]
 fn begin<'a>(object: &'a Object, target: PrefetchTarget<'a>) -> Option<Inside<'a>> {
     by_type!(object, value => ValueType::prefetch_head(value)).then_some(Inside::Boxed(object, target))
 }
 
-/// Takes a lookup inside a value one fetch further; false when it has come to its end.
+/// Advances a lookup inside a value by one fetch; false when it has ended.
 #[inline]
 fn step(inside: &mut Inside<'_>) -> bool {
     match inside {
@@ -198,7 +198,7 @@ fn step(inside: &mut Inside<'_>) -> bool {
     }
 }
 
-/// The object's head has come: begins the search for the element.
+/// Begins the search for the element once the object's head is fetched.
 fn enter<'a>(object: &'a Object, target: PrefetchTarget<'a>) -> Option<Inside<'a>> {
     match by_type!(object, value => ValueType::prefetch_search(value, target))? {
         Search::Record(probe) => Some(Inside::Record(probe)),
@@ -207,7 +207,7 @@ fn enter<'a>(object: &'a Object, target: PrefetchTarget<'a>) -> Option<Inside<'a
     }
 }
 
-/// Fetches the next of what a lookup that is numbered by steps touches; whether there is more.
+/// Prefetches the next memory that a lookup by steps touches; returns whether there is more.
 fn prefetch_step(object: &Object, target: PrefetchTarget<'_>, step: u32) -> bool {
     by_type!(object, value => ValueType::prefetch_step(value, target, step))
 }

@@ -1,8 +1,8 @@
-//! Values as RDB files and DUMP payloads hold them: each type's module writes its encodings as they lie in memory
-//! where the format has the same, and reads every encoding that servers up to Valkey 9.1 and Redis 8.8 have written.
+//! Values in RDB files and DUMP payloads: each type's module writes its encodings as they lie in memory where the format
+//! has the same, and reads every encoding written by servers up to Valkey 9.1 and Redis 8.8.
 //!
-//! Nothing read is trusted: a compact encoding is checked to the last byte before it is kept, and what holds an element
-//! twice is refused.
+//! No input is trusted: a compact encoding is checked to the last byte before it is kept, and one with a duplicate
+//! element is refused.
 
 pub mod batch;
 
@@ -22,26 +22,26 @@ use structures::random::Random;
 use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module, opcode};
 use wire::{ziplist, zipmap};
 
-/// What became of a value that was read.
+/// Result of reading a value.
 #[derive(Debug)]
 pub enum ReadValue {
     Integer(i64),
-    /// Short enough for the key's entry.
+    /// A string short enough for the key's entry.
     Bytes(Vec<u8>),
     Object(Object),
-    /// A collection without elements, as some old servers have written: there is no such key.
+    /// A collection without elements, as some old servers have written: the key does not exist.
     Empty,
     /// All fields of a hash were expired.
     AllExpired,
 }
 
 impl ReadValue {
-    /// A collection that was read; one without elements is none, unless its type stays so.
+    /// From a collection that was read; an empty one is `Empty`, unless its type stays empty.
     pub(super) fn of(collection: impl Collection) -> Self {
         if collection.is_empty() { ReadValue::Empty } else { ReadValue::Object(collection.into_object()) }
     }
 
-    /// `None` if there is no such key.
+    /// The value's type; `None` if the key does not exist.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             ReadValue::Integer(_) | ReadValue::Bytes(_) => Some(Kind::String),
@@ -51,26 +51,26 @@ impl ReadValue {
     }
 }
 
-/// Takes a field: its name and its content.
+/// Receives a field: its name and its content.
 pub type AsideSink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
 
-/// How the values of a type stand in files.
+/// Reading and writing values of a type in files.
 pub trait RdbType: Sized {
-    /// What it is written as, and was by older servers: the types of values that it reads.
+    /// The types of values that it reads: its current one, and those of older servers.
     const RDB_KINDS: &'static [u8];
 
-    /// What it is written as now.
+    /// The type of value that it is written as.
     fn rdb_kind(&self) -> u8;
 
-    /// Writes it, without what it is written as.
+    /// Writes the value without its type.
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()>;
 
-    /// Hands over what its form has no place for. It stands behind the value, in fields that other servers pass over.
+    /// Passes data that the form has no place for to `sink`. It follows the value, in fields that other servers skip.
     fn write_asides(&self, _sink: &mut AsideSink<'_>) -> io::Result<()> {
         Ok(())
     }
 
-    /// Reads what follows `kind`, which is one of [`RdbType::RDB_KINDS`].
+    /// Reads the value after `kind`, which is one of [`RdbType::RDB_KINDS`].
     fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
@@ -78,7 +78,7 @@ pub trait RdbType: Sized {
     ) -> Result<ReadValue>;
 }
 
-/// Who reads each type of value in files.
+/// The type that reads each type of value in files.
 const READERS: [Option<Kind>; 256] = {
     let mut readers = [None; 256];
     let mut types = Kind::ALL;
@@ -94,13 +94,13 @@ const READERS: [Option<Kind>; 256] = {
     readers
 };
 
-/// How values are read.
+/// Settings for reading values.
 pub struct ReadContext<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut Random,
     pub now_ms: i64,
-    /// Fields that expire before this are left out, if given.
+    /// Fields that expire before this are dropped, if set.
     pub fields_expired_before_ms: Option<i64>,
 }
 
@@ -118,12 +118,12 @@ impl ReadContext<'_> {
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
-/// Refuses what is read, with the reason.
+/// The error for corrupt data, with the reason.
 pub(super) fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(ReadError::Corrupt(what))
 }
 
-/// Refuses what is sound and has no place here, with what it is.
+/// The error for valid data that is not supported, with its name.
 pub(super) fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(ReadError::Unsupported(what.into()))
 }
@@ -136,7 +136,7 @@ pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>
     }
 }
 
-/// Calls `write` for all that `visit` walks, and keeps the first error.
+/// Calls `write` for each visited element, and keeps the first error.
 pub(super) struct FirstError(pub io::Result<()>);
 
 impl FirstError {
@@ -151,7 +151,7 @@ impl FirstError {
     }
 }
 
-/// The type of a value in files.
+/// The type of value that a value is written as.
 pub fn kind_of(value: &Value<'_>) -> u8 {
     match value.entry().value() {
         Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
@@ -160,21 +160,21 @@ pub fn kind_of(value: &Value<'_>) -> u8 {
     }
 }
 
-/// What stands in a file beside a key's value.
+/// Attributes of a key in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadedKey {
     pub expiry_ms: Option<i64>,
-    /// See [`super::access`]; `None`: as if it were new.
+    /// See [`super::access`]; `None`: as of a new key.
     pub access: Option<u32>,
-    /// A key that is there already gives way.
+    /// An existing key is replaced.
     pub replaces: bool,
 }
 
-/// What became of a key that was read.
+/// Result of loading a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
     Stored,
-    /// There is such a key already, and it has stayed.
+    /// The key exists already, and was kept.
     Duplicate,
     /// See [`ReadValue::Empty`].
     Empty,
@@ -183,7 +183,7 @@ pub enum Loaded {
 }
 
 impl Db {
-    /// Puts a string that was read into the selected database. Says nothing.
+    /// Stores a string read from a file in the selected database. Records no event.
     pub fn load_string(&mut self, key: &[u8], value: &StringRef<'_>, about: LoadedKey) -> Loaded {
         match value {
             StringRef::Integer(n) => self.load(key, NewValue::Integer(*n), about),
@@ -194,13 +194,13 @@ impl Db {
         }
     }
 
-    /// So many keys are about to be loaded into a database, which saves growing if it is empty. Takes memory at once:
-    /// a caller bounds what it trusts.
+    /// Prepares a database for loading `keys` keys, which saves growing if it is empty. Allocates at once: callers limit
+    /// untrusted numbers.
     pub fn expect_keys(&mut self, db_index: usize, keys: usize) {
         self.with_database(db_index, |db| db.selected_database_mut().reserve(keys));
     }
 
-    /// Reads the value that follows its type, as one at that key is kept.
+    /// Reads the value after its type, in the encoding for that key.
     pub fn read_value<R: Read>(
         &mut self,
         key: &[u8],
@@ -218,7 +218,7 @@ impl Db {
         read_value(reader, kind, &mut context)
     }
 
-    /// Reads the fields that stand behind a value in a payload; what is no field is passed over.
+    /// Reads the fields after a value in a payload; other content is skipped.
     pub fn read_asides<R: Read>(&self, reader: &mut Reader<R>, value: &mut ReadValue) -> Result<()> {
         while !reader.is_at_end()? && reader.byte()? == opcode::AUX {
             let name = reader.string()?.to_vec();
@@ -230,7 +230,7 @@ impl Db {
         Ok(())
     }
 
-    /// Puts a value that a client has brought into the selected database. Says nothing.
+    /// Stores a value sent by a client in the selected database. Records no event.
     pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
         let loaded = self.load_read(key, value, about);
         if loaded == Loaded::Stored {
@@ -239,7 +239,7 @@ impl Db {
         loaded
     }
 
-    /// Puts a value that was read into the selected database. Says nothing.
+    /// Stores a value read from a file in the selected database. Records no event.
     pub fn load_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
         match value {
             ReadValue::Integer(n) => self.load(key, NewValue::Integer(n), about),
@@ -302,9 +302,9 @@ pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::R
     }
 }
 
-/// Writes the fields that stand behind a value: see [`RdbType::write_asides`].
+/// Writes the fields after a value: see [`RdbType::write_asides`].
 pub fn write_asides<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::Result<()> {
-    // What is embedded has none.
+    // Embedded values have none.
     let Stored::Object(object) = value.entry().value() else { return Ok(()) };
     let mut sink = |name: &str, content: &[u8]| {
         writer.byte(opcode::AUX)?;
@@ -314,7 +314,7 @@ pub fn write_asides<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::
     by_type!(object, value => value.write_asides(&mut sink))
 }
 
-/// Reads the value that follows its type.
+/// Reads the value after its type.
 pub fn read_value<R: Read>(
     reader: &mut Reader<R>,
     kind: u8,
@@ -326,7 +326,7 @@ pub fn read_value<R: Read>(
     }
 }
 
-/// Says what it is that nobody reads.
+/// Returns the error for a type that is not read.
 #[cold]
 fn refuse<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<ReadValue> {
     match kind {
@@ -342,7 +342,7 @@ fn refuse<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<ReadValue> {
     }
 }
 
-/// A compact list of `width` elements each of which the first is unlike all others: fields or members.
+/// Validates a compact list of records of `width` elements whose first elements, fields or members, are unique.
 pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let Ok(list) = Listpack::validate(bytes) else { return corrupt(what) };
     if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(StringValue::from)) {
@@ -351,7 +351,7 @@ pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) ->
     Ok(list)
 }
 
-/// The elements of an old compact list, as a new one; see [`unique_listpack`].
+/// The elements of an old compact list as a new one; see [`unique_listpack`].
 pub(super) fn unique_ziplist(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let list = ziplist_elements(bytes, what)?;
     if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(StringValue::from)) {
@@ -391,7 +391,7 @@ pub(super) fn zipmap_elements(bytes: &[u8]) -> Result<Listpack> {
     Ok(list)
 }
 
-/// Lists up to this long are searched for doubles by comparing all with all.
+/// Lists up to this length are searched for duplicates by comparing all pairs.
 const COMPARED_MAX: usize = 8;
 
 fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
@@ -399,7 +399,7 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     if texts.len() <= COMPARED_MAX {
         return (1..texts.len()).all(|at| texts[..at].iter().all(|other| !same(*other, texts[at])));
     }
-    // Each is found by its hash from the place on that the hash gives; places are twice as many as texts, at least.
+    // Open addressing by hash; there are at least twice as many slots as texts.
     let hasher = foldhash::fast::RandomState::default();
     let places_mask = (texts.len() * 2).next_power_of_two() - 1;
     let mut places: Vec<Option<StringValue<'a>>> = vec![None; places_mask + 1];
@@ -416,8 +416,8 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     })
 }
 
-/// Alike for texts that are the same, whether or not one of them is kept as the integer that it spells: an integer's
-/// digits need not be written out to hash it.
+/// Equal for equal texts, whether or not one is stored as the integer that it spells: an integer's digits need not be
+/// written out to hash it.
 fn hash(hasher: &impl BuildHasher, text: StringValue<'_>) -> u64 {
     if let StringValue::Integer(value) = text {
         return hasher.hash_one(value);

@@ -1,18 +1,18 @@
-//! Values as the fewest commands that make them: what an append-only file begins with where that is not an RDB file.
+//! Values as the fewest commands that create them: the beginning of an append-only file whose base is not an RDB file.
 
 use super::object::{Value, by_type};
 use super::value_type::ValueType;
 use std::io;
 use wire::aof::Part;
 
-/// Takes a command: its name and its arguments.
+/// Receives a command: its name and its arguments.
 pub type CommandSink<'a> = dyn FnMut(&[&[u8]]) -> io::Result<()> + 'a;
 
 /// Elements in one command.
 const ELEMENTS_MAX: usize = 64;
 
 impl Value<'_> {
-    /// Hands over the commands that make the value at its key, all but the key's expiry.
+    /// Passes the commands that create the value at its key to `sink`, without the key's expiry.
     pub fn rewrite(&self, sink: &mut CommandSink<'_>) -> io::Result<()> {
         let key = self.entry().key();
         if let Some(text) = self.text() {
@@ -34,6 +34,7 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
+    /// Starts a batch of commands `name key ...`.
     pub fn new(sink: &'a mut CommandSink<'_>, name: &'a [u8], key: &'a [u8]) -> Self {
         let part = Part::new(ELEMENTS_MAX);
         Batch { sink, head: [name, key], arguments: Vec::new(), part, outcome: Ok(()) }
@@ -57,6 +58,7 @@ impl<'a> Batch<'a> {
         self.arguments.clear();
     }
 
+    /// Sends the last command.
     pub fn finish(mut self) -> io::Result<()> {
         self.send();
         self.outcome

@@ -1,5 +1,5 @@
-//! Sets: members without order. Integers as long as all members are, a compact list while small, packed pages
-//! beyond, with the integers apart in a set that had many before the first other member came.
+//! Sets: unordered members. Integers while all members are, a compact list while small, packed pages beyond, with the
+//! integers separate in a set that had many before its first other member.
 
 mod mixed;
 mod rdb;
@@ -26,7 +26,7 @@ pub struct Set {
 enum Encoding {
     Integers {
         set: IntegerSet,
-        /// It has been past the limit for small integer sets: a reference server would keep it as a table.
+        /// It has exceeded the limit for small integer sets: a reference server would keep it as a table.
         outgrown: bool,
     },
     Compact(Listpack),
@@ -61,7 +61,7 @@ impl Set {
         }
     }
 
-    /// So small that all members stand side by side, and are searched one by one.
+    /// Whether all members lie side by side and are searched one by one.
     pub fn is_compact(&self) -> bool {
         matches!(self.encoding, Encoding::Compact(_))
     }
@@ -78,7 +78,7 @@ impl Set {
         }
     }
 
-    /// As [`Set::contains`], for a member that came out of another set.
+    /// As [`Set::contains`], for a member of another set.
     pub fn contains_value(&self, member: StringValue<'_>) -> bool {
         match (&self.encoding, member) {
             (Encoding::Integers { set, .. }, StringValue::Integer(value)) => set.contains(value),
@@ -87,7 +87,7 @@ impl Set {
         }
     }
 
-    /// Whether the member is new.
+    /// Adds a member. Returns whether it is new.
     pub fn add(&mut self, member: &[u8], context: &CollectionContext<'_>) -> bool {
         if let Encoding::Integers { set, outgrown } = &mut self.encoding {
             match wire::number::parse_i64(member) {
@@ -118,12 +118,12 @@ impl Set {
             Encoding::Packed(set) => set.insert(member),
             Encoding::Mixed(set) => set.add(member),
             Encoding::Integers { .. } | Encoding::Compact(_) => {
-                unreachable!("what is neither is packed by now")
+                unreachable!("any other encoding is packed by now")
             }
         }
     }
 
-    /// Adds members; returns how many are new.
+    /// Adds members; returns the number of new ones.
     pub fn add_all<'a>(
         &mut self,
         mut members: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -141,7 +141,7 @@ impl Set {
         added
     }
 
-    /// Chooses the encoding of a new set that is about to get `count` members, `first` among them.
+    /// Chooses the encoding of a new set about to get `count` members, including `first`.
     pub fn expect(&mut self, first: &[u8], count: usize, context: &CollectionContext<'_>) {
         assert!(self.len() == 0, "only a new set is free to choose");
         let limits = context.limits;
@@ -156,7 +156,7 @@ impl Set {
         }
     }
 
-    /// A set of these members, which are all different; it is as if they had been added one by one, in this order.
+    /// Creates a set of distinct members, as if they had been added one by one, in this order.
     pub fn of_distinct(members: &[StringValue<'_>], context: &CollectionContext<'_>) -> Set {
         let limits = context.limits;
         let mut integers: Vec<i64> = members.iter().map_while(StringValue::integer).collect();
@@ -189,8 +189,8 @@ impl Set {
         Set { encoding: Encoding::Packed(UnalignedBox::new(packed)) }
     }
 
-    /// Chooses the encoding of a set that is asked to take `count` members at once: where they alone would outgrow a
-    /// small encoding, it is left before they are added, whether or not they are new.
+    /// Prepares a set for adding `count` members at once: a small encoding that they alone would exceed is converted
+    /// before they are added, whether or not they are new.
     pub fn expect_more(&mut self, count: usize, context: &CollectionContext<'_>) {
         match &mut self.encoding {
             Encoding::Compact(_) if count > context.limits.set_listpack_entries_max => {
@@ -203,7 +203,8 @@ impl Set {
         }
     }
 
-    /// A member that is no integer is about to be added. Whether it has been: a list is made with it, at once.
+    /// Converts an integer set before a member that is not an integer is added. Returns whether it has been added
+    /// already: a list is created with it.
     fn leave_integers(&mut self, member: &[u8], context: &CollectionContext<'_>) -> bool {
         let Encoding::Integers { set, outgrown } = &mut self.encoding else { return false };
         let limits = context.limits;
@@ -232,7 +233,7 @@ impl Set {
         self.encoding = Encoding::Packed(UnalignedBox::new(packed));
     }
 
-    /// Whether the member was there.
+    /// Removes the member. Returns whether it was present.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.encoding {
             Encoding::Integers { set, .. } => {
@@ -254,7 +255,7 @@ impl Set {
         }
     }
 
-    /// A part of a mixed set may have lost its last member: the other is the whole set then.
+    /// Converts a mixed set one of whose parts has lost its last member: the other part is then the whole set.
     fn leave_mixed(&mut self) {
         let Encoding::Mixed(set) = &mut self.encoding else { return };
         if set.others.is_empty() {
@@ -266,6 +267,7 @@ impl Set {
         }
     }
 
+    /// Visits all members.
     pub fn for_each<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>)) {
         self.any(&mut |member| {
             visit(member);
@@ -273,7 +275,7 @@ impl Set {
         });
     }
 
-    /// Visits members until one satisfies `visit`; whether one did.
+    /// Visits members until one satisfies `visit`; returns whether one did.
     pub fn any<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>) -> bool) -> bool {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.iter().any(|value| visit(StringValue::Integer(value))),
@@ -283,9 +285,9 @@ impl Set {
         }
     }
 
-    /// Visits about as many members as are wanted and returns the next cursor, 0 at the end; a small set is visited
-    /// whole. Cursors of packed pages and of integers are told apart, so that members which stay are met through
-    /// every change from one encoding to another: what a cursor does not speak of is visited from its beginning.
+    /// Visits about `wanted` members and returns the next cursor, 0 at the end; a small set is visited whole. Cursors of
+    /// packed pages and of integers are distinct, so that members that stay are visited through every change of encoding:
+    /// a part that the cursor does not refer to is visited from its beginning.
     pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>)) -> u64 {
         match &self.encoding {
             Encoding::Packed(set) => {
@@ -303,7 +305,7 @@ impl Set {
         }
     }
 
-    /// One member, each as likely as any other.
+    /// A uniformly random member.
     pub fn random(&self, random: &mut Random) -> Option<StringValue<'_>> {
         if self.is_empty() {
             return None;
@@ -318,7 +320,7 @@ impl Set {
         }
     }
 
-    /// Removes `wanted` different members (all, if there are fewer), each choice as likely as any other, and hands each to
+    /// Removes `wanted` distinct members (all, if there are fewer), each choice equally likely, and passes each to
     /// `visit`.
     pub fn take_random(
         &mut self,
@@ -327,7 +329,7 @@ impl Set {
         visit: &mut dyn FnMut(StringValue<'_>),
     ) {
         match &mut self.encoding {
-            // Removed one by one, each would move all behind it.
+            // Removing them one by one would move all members behind each.
             Encoding::Compact(list) => {
                 let (mut left, mut needed) = (list.len() as u64, wanted as u64);
                 list.retain(|element| {
@@ -364,8 +366,8 @@ impl Set {
         }
     }
 
-    /// `wanted` different members (all, if there are fewer), each choice as likely as any other. Takes time in
-    /// proportion to `wanted`, in a small set to its size.
+    /// `wanted` distinct members (all, if there are fewer), each choice equally likely. Takes time proportional to
+    /// `wanted`, in a small set to its size.
     pub fn random_distinct(
         &self,
         wanted: usize,
@@ -398,10 +400,10 @@ impl Set {
     }
 }
 
-/// What most integers take in a list at most.
+/// Maximum size of most integers in a list.
 const INTEGER_ROOM_BYTES: usize = 8;
 
-/// A list of integers and then other members; `None` if they are too much for its format.
+/// A list of integers followed by other members; `None` if they exceed its format.
 fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
     let bytes =
         INTEGER_ROOM_BYTES * integers.len() + others.iter().map(|member| member.len() + 2).sum::<usize>();
@@ -420,7 +422,7 @@ fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
     Some(list.finish())
 }
 
-/// A list of integers and then a member that is none, and whether that had room.
+/// A list of integers followed by another member, and whether that fitted.
 fn list_with(integers: &IntegerSet, member: &[u8]) -> (Listpack, bool) {
     let mut list = Builder::with_room(INTEGER_ROOM_BYTES * integers.len() as usize + member.len());
     integers.iter().for_each(|value| list.push(Element::Integer(value)));

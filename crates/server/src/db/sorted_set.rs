@@ -1,5 +1,5 @@
-//! Sorted sets: members in order of their scores. A compact list while small; beyond, a feature B+ tree or (by
-//! `zset-index skiplist`) a skip list.
+//! Sorted sets: members ordered by score. A compact list while small; beyond, a feature B+ tree or (with `zset-index
+//! skiplist`) a skip list.
 
 mod compact;
 pub mod ordered;
@@ -17,10 +17,10 @@ pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
-/// Random members that are looked up side by side.
+/// Random members looked up together.
 const DRAWN_TOGETHER: usize = 16;
-/// For more than this share of a set, all members are walked once, each taken with the chance that makes all choices
-/// alike: cheaper than to find so many by rank.
+/// For more than this share of a set, all members are scanned once, each taken with the probability that makes all
+/// choices equally likely: cheaper than finding that number by rank.
 const WALKED_SHARE: usize = 8;
 
 pub struct SortedSet {
@@ -33,7 +33,7 @@ enum Encoding {
     SkipList(UnalignedBox<SkipList>),
 }
 
-/// Does the same with whichever large encoding there is.
+/// Runs the same code on either large encoding.
 macro_rules! large {
     ($encoding:expr, $compact:pat => $small:expr, $set:ident => $work:expr) => {
         match $encoding {
@@ -46,14 +46,14 @@ macro_rules! large {
 
 use large;
 
-/// A lookup of a member, taken apart at its cache misses.
+/// A lookup of a member, split at its cache misses.
 pub struct Probe<'a> {
     set: &'a SortedSet,
     probe: ScoreProbe,
 }
 
 impl Probe<'_> {
-    /// Asks for the next line; whether there are more.
+    /// Prefetches the next line; returns whether there are more.
     #[inline]
     pub fn step(&mut self) -> bool {
         large!(&self.set.encoding, _ => false, set => set.probe_step(&mut self.probe))
@@ -104,7 +104,7 @@ impl SortedSet {
         large!(&self.encoding, list => list.len(), set => set.len())
     }
 
-    /// So small that all members stand side by side.
+    /// Whether all members lie side by side.
     pub fn is_compact(&self) -> bool {
         matches!(self.encoding, Encoding::Compact(_))
     }
@@ -114,7 +114,7 @@ impl SortedSet {
         large!(&self.encoding, list => list.score(member), set => set.score(member))
     }
 
-    /// Visits the score of each member, in turn.
+    /// Passes the score of each member, in turn, to `visit`.
     pub fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
         large!(&self.encoding, list => members.iter().for_each(|member| visit(list.score(member))), set => {
             set.scores(members, visit)
@@ -142,7 +142,7 @@ impl SortedSet {
         large!(&mut self.encoding, _ => unreachable!("looked at above"), set => set.insert(member, score))
     }
 
-    /// Adds the member with, or moves it to, the score that `wanted` makes of the one it has, if it wants any: one search.
+    /// Adds or moves the member to the score that `wanted` computes from its current one, if any: one search.
     pub fn insert_if(
         &mut self,
         member: &[u8],
@@ -161,7 +161,7 @@ impl SortedSet {
         )
     }
 
-    /// Into a compact set, in which `there` is what it has of the member.
+    /// Inserts into a compact set; `there` is the member's current entry.
     #[inline]
     fn insert_compact(
         &mut self,
@@ -172,7 +172,7 @@ impl SortedSet {
     ) -> Result<Insertion, Full> {
         if let Encoding::Compact(list) = &mut self.encoding {
             let limits = context.limits;
-            // A score may be longer than the one that it takes the place of.
+            // A score may be longer than the one it replaces.
             let grows = !list.has_room_for(member)
                 || there.is_none()
                     && (list.len() >= limits.sorted_set_listpack_entries_max
@@ -185,9 +185,9 @@ impl SortedSet {
         large!(&mut self.encoding, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
-    /// So many members, the longest of this length, are about to be added: what would be too much for the compact encoding
-    /// ends it at once, even where the set has some of them already. Filling that encoding first costs five times the
-    /// whole.
+    /// Prepares for adding `members` members, the longest of `longest_bytes` bytes: if they exceed the compact encoding
+    /// it is converted at once, even if the set has some of them already. Filling the compact encoding first costs five
+    /// times the whole.
     pub fn expect(&mut self, members: usize, longest_bytes: usize, context: &CollectionContext<'_>) {
         let limits = context.limits;
         if members > limits.sorted_set_listpack_entries_max
@@ -221,20 +221,20 @@ impl SortedSet {
         large!(&mut self.encoding, list => list.remove(member), set => set.remove(member))
     }
 
-    /// The ranks whose scores lie within both bounds.
+    /// The ranks of the scores within both bounds.
     pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         let range =
             large!(&self.encoding, list => list.score_range(min, max), set => set.score_range(min, max));
         range.start..range.end.max(range.start)
     }
 
-    /// The ranks whose members lie within both bounds, where all scores are equal.
+    /// The ranks of the members within both bounds, where all scores are equal.
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         let range = large!(&self.encoding, list => list.lex_range(min, max), set => set.lex_range(min, max));
         range.start..range.end.max(range.start)
     }
 
-    /// Visits the ranks in `range`, upwards or downwards, until `visit` says stop (`false`).
+    /// Visits the ranks in `range`, upwards or downwards, until `visit` returns `false`.
     pub fn for_range<'a>(
         &'a self,
         range: Range<usize>,
@@ -255,7 +255,7 @@ impl SortedSet {
     }
 
     /// Visits the members whose scores lie within the first bounds, then those within the next, and so on, upwards, until
-    /// `visit` says stop (`false`).
+    /// `visit` returns `false`.
     pub fn for_score_ranges<'a>(
         &'a self,
         ranges: &[(ScoreBound, ScoreBound)],
@@ -276,7 +276,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes the ranks in `range`, handing each to `removed` in ascending order; returns how many.
+    /// Removes the ranks in `range`, passing each to `removed` in ascending order; returns how many.
     pub fn remove_range(
         &mut self,
         range: Range<usize>,
@@ -290,7 +290,7 @@ impl SortedSet {
         })
     }
 
-    /// As [`SortedSet::remove_range`], telling nobody.
+    /// As [`SortedSet::remove_range`], without passing them on.
     pub fn drop_range(&mut self, range: Range<usize>) -> usize {
         large!(&mut self.encoding, list => list.drop_range(range), set => set.drop_range(range))
     }
@@ -308,7 +308,7 @@ impl SortedSet {
         }, set => set.scan(cursor, wanted, &mut |member, score| visit(StringValue::Bytes(member), score)))
     }
 
-    /// Visits `wanted` members drawn one by one, the same more than once perhaps, until `visit` says stop (`false`).
+    /// Visits `wanted` members drawn one by one, possibly the same more than once, until `visit` returns `false`.
     pub fn random_each<'a>(
         &'a self,
         wanted: usize,
@@ -333,8 +333,8 @@ impl SortedSet {
         });
     }
 
-    /// Visits `wanted` different members (all, if there are fewer), each choice as likely as any other, until `visit` says
-    /// stop (`false`).
+    /// Visits `wanted` distinct members (all, if there are fewer), each choice equally likely, until `visit` returns
+    /// `false`.
     pub fn random_distinct<'a>(
         &'a self,
         wanted: usize,
@@ -362,8 +362,8 @@ impl SortedSet {
     }
 }
 
-/// `wanted` different ranks below `len`, which is several times as many, in order; each choice as likely as any other.
-/// Drawn until they are enough: all that are drawn count, so no choice is favoured.
+/// `wanted` distinct ranks below `len`, which is several times `wanted`, in order; each choice equally likely. All ranks
+/// drawn count, so no choice is favoured.
 fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> Vec<usize> {
     let mut ranks = Vec::with_capacity(wanted);
     while ranks.len() < wanted {

@@ -1,5 +1,5 @@
-//! Streams: a log of entries and the groups that read it. The one type that may be empty and stay: its counters
-//! and groups outlive its entries.
+//! Streams: a log of entries and the groups that read it. The only type whose empty values stay: counters and groups
+//! outlive the entries.
 
 mod messages;
 mod rdb;
@@ -68,7 +68,7 @@ impl Stream {
         self.log.append(id, items, limits)
     }
 
-    /// All entries, each field and value as it is.
+    /// Visits all entries with their fields and values.
     pub fn for_each(
         &self,
         visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (StringValue<'_>, StringValue<'_>)>),
@@ -78,24 +78,24 @@ impl Stream {
         }
     }
 
-    /// The id of the last live entry, which may lie below the last id ever given.
+    /// Id of the last live entry, which may be lower than the last id given.
     pub fn last_live_id(&self) -> Option<StreamId> {
         self.log.last().map(|entry| entry.id)
     }
 }
 
-/// Answers an id.
+/// Replies with an id.
 pub fn reply_id(id: StreamId, reply: &mut ReplyBuffer) {
     reply.bulk_pair(id.ms, id.seq);
 }
 
-/// Answers an entry: its id, and its fields and values in turn.
+/// Replies with an entry: its id, and its fields and values in turn.
 pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     reply.array(2);
     reply_entry_parts(entry, reply);
 }
 
-/// As [`reply_entry`], in an array that has been begun.
+/// As [`reply_entry`], into an array that has been begun.
 pub fn reply_entry_parts(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     reply_id(entry.id, reply);
     let fields = entry.fields();

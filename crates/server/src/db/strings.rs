@@ -1,4 +1,4 @@
-//! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
+//! Strings: stored in the entry, as an integer, or in a buffer of their own.
 //!
 //! ```text
 //!   len <= 128                   in the entry
@@ -7,13 +7,12 @@
 //!   longer, or once changed      a vector, which grows, and which replies can refer to
 //!   where a policy says so       compressed, in the entry: see `compression`
 //! ```
-//! Measured, bytes a key of 16 bytes beside those of Valkey 9.1, and with a vector for all of more than 128:
-//! 150: 0.95 (1.07), 200: 0.85 (1.05), 300: 0.97 (1.04), 400: 0.92 (1.03), 500: 0.98 (1.03), 700: 0.95 (1.02),
-//! 1,000: 0.99 (1.01), 1,500: 0.97 (1.01), 2,000: 0.98 (1.00), 3,000 to 5,000: 1.00 (1.00).
-//! A string that is put where one with a buffer of the same size class lies is written over it, and nothing allocated: SET
-//! of 10 KB over 10 KB takes 0.96 of the time.
-//! Processor time of a GET at pipeline 16 out of 300,000 keys, of what it is with a vector: 200: 0.85, 350: 0.96,
-//! 400: 0.94, 460: 0.85, 700: 0.77, 1,000: 0.95.
+//! Measured: bytes per key of 16 bytes relative to Valkey 9.1, and in brackets with a vector for all of more than 128:
+//! 150: 0.95 (1.07), 200: 0.85 (1.05), 300: 0.97 (1.04), 400: 0.92 (1.03), 500: 0.98 (1.03), 700: 0.95 (1.02), 1,000:
+//! 0.99 (1.01), 1,500: 0.97 (1.01), 2,000: 0.98 (1.00), 3,000 to 5,000: 1.00 (1.00). A string that replaces one with a
+//! buffer of the same size class is written over it without an allocation: SET of 10 KB over 10 KB takes 0.96 of the
+//! time. Processor time of a GET at pipeline 16 out of 300,000 keys, relative to a vector: 200: 0.85, 350: 0.96, 400:
+//! 0.94, 460: 0.85, 700: 0.77, 1,000: 0.95.
 
 pub mod long_string;
 mod rdb;
@@ -33,18 +32,19 @@ use structures::key_table::{NewValue, Value as Stored, inline_entry_bytes, objec
 use structures::size_class::size_class;
 use wire::reply::SharedBytes;
 
-/// The longest string OBJECT ENCODING calls `embstr`. So long, strings are always kept inside the entry: a fetch less.
+/// The longest string that OBJECT ENCODING calls `embstr`. Strings up to this length are always stored in the entry: one
+/// fetch less.
 pub const EMBEDDED_LEN_MAX: usize = 128;
 
-/// The longest string that is kept inside the entry where that takes no more of the allocator's size classes than a
-/// buffer of its own. Past that there is a hundredth to be won at most, and what moves entries would move more.
+/// The longest string stored in the entry where that takes no more of the allocator's size classes than a buffer of its
+/// own. Beyond it at most a hundredth is gained, and moving entries would cost more.
 const INLINE_LEN_MAX: usize = 2048;
 
-/// A string that is to be stored.
+/// A string to be stored.
 #[derive(Clone, Copy)]
 pub enum NewText<'a> {
     Bytes(&'a [u8]),
-    /// A long one in a buffer of its own, which the key holds from then on: nothing is copied.
+    /// A long string in a buffer of its own, which the key then shares: nothing is copied.
     Shared(&'a SharedBytes),
 }
 
@@ -59,7 +59,7 @@ impl Db {
         }
     }
 
-    /// The string at `key`, for a write that looks first.
+    /// The string at `key` for a write that reads it first.
     pub fn peek_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
@@ -67,13 +67,13 @@ impl Db {
         }
     }
 
-    /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
+    /// The long string at `key`, for a reply to refer to. Not counted as a read.
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
         self.change_log.audit.check_named(key);
         let hash = self.key_hash(key);
         let database = self.selected_database_mut();
         if database.are_accounts_kept() {
-            // What shares a string has a head of its own.
+            // A shared string has a head of its own.
             database.change_object(hash, key, |object| _ = LongString::of_mut(object).map(LongString::share));
         }
         let object = database.get_mut(hash, key)?.into_object_mut()?;
@@ -104,7 +104,7 @@ impl Db {
         self.put(key, NewValue::Object(text.into_object()), expiry_ms);
     }
 
-    /// Stores a string as the bytes it is, even if it reads as an integer.
+    /// Stores a string as bytes, even if it reads as an integer.
     #[inline]
     pub fn put_bytes(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
         if belongs_in_entry(key, text, expiry_ms) {
@@ -114,8 +114,8 @@ impl Db {
         }
     }
 
-    /// As [`Db::put`], if the key holds a string whose buffer is what the new one would be given: writes over it, and
-    /// whether it has.
+    /// As [`Db::put`], if the key holds a string in a buffer of the size that the new one would get: overwrites it.
+    /// Returns whether it has.
     #[inline(never)]
     fn overwrite_buffer(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) -> bool {
         if self.policies.compressing(key).is_some() {
@@ -149,7 +149,7 @@ impl Db {
         true
     }
 
-    /// Stores an integer; in place if one is there already. Keeps the expiry.
+    /// Stores an integer, in place if the value is one already. Keeps the expiry.
     pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
         let hash = self.key_hash(key);
         let (mut expiry_ms, hidden) = (None, self.hiding());
@@ -166,8 +166,8 @@ impl Db {
         self.put(key, NewValue::Integer(n), expiry_ms);
     }
 
-    /// Hands `edit` the string at `key` (empty if there is none) as a buffer it may change at will, and stores
-    /// what it leaves, keeping the expiry. The string stays a growable buffer from then on.
+    /// Passes the string at `key` (empty if it does not exist) to `edit` as a buffer, and stores the result, keeping the
+    /// expiry. The string stays a growable buffer from then on.
     pub fn edit_string<R>(
         &mut self,
         key: &[u8],
@@ -176,8 +176,8 @@ impl Db {
         self.edit_text_if(key, |text| (edit(text), true))
     }
 
-    /// As [`Db::edit_string`], for edits that may turn out to change nothing: `edit` answers with its result whether
-    /// it has, and if not the key stays as it was.
+    /// As [`Db::edit_string`], for edits that may change nothing: `edit` returns with its result whether it has, and if
+    /// not the key stays unchanged.
     pub fn edit_text_if<R>(
         &mut self,
         key: &[u8],
@@ -217,7 +217,7 @@ impl Db {
                     CompressedText::new(stored, &self.compression.dictionaries).to_vec()
                 }
                 Stored::Integer(n) => StringValue::Integer(n).to_vec(),
-                Stored::Object(_) | Stored::Embedded(_) => unreachable!("it is a string that is no object"),
+                Stored::Object(_) | Stored::Embedded(_) => unreachable!("the value is a string that is not an object"),
             };
         }
         let (result, changed) = edit(&mut text);
@@ -227,12 +227,12 @@ impl Db {
         Ok(result)
     }
 
-    /// Stores a string as a growable buffer, as edited ones are.
+    /// Stores a string as a growable buffer, like edited ones.
     pub fn put_buffer(&mut self, key: &[u8], text: Vec<u8>, expiry_ms: Option<i64>) {
         self.put(key, NewValue::Object(Object::text(text)), expiry_ms);
     }
 
-    /// The strings at several keys, all at once, for commands that combine them.
+    /// The strings at several keys at once, for commands that combine them.
     pub fn read_strings<'a, 'k>(
         &'a mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -248,8 +248,8 @@ impl Db {
     }
 }
 
-/// A string that grows gets room for as much again, so that growing step by step is not quadratic, but no more
-/// than this much.
+/// Maximum spare room: a growing string gets its length again, so that growing step by step is not quadratic, but at most
+/// this.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// Grows the string to `len` bytes with zeros, if it is shorter.
@@ -260,7 +260,7 @@ pub fn grow(text: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Makes room for `more` bytes at the string's end. A new string gets exactly its room: most never grow again.
+/// Reserves room for `more` bytes at the string's end. A new string gets exactly its length: most never grow again.
 pub fn reserve(text: &mut Vec<u8>, more: usize) {
     if text.capacity() - text.len() >= more {
         return;
@@ -269,7 +269,7 @@ pub fn reserve(text: &mut Vec<u8>, more: usize) {
     text.reserve_exact(more + spare);
 }
 
-/// Where the bytes are to lie that are put at a key: in its entry, or in a buffer of their own.
+/// Chooses where a key's bytes are stored: in its entry, or in a buffer of their own.
 #[inline]
 pub(super) fn bytes_value<'a>(key: &[u8], text: &'a [u8], expiry_ms: Option<i64>) -> NewValue<'a, Object> {
     match belongs_in_entry(key, text, expiry_ms) {

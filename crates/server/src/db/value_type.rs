@@ -1,11 +1,11 @@
-//! What each type of data answers, so that whatever reads values of all types needs not know which there are.
+//! The interface of all types of data: code that handles values of any type uses it and does not depend on the types.
 //!
 //! A new type is a folder with its encodings and an implementation of [`ValueType`], and a row in the table of types in
-//! `object.rs`. Nothing else tells values apart by their types: commands ask for the one they work on
+//! `object.rs`. No other code distinguishes values by type: commands request the type they work on
 //! ([`super::Db::change`], [`super::Value::collection`]).
 //!
-//! Calls are resolved when they are compiled: `by_type!` of `object.rs` is a `match`. An [`super::Object`] has no room for
-//! the table of functions that `dyn ValueType` needs, and prefetch is to be inlined.
+//! Calls are dispatched statically: `by_type!` of `object.rs` is a `match`. An [`super::Object`] has no room for the
+//! vtable pointer of `dyn ValueType`, and prefetch has to be inlined.
 
 use super::audit::Signature;
 use super::digest::Digest;
@@ -17,35 +17,35 @@ use super::rdb::RdbType;
 use super::rewrite::CommandSink;
 use std::io;
 
-/// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
-/// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
+/// Values of more elements or bytes are freed in the background: it takes a good part of a millisecond, which one command
+/// must not take. Each of these elements may be an allocation of its own, and each of these bytes cold.
 const LARGE_ELEMENTS: usize = 1024;
 pub(super) const LARGE_BYTES: usize = 1 << 20;
-/// Fewer elements than this are freed fast whatever they are.
+/// Fewer elements are freed fast whatever they are.
 const SMALL_ELEMENTS: usize = 64;
-/// From so many allocations on, what is not large is scattered.
+/// Number of allocations from which a value that is not large is scattered.
 pub(super) const SCATTERED_PARTS_MIN: usize = 8;
 
 /// A type of data that a key can hold.
 pub trait ValueType: ObjectVariant + RdbType {
-    /// What TYPE answers.
+    /// The type's name as replied by TYPE.
     const NAME: &'static str;
-    /// Stands for the type in signatures of the data and in reports on files. The numbers of the reference, where 5 is a
+    /// Number of the type in signatures of the data and in reports on files: the reference's numbers, where 5 is a
     /// module's.
     const NUMBER: u8;
-    /// An empty one stays at its key.
+    /// Whether an empty value stays at its key.
     const STAYS_EMPTY: bool = false;
 
-    /// Bytes held from the allocator, this value itself left out. Asked at every change, so it visits nothing.
+    /// Memory held from the allocator, without the value itself. Called at every change, so it visits nothing.
     fn memory_bytes(&self) -> usize;
 
-    /// The bytes that lie in the key's entry in place of the value, if it is so small: see [`super::embedded`].
+    /// The bytes stored in the key's entry instead of the value, if it is small enough: see [`super::embedded`].
     #[inline]
     fn embedded(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Elements of a collection; `None` for a string.
+    /// Number of elements of a collection; `None` for a string.
     fn elements(&self) -> Option<usize>;
 
     /// Whether freeing it takes long enough to be noticed.
@@ -54,51 +54,50 @@ pub trait ValueType: ObjectVariant + RdbType {
         elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES
     }
 
-    /// Whether freeing it, if it is not large, takes many calls of the allocator, each of which may meet cold memory.
+    /// Whether freeing it, if it is not large, takes many calls of the allocator, each of which may touch cold memory.
     fn is_scattered(&self) -> bool {
         false
     }
 
-    /// When the first of the elements expires that do so on their own.
+    /// Expiry of the first element, if elements expire on their own.
     fn first_expiry(&self) -> Option<FirstExpiry> {
         None
     }
 
-    /// Asks for what the value points at; whether more can be fetched once that has come.
+    /// Prefetches the memory that the value points at; returns whether more can be fetched after that.
     fn prefetch_head(&self) -> bool;
 
-    /// What the value points at has come: begins the search for what a command looks at. `None` if there is no more to
-    /// fetch.
+    /// Begins the search for the accessed element once that memory is fetched. `None` if there is no more to fetch.
     fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>>;
 
-    /// Of [`Search::Steps`]: asks for what the step touches, from 0 on; whether there is another.
+    /// For [`Search::Steps`]: prefetches what the step touches, from 0 on; returns whether there is another.
     fn prefetch_step(&self, _target: PrefetchTarget<'_>, _step: u32) -> bool {
         false
     }
 
-    /// What OBJECT ENCODING answers: the name that the reference server's encoding of such a value has.
+    /// OBJECT ENCODING's reply: the name of the reference server's encoding of such a value.
     fn encoding_name(&self) -> &'static str;
 
-    /// How it truly lies in memory. May visit every page or node.
+    /// Its actual memory layout. May visit every page or node.
     fn layout(&self) -> Layout;
 
     /// Panics unless every invariant of its structure holds. For tests and fuzzers; it reads everything.
     fn check(&self);
 
-    /// Hands over the commands that make it at `key` where nothing is.
+    /// Passes the commands that create it at `key`, which does not exist, to `sink`.
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()>;
 
-    /// Hands over the bytes of each element, as reports on files count them: a member with its score, a field with its
-    /// value. A string is one.
+    /// Passes the length of each element to `visit`, as reports on files count them: a member with its score, a field
+    /// with its value. A string is one element.
     fn for_each_element_len(&self, visit: &mut dyn FnMut(usize));
 
-    /// Adds its content to a signature of the data. Fields that expire before `fields_at_ms` are not part of it.
+    /// Adds its content to a digest of the data. Fields that expire before `fields_at_ms` are not part of it.
     fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64);
 
-    /// What it is compared by, before a change and after. Debug builds ask for it, and read all of the value.
+    /// Its signature, compared before and after a change. Called in debug builds, and reads all of the value.
     fn signature(&self) -> Signature;
 
-    /// How many elements are read for that.
+    /// Number of elements read for the signature.
     fn signature_elements(&self) -> usize {
         self.elements().unwrap_or(0)
     }

@@ -1,38 +1,38 @@
-//! The largest keys of a database (MEMORY BIGKEYS): kept as keys grow, of each type apart.
+//! The largest keys of a database (MEMORY BIGKEYS), recorded as keys grow, for each type separately.
 //!
-//! Whoever makes a value that is an object or compressed, or changes one, says how large it has become ([`BigKeys::is_big`],
-//! one comparison); other values inside their keys' entries are never large. Of each type [`KEPT_MAX`] keys are kept, those that were
-//! largest when they changed last, and a table that is full takes what is larger than its least.
+//! Code that creates or changes a value that is an object or compressed reports its new size ([`BigKeys::is_big`], one
+//! comparison); other values inside their keys' entries are never large. For each type [`KEPT_MAX`] keys are recorded,
+//! those that were largest when last changed; a full table replaces its smallest by a larger one.
 //!
-//! Nothing is done when keys shrink or go: what is kept is measured again from time to time ([`BigKeys::measure`]) and whenever
-//! somebody asks. So a key is missing only if it has not changed since it was smaller than so many others of its type that have
-//! gone or shrunk since.
+//! Shrinking and removal of keys are not recorded: the recorded keys are measured again from time to time
+//! ([`BigKeys::measure`]) and for each request. So a key is missing only if it has not changed since it was smaller than
+//! [`KEPT_MAX`] others of its type that have been removed or have shrunk since.
 //!
-//! Many large keys may change by turns, so a key is found by its hash, of which those kept lie side by side in four cache lines
-//! for each type.
+//! Many large keys may change in turn, so a key is found by its hash; the hashes of a type lie in four adjacent cache
+//! lines.
 
 use crate::db::object::{kind_of, memory_bytes_of};
 use crate::db::{Kind, Object};
 use structures::key_table::EntryRef;
 
-/// Smaller values are not kept: more than any string that lies in its entry takes.
+/// Smaller values are not recorded: larger than any string that lies in its entry.
 const BYTES_MIN: usize = 4096;
-/// Of each type.
+/// Recorded keys of each type.
 const KEPT_MAX: usize = 64;
-/// Longer keys are not kept.
+/// Longer keys are not recorded.
 pub const KEY_LEN_MAX: usize = 512;
 
 #[derive(Clone, Debug)]
 struct Kept {
     key: Box<[u8]>,
-    /// When it was noted or measured last.
+    /// Size when last noted or measured.
     bytes: usize,
 }
 
-/// Those of one type: `hashes[at]` is the lower half of the hash of `kept[at]`.
+/// The recorded keys of one type: `hashes[at]` is the lower half of the hash of `kept[at]`.
 #[derive(Debug)]
 struct Largest {
-    /// What is worth a look.
+    /// Sizes from which a value is considered.
     bytes_min: usize,
     hashes: Vec<u32>,
     kept: Vec<Kept>,
@@ -60,7 +60,7 @@ impl Largest {
         self.raise_minimum();
     }
 
-    /// What is no larger than the least of a full table is not worth a look.
+    /// Values no larger than the smallest of a full table are not considered.
     fn raise_minimum(&mut self) {
         let least = self.kept.iter().map(|kept| kept.bytes).min();
         let is_full = self.kept.len() == KEPT_MAX;
@@ -98,7 +98,7 @@ impl Default for BigKeys {
 }
 
 impl BigKeys {
-    /// Whether a value of this size is to be noted.
+    /// Whether a value of this size has to be noted.
     #[inline]
     pub fn is_big(&self, kind: Kind, bytes: usize) -> bool {
         bytes >= self.largest[kind as usize].bytes_min
@@ -111,7 +111,7 @@ impl BigKeys {
         }
     }
 
-    /// Forgets what is gone or small, and finds out how large the others are.
+    /// Drops removed and small keys, and measures the others.
     pub fn measure<'a>(&mut self, find: impl Fn(&[u8]) -> Option<EntryRef<'a, Object>>) {
         for &kind in Kind::ALL {
             self.largest[kind as usize]
@@ -119,6 +119,7 @@ impl BigKeys {
         }
     }
 
+    /// The recorded keys.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.largest.iter().flat_map(|largest| largest.kept.iter().map(|kept| &*kept.key))
     }
@@ -165,7 +166,7 @@ mod tests {
                         .filter(|(_, bytes)| *bytes >= BYTES_MIN)
                         .collect();
                     expected.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-                    // The tables are full: what was smaller than the others before they went may be missing.
+                    // The tables are full: keys smaller than the others before those were removed may be missing.
                     let sure = expected.len().min(KEPT_MAX / 4);
                     let told = told(&mut db);
                     assert_eq!(told[..sure.min(told.len())], expected[..sure.min(told.len())]);
@@ -201,7 +202,7 @@ mod tests {
         for number in KEPT_MAX..2 * KEPT_MAX {
             db.remove(format!("key {number}").as_bytes());
         }
-        assert_eq!(told(&mut db), [], "those that were smaller have not changed since");
+        assert_eq!(told(&mut db), [], "smaller keys have not changed since");
         _ = db.edit_string(b"key 3", |text| text.push(b'v'));
         assert_eq!(told(&mut db)[0].0, b"key 3");
         db.put_string(b"key 5", &[b'w'; 10_000], None);

@@ -1,27 +1,27 @@
-//! Classes of keys by which they are counted: given prefixes, or prefixes that are learnt.
+//! Classes by which keys are counted: given prefixes, or learnt prefixes.
 //!
-//! A class is a number, and has a name: the prefix and a `*`. What belongs to no other is the class `*`.
+//! A class is a number with a name: the prefix and a `*`. Keys of no other class are in the class `*`.
 //!
-//! Of given prefixes the longest that a key has counts. They are kept in order, each with the longest other that it
-//! begins with: of all that are not behind the key in that order, the last begins with every one that the key has, so
-//! following those finds the longest.
+//! Of the given prefixes the longest match counts. They are sorted, each with the longest other prefix that it begins
+//! with: the last one not behind the key in that order begins with every prefix of the key, so following those links
+//! finds the longest.
 //!
-//! A prefix that is learnt ends with a key's first separator. The first [`LEARNT_MAX`] are classes for good, also when
-//! their keys have gone; those of keys that come when there is no more room count as `*`, like keys without a separator
-//! among their first [`PREFIX_LEN_MAX`] bytes. Giving room that has become free to another would take keys out of its
-//! tally that are in the one of `*`: only who counts all keys anew can do that.
+//! A learnt prefix ends with a key's first separator. The first [`LEARNT_MAX`] prefixes are classes for good, even after
+//! their keys are removed; keys of later prefixes count as `*`, like keys without a separator among their first
+//! [`PREFIX_LEN_MAX`] bytes. Reusing a class for another prefix would move keys out of the tally of `*`, which only a
+//! recount of all keys can do.
 
 use crate::config::{PREFIX_LEN_MAX, PrefixRule};
 use crate::db::policy::matcher::Matcher;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Learnt in each database.
+/// Number of prefixes learnt in each database.
 const LEARNT_MAX: usize = 4096;
-/// A dash or underscore is none: there are names and random numbers that have them.
+/// Dashes and underscores are not separators: they occur within names and random numbers.
 const SEPARATORS: &[u8] = b":/|.#";
 
-/// A classifier. Whoever adds one sees to it that a key's class never changes.
+/// A classifier. A key's class must never change.
 #[derive(Debug)]
 pub enum Classes {
     Given(Arc<Prefixes>),
@@ -38,7 +38,7 @@ impl Classes {
         }
     }
 
-    /// As they were before they saw a key.
+    /// The classes in their initial state, before any key.
     pub(super) fn renewed(&self) -> Classes {
         match self {
             Classes::Given(prefixes) => Classes::Given(Arc::clone(prefixes)),
@@ -55,7 +55,7 @@ impl Classes {
         }
     }
 
-    /// Of a key that has been seen.
+    /// The class of a key that has been classified before.
     pub(super) fn known_class_of(&self, key: &[u8]) -> usize {
         match self {
             Classes::Given(prefixes) => prefixes.class_of(key),
@@ -73,8 +73,8 @@ impl Classes {
     }
 }
 
-/// The rules of `key-policy`. Classes are their numbers, which are their names too, for a glob may be any text; the last class
-/// is that of keys without a rule.
+/// The rules of `key-policy`. A class is the rule's number, which is its name too, for a glob may be any text; the last
+/// class is that of keys without a rule.
 #[derive(Debug)]
 pub struct Ruled {
     matcher: Matcher,
@@ -82,6 +82,7 @@ pub struct Ruled {
 }
 
 impl Ruled {
+    /// Creates the classes of rules with these globs.
     pub fn new<'a>(globs: impl Iterator<Item = &'a [u8]>) -> Ruled {
         let matcher = Matcher::new(globs);
         let names = (0..=matcher.globs().len()).map(Ruled::name_of).collect();
@@ -98,7 +99,7 @@ impl Ruled {
     }
 }
 
-/// The name of the class of all that has no other.
+/// Name of the class of keys without another class.
 const REST: &[u8] = b"*";
 
 fn name_of(prefix: &[u8]) -> Box<[u8]> {
@@ -115,12 +116,12 @@ pub struct Prefixes {
 #[derive(Debug)]
 struct Prefix {
     text: Box<[u8]>,
-    /// The longest other that it begins with.
+    /// The longest other prefix that it begins with.
     shorter: Option<usize>,
 }
 
 impl Prefixes {
-    /// Of texts that may end with a `*`.
+    /// Creates them from texts that may end with a `*`.
     fn new(texts: &[Vec<u8>]) -> Prefixes {
         let mut texts: Vec<&[u8]> =
             texts.iter().map(|text| text.strip_suffix(REST).unwrap_or(text)).collect();
@@ -147,13 +148,13 @@ impl Prefixes {
     }
 }
 
-/// Prefixes of the keys that have been seen; class 0 is that of the rest.
+/// Prefixes of the keys seen so far; class 0 is that of all other keys.
 #[derive(Debug)]
 pub struct Learnt {
-    /// Clients choose keys: the table hashes them by a secret.
+    /// Clients choose keys: the table's hash function has a secret seed.
     classes: HashMap<Box<[u8]>, usize>,
     names: Vec<Box<[u8]>>,
-    /// The class of the prefix seen last: keys of a kind often come together.
+    /// Class of the last prefix: keys of a class often come together.
     last: usize,
 }
 
@@ -194,7 +195,7 @@ impl Learnt {
     }
 }
 
-/// Up to the first separator, which belongs to it.
+/// The key up to its first separator, inclusive.
 fn prefix_of(key: &[u8]) -> Option<&[u8]> {
     let start = &key[..key.len().min(PREFIX_LEN_MAX)];
     let at = start.iter().position(|byte| SEPARATORS.contains(byte))?;

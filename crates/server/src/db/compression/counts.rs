@@ -1,25 +1,30 @@
-//! How many values of a database are compressed with which dictionary.
+//! Counts of a database's compressed values by dictionary.
 
 use super::dictionary::{slot_of, text_len};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
+    /// Number of values.
     pub values: u64,
+    /// Their length decompressed.
     pub plain_bytes: u64,
+    /// Their length as stored.
     pub stored_bytes: u64,
 }
 
-/// By slot; as many as have been needed so far.
+/// Counts by slot, up to the highest slot used so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     slots: Vec<Count>,
 }
 
 impl Counts {
+    /// The count of a slot.
     pub fn of(&self, slot: u8) -> Count {
         self.slots.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
+    /// Adds a stored value.
     pub fn add(&mut self, stored: &[u8]) {
         let slot = usize::from(slot_of(stored));
         if self.slots.len() <= slot {
@@ -31,6 +36,7 @@ impl Counts {
         count.stored_bytes += stored.len() as u64;
     }
 
+    /// Removes a stored value.
     pub fn remove(&mut self, stored: &[u8]) {
         let count = &mut self.slots[usize::from(slot_of(stored))];
         count.values -= 1;
@@ -38,6 +44,7 @@ impl Counts {
         count.stored_bytes -= stored.len() as u64;
     }
 
+    /// Whether both have the same counts.
     pub fn are_those_of(&self, other: &Counts) -> bool {
         (0..=u8::MAX).all(|slot| self.of(slot) == other.of(slot))
     }

@@ -1,17 +1,17 @@
-//! Dictionaries of zstd, and strings that are kept compressed with them.
+//! zstd dictionaries, and strings stored compressed with them.
 //!
 //! ```text
 //!   | slot u8 | descriptor u8 | length - 256 u16, or length u8 | blocks |
 //!     ^         ^ a frame without magic number, dictionary id and checksum
 //!     which of the dictionaries in use
 //! ```
-//! The length of the text stands in the frame's own field for it and nowhere else: STRLEN reads it from there.
+//! The length of the text is only in the frame's own field: STRLEN reads it from there.
 //!
 //! Invariants:
-//! 1. A stored string was made by [`Dictionaries::compress`] with the dictionary that is in its slot: no other bytes
-//!    are ever marked as compressed, for nothing from outside carries any, and a slot is emptied only when no value
-//!    names it ([`super::Compression`]).
-//! 2. The context that compresses refers to a dictionary only while it compresses.
+//! 1. A stored string was made by [`Dictionaries::compress`] with the dictionary in its slot: other bytes are never
+//!    marked as compressed, because outside data contains none, and a slot is emptied only when no value refers to it
+//!    ([`super::Compression`]).
+//! 2. The compressing context refers to a dictionary only during a call.
 //!
 //! Measured (`tests/outside/compression.py` makes such values), the mean of stored bytes to plain ones, and memory, for
 //! sessions of 500 B, replies of an API of 1 KB and 4 KB, fragments of HTML of 1 KB, with dictionaries of 16 KB:
@@ -24,32 +24,32 @@ use zstd_safe::{
     CCtx, CDict, CParameter, DCtx, DDict, DParameter, FrameFormat, ResetDirective, train_from_buffer,
 };
 
-/// What a dictionary has of the values that it was trained on.
+/// Bytes of training values that a dictionary contains.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
-/// What zstd calls its compression level.
+/// zstd's compression level.
 const LEVEL: i32 = 2;
-/// Dictionaries that there can be at a time: a slot's number is one byte.
+/// Maximum number of dictionaries: a slot's number is one byte.
 pub const SLOTS_MAX: usize = 256;
 
 const SLOT_LEN: usize = 1;
-/// The bits of a frame's descriptor that say how long the field is with the length of the content.
+/// Bits of a frame's descriptor that encode the width of its content length field.
 const LEN_FIELD_SHIFT: u32 = 6;
-/// What is added to the length in a field of two bytes.
+/// Offset of the length in a field of two bytes.
 const LONG_LEN_MIN: usize = 256;
-/// Descriptors of frames that begin with the length of their content, in one byte and in two.
+/// Descriptors of frames with a content length of one byte and of two.
 const DESCRIPTORS: [u8; 2] = [0x20, 0x60];
 
-/// Both sides of a dictionary, ready for use.
+/// A dictionary prepared for compressing and for decompressing.
 pub struct Dictionary {
     compressing: CDict<'static>,
     decompressing: DDict<'static>,
-    /// Counted from 1 for each rule.
+    /// Version number, from 1 for each rule.
     pub version: u32,
 }
 
 impl Dictionary {
-    /// Trains a dictionary on samples, which follow each other and have these lengths. `None` if nothing is to be
-    /// learned from them.
+    /// Trains a dictionary on samples stored back to back, with these lengths. `None` if training fails for lack of
+    /// content.
     pub fn train(samples: &[u8], lens: &[usize], version: u32) -> Option<Dictionary> {
         let mut content = Vec::with_capacity(CONTENT_BYTES_MAX);
         train_from_buffer(&mut content, samples, lens).ok()?;
@@ -57,13 +57,13 @@ impl Dictionary {
         Some(Dictionary { compressing, decompressing: DDict::try_create(&content)?, version })
     }
 
-    /// What both sides hold, of the C library's allocator.
+    /// Memory of both sides in the C library's allocator.
     pub fn memory_bytes(&self) -> usize {
         self.compressing.sizeof() + self.decompressing.sizeof()
     }
 }
 
-/// What compressing and decompressing need beside a dictionary. Made when the first dictionary is.
+/// Contexts for compressing and decompressing, created with the first dictionary.
 struct Contexts {
     compressing: CCtx<'static>,
     decompressing: DCtx<'static>,
@@ -85,16 +85,16 @@ impl Contexts {
     }
 }
 
-/// All dictionaries that values are compressed with.
+/// All dictionaries in use.
 #[derive(Default)]
 pub struct Dictionaries {
     slots: Vec<Option<Arc<Dictionary>>>,
     contexts: RefCell<Option<Contexts>>,
-    /// Where a text is decompressed to that is read in place.
+    /// Buffer into which a text is decompressed for reading in place.
     text: RefCell<Vec<u8>>,
 }
 
-/// A string that is kept compressed.
+/// A string stored compressed.
 #[derive(Clone, Copy)]
 pub struct CompressedText<'a> {
     stored: &'a [u8],
@@ -102,7 +102,7 @@ pub struct CompressedText<'a> {
 }
 
 impl Dictionaries {
-    /// Puts a dictionary into a slot of its own. `None` if all are taken, or there is no memory for what else it needs.
+    /// Puts a dictionary into a free slot. `None` if all are taken, or memory for the contexts is lacking.
     pub fn add(&mut self, dictionary: Arc<Dictionary>) -> Option<u8> {
         let contexts = self.contexts.get_mut();
         if contexts.is_none() {
@@ -120,7 +120,7 @@ impl Dictionaries {
         Some(slot as u8)
     }
 
-    /// Empties a slot that no value names any more. With the last dictionary goes what all of them needed.
+    /// Empties a slot that no value refers to. The last dictionary's removal frees the contexts.
     pub fn remove(&mut self, slot: u8) {
         self.slots[usize::from(slot)] = None;
         if self.slots.iter().all(Option::is_none) {
@@ -128,6 +128,7 @@ impl Dictionaries {
         }
     }
 
+    /// The dictionary in a slot.
     pub fn get(&self, slot: u8) -> Option<&Dictionary> {
         self.slots.get(usize::from(slot))?.as_deref()
     }
@@ -137,7 +138,7 @@ impl Dictionaries {
         self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(index, _)| index as u8)
     }
 
-    /// The same dictionaries in the same slots, for databases beside these.
+    /// The same dictionaries in the same slots, for a second set of databases.
     pub fn share(&self) -> Dictionaries {
         let mut shared = Dictionaries { slots: self.slots.clone(), ..Dictionaries::default() };
         if self.contexts.borrow().is_some() {
@@ -146,7 +147,7 @@ impl Dictionaries {
         shared
     }
 
-    /// Bytes of the C library's allocator.
+    /// Memory in the C library's allocator.
     pub fn memory_bytes(&self) -> usize {
         let dictionaries: usize =
             self.slots.iter().flatten().map(|dictionary| dictionary.memory_bytes()).sum();
@@ -155,7 +156,7 @@ impl Dictionaries {
         dictionaries + contexts.map_or(0, |both| both.compressing.sizeof() + both.decompressing.sizeof())
     }
 
-    /// Compresses a text to the beginning of `into`; how long it is there. `None` if it does not fit.
+    /// Compresses a text to the beginning of `into`; returns the compressed length. `None` if it does not fit.
     pub fn compress(&self, slot: u8, text: &[u8], into: &mut [u8]) -> Option<usize> {
         let dictionary = self.get(slot)?;
         let mut contexts = self.contexts.borrow_mut();
@@ -164,7 +165,7 @@ impl Dictionaries {
         *first = slot;
         context.ref_cdict(&dictionary.compressing).ok()?;
         let written = context.compress2(frame, text);
-        // What does not fit leaves it in the midst of things.
+        // A text that did not fit leaves the context in the middle of a frame.
         context.reset(ResetDirective::SessionOnly).ok()?;
         context.disable_dictionary().ok()?;
         let written = written.ok()?;
@@ -172,7 +173,7 @@ impl Dictionaries {
         is_plain.then_some(SLOT_LEN + written)
     }
 
-    /// Panics unless the string is whole and its dictionary is here, for there is no way on without it.
+    /// Decompresses a string. Panics if it is damaged or its dictionary is missing: the value is lost then.
     fn decompress(&self, stored: &[u8], into: &mut [u8]) {
         let mut contexts = self.contexts.borrow_mut();
         let both = contexts.as_mut().zip(self.get(slot_of(stored)));
@@ -180,17 +181,17 @@ impl Dictionaries {
         let frame = &stored[SLOT_LEN..];
         let len = into.len();
         let written = contexts.decompressing.decompress_using_ddict(into, frame, &dictionary.decompressing);
-        assert!(written == Ok(len), "what has been compressed here is decompressed: {written:?} of {len}");
+        assert!(written == Ok(len), "decompressing a stored value failed: {written:?} of {len}");
     }
 }
 
-/// Which dictionary a stored string was compressed with.
+/// Slot of the dictionary that a stored string was compressed with.
 #[inline]
 pub fn slot_of(stored: &[u8]) -> u8 {
     stored[0]
 }
 
-/// How long a stored string is when it is decompressed.
+/// Length of a stored string after decompression.
 #[inline]
 pub fn text_len(stored: &[u8]) -> usize {
     match stored[SLOT_LEN] >> LEN_FIELD_SHIFT {
@@ -211,19 +212,20 @@ impl<'a> CompressedText<'a> {
         text_len(self.stored)
     }
 
-    /// Writes the text to `into`, which is as long as it is.
+    /// Writes the text to `into`, whose length is the text's.
     #[inline]
     pub fn write(&self, into: &mut [u8]) {
         self.dictionaries.decompress(self.stored, into);
     }
 
+    /// Returns the decompressed text.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut text = vec![0; self.len()];
         self.write(&mut text);
         text
     }
 
-    /// Hands over the text. Allocates only where another one is being read meanwhile.
+    /// Passes the text to `work`. Allocates only while another text is being read.
     pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         let len = self.len();
         let mut text = self.dictionaries.text.take();

@@ -1,29 +1,31 @@
-//! A family: the keys of one rule, what their values are compressed with, and how that goes.
+//! A family: the keys of one rule, the dictionaries of their values, and how well they compress.
 
 use super::CompressionFigures;
 
-/// What a dictionary is trained on: this much of what was put last, of each value no more than that.
+/// Size of the most recent values that a dictionary is trained on, and the maximum taken of each value.
 const SAMPLES_BYTES: usize = 256 * 1024;
 const SAMPLE_LEN_MAX: usize = 4096;
 
-/// So many values in a row that were not worth it have the next ones put plain without trying, twice as many each time.
+/// Number of failed attempts in a row after which the next values are stored plain without an attempt; the number of
+/// skipped values doubles each time.
 const FAILURES_MAX: u32 = 8;
 const SKIPPED_MAX: u32 = 1024;
 
-/// So many values are looked at together to tell how well a dictionary does.
+/// Number of values over which a dictionary's ratio is measured.
 const WINDOW_VALUES: u32 = 1024;
-/// A dictionary that stores this much more than it did, in percent, is replaced by one of newer values.
+/// A dictionary whose ratio is worse than its first by this factor, in percent, is replaced by one trained on newer
+/// values.
 const WORSE_PERCENT: u64 = 125;
-/// Between two dictionaries, and after one that came to nothing; then twice as long each time.
+/// Time between two trainings, doubled after each training that fails.
 const TRAINING_PERIOD_MS: i64 = 60_000;
 const TRAINING_PERIOD_MS_MAX: i64 = 64 * TRAINING_PERIOD_MS;
 
-/// Bytes that are looked at to tell whether a value is random, and how many of them are different if it is: of 64
-/// random bytes 57 are, of 64 digits of base64 40, of texts no more than those.
+/// Number of bytes checked for randomness, and the number of distinct ones among them if they are random: of 64 random
+/// bytes 57 are distinct, of 64 digits of base64 40, of texts no more than those.
 const LOOKED_AT: usize = 64;
 const DIFFERENT_MIN: u32 = 51;
 
-/// Values one behind the other, and how long each is.
+/// Values stored back to back, and their lengths.
 #[derive(Default)]
 pub struct Samples {
     pub bytes: Vec<u8>,
@@ -42,16 +44,16 @@ impl Samples {
     }
 }
 
-/// What is to be done with a value.
+/// What to do with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It is put plain.
+    /// Store it plain.
     None,
-    /// It is compressed with the dictionary in this slot.
+    /// Compress it with the dictionary in this slot.
     With(u8),
 }
 
-/// How the last values came out.
+/// Results of the last values.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     values: u32,
@@ -62,14 +64,14 @@ struct Window {
 pub struct Family {
     glob: Box<[u8]>,
     current: Option<u8>,
-    /// What values are compressed with that the walk has not come to yet.
+    /// The dictionary of values that the walk has not visited yet.
     previous: Option<u8>,
-    /// Values have been compressed with the current one.
+    /// Values have been compressed with the current dictionary.
     is_in_use: bool,
     versions: u32,
-    /// `None` while none are wanted.
+    /// `None` while no samples are wanted.
     samples: Option<Samples>,
-    /// Samples are at a thread that trains.
+    /// A thread is training on the samples.
     is_training: bool,
     next_training_ms: i64,
     training_period_ms: i64,
@@ -77,11 +79,12 @@ pub struct Family {
     failures: u32,
     skips: u32,
     window: Window,
-    /// What of a hundred bytes was stored when the dictionary was new.
+    /// The ratio in percent when the dictionary was new.
     first_percent: Option<u64>,
 }
 
 impl Family {
+    /// Creates the family of a rule's glob.
     pub fn new(glob: &[u8]) -> Family {
         Family {
             glob: glob.into(),
@@ -101,7 +104,7 @@ impl Family {
         }
     }
 
-    /// The same family, of databases beside these.
+    /// The same family, for a second set of databases.
     pub fn beside(&self) -> Family {
         Family {
             current: self.current,
@@ -112,10 +115,12 @@ impl Family {
         }
     }
 
+    /// The rule's glob.
     pub fn glob(&self) -> &[u8] {
         &self.glob
     }
 
+    /// Whether it is the family of this glob.
     pub fn is_of(&self, glob: &[u8]) -> bool {
         *self.glob == *glob
     }
@@ -125,16 +130,17 @@ impl Family {
         self.current.is_some()
     }
 
-    /// Where its dictionaries are.
+    /// Slots of its dictionaries.
     pub fn slots(&self) -> impl Iterator<Item = u8> {
         self.current.into_iter().chain(self.previous)
     }
 
+    /// Version and refusals; values are counted by database.
     pub fn figures(&self) -> CompressionFigures {
         CompressionFigures { version: self.versions, refused: self.refused, ..CompressionFigures::default() }
     }
 
-    /// Whether something is to be done with one of its values that is plain, or compressed with the dictionary in `slot`.
+    /// Whether a value that is plain, or compressed with the dictionary in `slot`, should be stored anew.
     pub fn wants(&self, slot: Option<u8>) -> bool {
         match (self.current, slot) {
             (Some(current), Some(slot)) => current != slot,
@@ -144,7 +150,7 @@ impl Family {
         }
     }
 
-    /// Says what is to be done with a value, and keeps a sample of it if one is wanted.
+    /// Decides what to do with a value, and keeps a sample of it if samples are wanted.
     pub fn attempt(&mut self, text: &[u8], insists: bool, now_ms: i64) -> Attempt {
         if let Some(samples) = &mut self.samples
             && !samples.is_full()
@@ -169,7 +175,7 @@ impl Family {
         Attempt::With(slot)
     }
 
-    /// What came of compressing a value: how long it is stored, if it was worth it.
+    /// Notes the result of compressing a value: its stored length, if it was worth it.
     pub fn note(&mut self, text_len: usize, stored_len: Option<usize>, insists: bool, now_ms: i64) {
         self.is_in_use |= stored_len.is_some();
         if insists {
@@ -182,8 +188,8 @@ impl Family {
         }
     }
 
-    /// What a walk finds tells how well a new dictionary does, and nothing of the values that come: later walks find
-    /// only those that were not worth it in the first.
+    /// Results of a walk measure a new dictionary, but say nothing about new values: later walks meet only values that
+    /// did not compress in the first.
     fn note_walked(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
         if self.first_percent.is_none() {
             self.count(text_len, stored_len.unwrap_or(text_len), now_ms);
@@ -200,8 +206,8 @@ impl Family {
         self.count(text_len, text_len, now_ms);
     }
 
-    /// What is put plain counts as it is, tried or not: otherwise a family whose values are of another kind now would
-    /// have its dictionary replaced only after a hundred thousand of them.
+    /// Values stored plain count with their plain size, tried or not: otherwise a family whose values have changed in
+    /// kind would get a new dictionary only after a hundred thousand of them.
     fn count(&mut self, plain_len: usize, stored_len: usize, now_ms: i64) {
         self.window.values += 1;
         self.window.plain_bytes += plain_len as u64;
@@ -228,18 +234,18 @@ impl Family {
         self.previous.is_none() && self.samples.is_none() && !self.is_training
     }
 
-    /// Enough samples are there.
+    /// Whether there are enough samples to train on.
     pub fn is_ready(&self) -> bool {
         !self.is_training && self.previous.is_none() && self.samples.as_ref().is_some_and(Samples::is_full)
     }
 
-    /// The samples, and which version is to be made of them.
+    /// Takes the samples, and the version of the dictionary to train on them.
     pub fn take_samples(&mut self) -> (Samples, u32) {
         self.is_training = true;
         (self.samples.take().unwrap_or_default(), self.versions + 1)
     }
 
-    /// A new dictionary is there.
+    /// Starts using a new dictionary.
     pub fn replace(&mut self, slot: u8, now_ms: i64) {
         debug_assert!(self.previous.is_none(), "two dictionaries at most");
         self.previous = self.current.replace(slot);
@@ -254,7 +260,7 @@ impl Family {
         self.next_training_ms = now_ms + self.training_period_ms;
     }
 
-    /// Nothing has come of training.
+    /// Delays the next training after a failed one.
     pub fn put_off(&mut self, now_ms: i64) {
         self.is_training = false;
         self.samples = self.current.is_none().then(Samples::default);
@@ -272,14 +278,14 @@ impl Family {
         self.current.is_none() && self.next_training_ms > 0
     }
 
-    /// Its rule is gone. Whether anything is left that would be of use if the rule came back.
+    /// Follows the removal of its rule. Returns whether the family has state worth keeping in case the rule comes back.
     pub fn retire(&mut self) -> bool {
         self.is_training = false;
         self.samples = self.current.is_none().then(Samples::default);
         self.slots().next().is_some()
     }
 
-    /// The dictionary in this slot goes. Whether the family has another one.
+    /// Drops the dictionary in this slot. Returns whether the family has another one.
     pub fn forget(&mut self, slot: u8) -> bool {
         self.previous = self.previous.filter(|own| *own != slot);
         if self.current == Some(slot) {
@@ -289,8 +295,8 @@ impl Family {
         self.slots().next().is_some()
     }
 
-    /// Whether the family keeps a dictionary that values use or do not. One whose last value has gone is given up, but
-    /// not while values of the previous one are to be compressed anew with it.
+    /// Whether the family keeps a used or unused dictionary. A dictionary without values is dropped, unless values of the
+    /// previous one are still to be recompressed with it.
     pub fn keeps(&mut self, slot: u8, is_used: bool) -> bool {
         if self.previous == Some(slot) && !is_used {
             self.previous = None;
@@ -306,7 +312,7 @@ impl Family {
     }
 }
 
-/// Whether so many of some of its bytes are different that nothing is to be hoped for.
+/// Whether so many of the sampled bytes are distinct that compression is hopeless.
 fn looks_random(text: &[u8]) -> bool {
     let mut seen = [0u64; 4];
     for &byte in text.iter().step_by((text.len() / LOOKED_AT).max(1)).take(LOOKED_AT) {
@@ -416,7 +422,7 @@ mod tests {
         );
         assert!(!family.keeps(1, false));
         put(&mut family, 300, TRAINING_PERIOD_MS);
-        assert!(family.keeps(2, true) && !family.keeps(2, false), "its last value has gone");
+        assert!(family.keeps(2, true) && !family.keeps(2, false), "its last value was removed");
         assert!(family.samples.is_some());
     }
 }

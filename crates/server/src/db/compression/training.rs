@@ -1,4 +1,4 @@
-//! Training a dictionary on a thread of its own.
+//! Trains a dictionary on a thread of its own.
 
 use super::dictionary::{Dictionaries, Dictionary};
 use super::family::Samples;
@@ -7,29 +7,32 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-/// Of this many samples one is kept back, to see what the dictionary does for values that it has not seen.
+/// One of this many samples is held back to measure the dictionary on values that it was not trained on.
 const KEPT_BACK: usize = 8;
 
+/// A training that is under way.
 pub struct Training {
+    /// Glob of the family.
     pub glob: Box<[u8]>,
     receiver: Receiver<Trained>,
 }
 
+/// The result of a training.
 pub struct Trained {
-    /// `None` if it is not worth having.
+    /// `None` if the dictionary does not save enough.
     pub dictionary: Option<Arc<Dictionary>>,
-    /// They are freed by the thread that allocated them, because each thread counts its memory.
+    /// Returned to the thread that allocated them, because each thread counts its memory.
     _samples: Samples,
 }
 
 impl Training {
-    /// `None` if no thread can be had.
+    /// Starts a training. `None` if the thread cannot be created.
     pub fn start(glob: &[u8], samples: Samples, version: u32) -> Option<Training> {
-        // Its room is allocated here, where it is freed too.
+        // The channel's buffer is allocated here, where it is freed too.
         let (sender, receiver) = sync_channel(1);
         let work = move || {
             let dictionary = train(&samples, version).map(Arc::new);
-            // Whoever wanted it may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(Trained { dictionary, _samples: samples });
         };
         match thread::Builder::new().name("dictionary".into()).spawn(work) {
@@ -41,7 +44,7 @@ impl Training {
         }
     }
 
-    /// What has come of it, once it is done.
+    /// The result, once training has ended.
     pub fn take(&self) -> Option<Trained> {
         self.receiver.try_recv().ok()
     }

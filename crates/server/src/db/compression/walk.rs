@@ -1,5 +1,5 @@
-//! The walk: after a family has got a dictionary, all keys are visited once, a few at a time, so that values which were
-//! put before are compressed too and an older dictionary comes out of use.
+//! The walk: after a family has got a new dictionary, all keys are visited once, a few at a time, so that values stored
+//! earlier are compressed too and the older dictionary falls out of use.
 
 use super::dictionary::slot_of;
 use super::{Offer, TEXT_LEN_MAX, TEXT_LEN_MIN};
@@ -9,7 +9,7 @@ use crate::db::strings::{EMBEDDED_LEN_MAX, bytes_value};
 use crate::db::{Db, Object};
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 
-/// Calls of the table's scan in one step, and bytes that one step compresses: a quarter of a millisecond.
+/// Calls of the table's scan per step, and bytes compressed per step: a quarter of a millisecond.
 const SCANS_PER_STEP: usize = 64;
 const BYTES_PER_STEP: usize = 64 * 1024;
 
@@ -17,22 +17,24 @@ const BYTES_PER_STEP: usize = 64 * 1024;
 pub struct Walk {
     /// Database and cursor.
     place: Option<(usize, u64)>,
-    /// Another one follows: what it is for has come up while this one is under way.
+    /// Another walk follows: it was requested during this one.
     is_wanted: bool,
 }
 
 impl Walk {
+    /// Starts a walk, or requests another one.
     pub fn begin(&mut self) {
         self.is_wanted = true;
     }
 
+    /// Whether a walk is under way.
     pub fn is_under_way(&self) -> bool {
         self.place.is_some()
     }
 }
 
 impl Db {
-    /// Goes on with the walk; whether it is not done.
+    /// Continues the walk; returns whether it is unfinished.
     pub(super) fn walk_step(&mut self) -> bool {
         let Some((mut index, mut cursor)) = self.next_place() else { return false };
         let (mut scans, mut bytes) = (0, 0);
@@ -71,7 +73,7 @@ impl Db {
         walk.place
     }
 
-    /// Whether the entry's value would be stored otherwise if it were put now, or serves as a sample.
+    /// Whether the entry's value would be stored differently now, or serves as a sample.
     fn wants(&self, entry: EntryRef<'_, Object>) -> bool {
         let (len, slot) = match entry.value() {
             Stored::Inline(text) => (text.len(), None),
@@ -88,8 +90,8 @@ impl Db {
         (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&len) && rule().is_some_and(is_wanted)
     }
 
-    /// Stores the value at a key of the selected database anew; how many bytes that were. Nobody sees a difference, so
-    /// nothing is recorded.
+    /// Stores the value at a key of the selected database anew; returns its length. Clients see no difference, so no
+    /// change is recorded.
     fn put_again(&mut self, key: &[u8]) -> usize {
         let (hash, Some(rule)) = (self.key_hash(key), self.policies.compressing(key)) else { return 0 };
         let Some(entry) = self.selected_database().get(hash, key) else { return 0 };

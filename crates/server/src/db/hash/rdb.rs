@@ -21,11 +21,11 @@ use structures::expiring_list::ExpiringList;
 use structures::listpack::Listpack;
 use wire::rdb::{Reader, Writer, kind};
 
-/// What stands for a field that does not expire.
+/// The expiry of a field that does not expire.
 const NO_EXPIRY: i64 = -1;
-/// In Redis's forms.
+/// The same in Redis's forms.
 const REDIS_NO_EXPIRY: u64 = 0;
-/// No field expires later in Redis.
+/// Latest expiry of a field in Redis.
 const REDIS_EXPIRY_MS_MAX: u64 = (1 << 48) - 1;
 const LISTPACK: &str = "Hash listpack integrity check failed.";
 
@@ -161,7 +161,7 @@ impl Hash {
         Ok((hash.len() > 0).then_some(hash))
     }
 
-    /// Apart from the others, which stay as short as they were.
+    /// Separate from the other forms, whose code stays short.
     #[cold]
     fn read_redis<R: Read>(
         reader: &mut Reader<R>,
@@ -205,7 +205,7 @@ impl Hash {
         kind: u8,
         context: &mut ReadContext<'_>,
     ) -> Result<Option<Hash>> {
-        // Each field has its expiry beside it.
+        // Each field is followed by its expiry.
         read_earliest(reader, kind == kind::REDIS_HASH_LISTPACK)?;
         let list = reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 3, LISTPACK))?;
         let mut hash = <Hash as Collection>::new(context.limits, context.seed);
@@ -221,7 +221,7 @@ impl Hash {
         Ok((hash.len() > 0 || list.is_empty()).then_some(hash))
     }
 
-    /// Adds a field as Redis writes it, unless it is expired and such are left out.
+    /// Adds a field in Redis's form, unless it is expired and expired fields are dropped.
     fn add_from_redis(
         &mut self,
         field: &[u8],
@@ -245,7 +245,7 @@ impl Hash {
         }
     }
 
-    /// A field that is there, expired or not, is an error.
+    /// Adds a field; an existing one, expired or not, is an error.
     fn set_unless_there(
         &mut self,
         field: &[u8],
@@ -269,7 +269,7 @@ fn write_list<W: Write>(list: &ExpiringList, writer: &mut Writer<W>) -> io::Resu
     })
 }
 
-/// The earliest expiry of the fields, in a form that has it.
+/// The earliest expiry of the fields, in forms that have it.
 fn read_earliest<R: Read>(reader: &mut Reader<R>, is_there: bool) -> Result<Option<u64>> {
     if !is_there {
         return Ok(None);

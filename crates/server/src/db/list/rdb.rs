@@ -1,4 +1,4 @@
-//! Lists in files.
+//! Lists in RDB files.
 
 use super::{End, List, Outgrown, Packed, Single, Small};
 use crate::db::collection::{Collection, EncodingLimits};
@@ -55,7 +55,7 @@ impl List {
     fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<List> {
         const ZIPLIST: &str = "List ziplist integrity check failed.";
         let mut list = <List as Collection>::new(context.limits, context.seed);
-        // What a reference server keeps in more than one node stays so, however little it is.
+        // A list in more than one node of a reference server stays so, however short it is.
         let mut nodes = 1;
         match kind {
             kind::LIST => {
@@ -74,7 +74,7 @@ impl List {
         Ok(list)
     }
 
-    /// Appends the elements of a listpack, if it is one.
+    /// Appends the elements of a listpack, if the bytes are one.
     fn append_listpack(&mut self, bytes: &[u8], limits: &EncodingLimits) -> Result<()> {
         const MALFORMED: &str = "Listpack integrity check failed.";
         if let Small(list) = &mut self.encoding

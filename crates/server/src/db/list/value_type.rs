@@ -1,4 +1,4 @@
-//! What all types answer, of lists.
+//! [`ValueType`] of lists.
 
 use super::{List, Outgrown, Packed, Single, Small};
 use crate::db::audit::{Signature, hash_of};
@@ -13,7 +13,7 @@ use structures::packed_list::PackedList;
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
-/// Freeing more nodes than this is left to the background: each is an allocation of some kilobytes.
+/// Lists of more nodes are freed in the background: each is an allocation of some kilobytes.
 const LARGE_NODES: usize = 64;
 
 impl ValueType for List {
@@ -32,7 +32,7 @@ impl ValueType for List {
         Some(self.len())
     }
 
-    /// Its nodes are what takes time, not its elements.
+    /// The time depends on the nodes, not on the elements.
     fn is_large(&self) -> bool {
         self.node_count() > LARGE_NODES || self.memory_bytes() > LARGE_BYTES
     }
@@ -58,7 +58,7 @@ impl ValueType for List {
         }
     }
 
-    /// What an operation at an end touches.
+    /// Prefetches the node that an operation at an end touches.
     #[inline]
     fn prefetch_step(&self, target: PrefetchTarget<'_>, step: u32) -> bool {
         match &self.encoding {

@@ -1,4 +1,4 @@
-//! A list for reading, in its key's entry or not.
+//! A read-only view of a list, embedded or not.
 
 use super::StringValue;
 use structures::listpack::Element;
@@ -37,6 +37,7 @@ impl<'a> ListView<'a> {
         }
     }
 
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         match self.place {
             Records(_) => 1,
@@ -44,7 +45,7 @@ impl<'a> ListView<'a> {
         }
     }
 
-    /// What the nodes take in a file before they are compressed.
+    /// Size of the nodes in a file before compression.
     pub fn node_bytes_in_files(&self) -> usize {
         let mut scratch = Vec::new();
         match self.place {
@@ -61,7 +62,7 @@ impl<'a> ListView<'a> {
         }
     }
 
-    /// The element at `index`, negative from the end, handed to `read`.
+    /// Passes the element at `index`, negative from the end, to `read`.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
         match self.place {
             Records(list) => list.get(index, |element| read(element.into())),
@@ -69,6 +70,7 @@ impl<'a> ListView<'a> {
         }
     }
 
+    /// Passes `count` elements from `start` on to `read`.
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
         let read = |element: Element<'_>| read(element.into());
         match self.place {
@@ -79,7 +81,7 @@ impl<'a> ListView<'a> {
         }
     }
 
-    /// What a reply with these elements takes at least: no head of an element is longer than what a reply puts around it,
+    /// Minimum size of a reply with these elements: an element's head is never longer than the reply's framing of it,
     /// less 4.
     pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
         let whole_nodes = match self.place {
@@ -89,8 +91,8 @@ impl<'a> ListView<'a> {
         whole_nodes + 4 * count
     }
 
-    /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`
-    /// (0: all), looking at no more than `looked_max` elements (0: all).
+    /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count` (0: all),
+    /// comparing at most `looked_max` elements (0: all).
     pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
         let all = |n: u64| if n == 0 { u64::MAX } else { n };
         match self.place {

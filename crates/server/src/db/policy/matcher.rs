@@ -1,4 +1,4 @@
-//! Which of many globs is the first that matches a key, found without trying one after another.
+//! Finds the first of many globs that matches a key, without trying them one after another.
 //!
 //! ```text
 //! node                          entry, one for each literal beginning of a glob
@@ -11,23 +11,24 @@
 //! +----------------------+      +---------------------------------------------+
 //! ```
 //!
-//! A glob is its literal beginning, up to the first byte that has a meaning, and a rest. All beginnings stand in a tree in
-//! which only the bytes are looked at that tell them apart; the bytes between are compared once, at the end. A key that
-//! differs there is one of a shorter beginning, down to the empty one. Most keys look at one node or two and one entry, whose
-//! first candidate is a beginning with `*` behind it, and are done.
+//! A glob is split into its literal beginning, up to the first special byte, and a rest. All beginnings form a tree that
+//! tests only the bytes in which they differ; the bytes between are compared once, at the end. A key that differs there
+//! belongs to a shorter beginning, down to the empty one. Most keys test one node or two and one entry, whose first
+//! candidate is a beginning with `*` after it, and are done.
 //!
-//! 1. Entries are sorted by their beginnings, each of which occurs once; entry 0 is the empty one, whether a glob has it or not.
-//! 2. A node's children differ at its position, and all of them begin with the same bytes before it. Bytes that lead to no
-//!    child lead to `otherwise`: the longest entry that a key which begins with these bytes can begin with.
-//! 3. An entry's candidates are those of all globs whose beginning it begins with, in the globs' order, up to the first
-//!    that any key of this entry matches.
+//! 1. Entries are sorted by their beginnings, which are unique; entry 0 is the empty one, whether a glob has it or not.
+//! 2. A node's children differ at its position, and all begin with the same bytes before it. Bytes without a child lead
+//!    to `otherwise`: the longest entry that a key beginning with these bytes can begin with.
+//! 3. An entry's candidates are the globs whose beginnings it begins with, in the globs' order, up to the first that any
+//!    key of this entry matches.
 //!
-//! Rejected: nodes of a cache line each, with a bit for each byte that leads on and children counted by the bits before it:
-//! 157 instructions a key with 50 rules in place of 79, a third of them to count bits and to compare in a call.
+//! Rejected: nodes of a cache line each, with a bit for each byte that has a child and children indexed by the number of
+//! bits before it: 157 instructions a key with 50 rules instead of 79, a third of them to count bits and to compare in a
+//! call.
 
 use std::ops::Range;
 
-/// As many globs as a matcher may be made of.
+/// Maximum number of globs of a matcher.
 pub const GLOBS_MAX: usize = 1 << 12;
 
 #[derive(Clone, Debug, Default)]
@@ -56,10 +57,10 @@ const WORD_BYTES: usize = size_of::<u64>();
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The first bytes of the beginning, and ones where it has bytes.
+    /// The first bytes of the beginning, and a mask of the bytes it has.
     head: u64,
     mask: u64,
-    /// The last bytes of a beginning that has more than a word.
+    /// The last bytes of a beginning longer than a word.
     tail: u64,
     beginning: Box<[u8]>,
     first: Option<Candidate>,
@@ -73,14 +74,14 @@ struct Candidate {
     matches: Matches,
 }
 
-/// Which keys match, of those that begin with an entry's beginning.
+/// Which keys with an entry's beginning match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Matches {
-    /// All that are not empty: a star stands for something.
+    /// All but the empty key, which a star does not match.
     All,
-    /// The one of this length.
+    /// The key of this length.
     Whole(u16),
-    /// Those that the glob matches.
+    /// The keys that the glob matches.
     Some,
 }
 
@@ -99,7 +100,7 @@ impl Matches {
     }
 }
 
-/// The word that begins at `at`, if the text has that much.
+/// The word at `at`, if the text is long enough.
 #[inline]
 fn word(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
@@ -136,7 +137,7 @@ impl Entry {
 }
 
 impl Matcher {
-    /// Of globs that are each shorter than 64 KB, no more than [`GLOBS_MAX`].
+    /// Creates a matcher of at most [`GLOBS_MAX`] globs, each shorter than 64 KB.
     pub fn new<'a>(globs: impl Iterator<Item = &'a [u8]>) -> Self {
         let globs: Vec<Box<[u8]>> = globs.map(Box::from).collect();
         debug_assert!(globs.len() <= GLOBS_MAX && globs.iter().all(|glob| glob.len() <= u16::MAX.into()));
@@ -159,7 +160,7 @@ impl Matcher {
         self.globs.iter().map(|glob| &**glob)
     }
 
-    /// Sorted as they are, what an entry begins with stands before it: the entry before it, or one that that begins with.
+    /// In sorted order, an entry's own beginning stands before it: it is the entry before it, or a beginning of that one.
     fn find_shorter(&mut self) {
         for at in 1..self.entries.len() {
             let mut shorter = at - 1;
@@ -178,7 +179,7 @@ impl Matcher {
                     continue;
                 }
                 let matches = Matches::of(glob);
-                // A key longer than the whole glob is none that it matches.
+                // A key longer than the whole glob does not match it.
                 if matches!(matches, Matches::Whole(len) if usize::from(len) < entry.beginning.len()) {
                     continue;
                 }
@@ -192,7 +193,7 @@ impl Matcher {
         }
     }
 
-    /// The tree of a range of entries; of those that are no child, `otherwise` is the longest.
+    /// Builds the tree of a range of entries; `otherwise` is the longest entry for keys without a child.
     fn build(&mut self, mut range: Range<usize>, mut otherwise: u16) -> Step {
         if range.len() == 1 {
             return Step(range.start as u16 | ENTRY);
@@ -291,7 +292,7 @@ mod tests {
             let count = random.below(if seed % 5 == 0 { 100 } else { 8 });
             let globs: Vec<Vec<u8>> = (0..count).map(|_| text(&mut random, globs, 5)).collect();
             let keys: Vec<Vec<u8>> = (0..200).map(|_| text(&mut random, keys, 6)).collect();
-            // What a glob says, taken at its word, lies next to what it matches.
+            // A glob's own text is close to the keys that it matches.
             let near = globs.iter().flat_map(|glob| [glob.clone(), [glob, &b"x"[..]].concat()]);
             compare(&globs, keys.into_iter().chain(near).chain([Vec::new()]));
         }

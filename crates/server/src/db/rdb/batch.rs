@@ -1,6 +1,6 @@
-//! Strings on their way from a file into the keyspace. Each key's place in a large table is a line of memory that is
-//! not in the cache: it is asked for when the key has been read, and used some keys later. Loading 5 million short
-//! strings one by one, a third of the time was waiting for these lines.
+//! Short strings loaded from a file into the keyspace in batches. Each key's bucket in a large table is a cache miss: its
+//! line is prefetched when the key has been read, and used some keys later. When 5 million short strings were loaded one
+//! by one, a third of the time was waiting for these lines.
 
 use super::{Loaded, LoadedKey};
 use crate::db::Db;
@@ -8,14 +8,14 @@ use crate::db::strings::bytes_value;
 use structures::key_table::NewValue;
 use wire::rdb::StringRef;
 
-/// So many lines are on their way at a time: more than memory takes to answer, fewer than a core can wait for.
+/// Number of lines fetched at a time: enough to cover the memory's latency, fewer than a core can have outstanding.
 const KEYS_MAX: usize = 16;
-/// Longer strings are not worth the copy.
+/// Longer strings are not worth copying.
 const BYTES_MAX: usize = 256;
 
 enum Kept {
     Integer(i64),
-    /// So many bytes, which follow the key.
+    /// A string of this length, which follows the key.
     Bytes(usize),
 }
 
@@ -26,7 +26,7 @@ struct Item {
     about: LoadedKey,
 }
 
-/// Keys of one database with short values, read but not put into it.
+/// Keys of one database with short values, read but not stored yet.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -34,6 +34,7 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether the batch takes this key and value.
     pub fn takes(key: &[u8], value: &StringRef<'_>) -> bool {
         let value_len = match value {
             StringRef::Integer(_) => 0,
@@ -42,10 +43,12 @@ impl Batch {
         key.len() + value_len <= BYTES_MAX
     }
 
+    /// Whether the batch has to be loaded before the next key.
     pub fn is_full(&self) -> bool {
         self.items.len() >= KEYS_MAX
     }
 
+    /// Whether the batch has no keys.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -70,7 +73,7 @@ impl Db {
         batch.items.push(Item { hash, key_len: key.len(), value, about });
     }
 
-    /// Puts all of the batch into the selected database; `refused` hears of keys that are there already. Says nothing.
+    /// Stores the batch in the selected database; calls `refused` with keys that exist already. Records no events.
     pub fn load_batch(&mut self, batch: &mut Batch, mut refused: impl FnMut(&[u8])) {
         let mut rest = &batch.bytes[..];
         for item in &batch.items {

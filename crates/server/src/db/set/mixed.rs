@@ -1,8 +1,8 @@
-//! A large set that began with integers alone: those stay where they are, all other members lie in packed pages.
-//! Nothing is converted when the first member comes that is no integer, and integers keep their few bytes each.
+//! A large set that began with integers only: those stay where they are, all other members lie in packed pages. The first
+//! member that is not an integer converts nothing, and integers keep their compact form.
 //!
 //! Invariants:
-//! 1. Neither part is empty, except while a change is under way.
+//! 1. Neither part is empty, except during a change.
 //! 2. No member of `others` is the canonical text of an integer.
 
 use crate::db::layout::Layout;
@@ -38,7 +38,7 @@ impl Mixed {
         self.integers.len() as usize + self.others.len()
     }
 
-    /// Bytes held from the allocator, this value itself left out.
+    /// Memory held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         self.integers.memory_bytes() + self.others.memory_bytes()
     }
@@ -61,7 +61,7 @@ impl Mixed {
         Layout::new("integer pages and packed set", parts).packed(used, held)
     }
 
-    /// A lookup of a member that is no integer, in steps.
+    /// A lookup in steps, of a member that is not an integer.
     pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
         parse_i64(member).is_none().then(|| self.others.probe(self.others.hash(member)))
     }
@@ -73,7 +73,7 @@ impl Mixed {
         }
     }
 
-    /// Whether the member is new.
+    /// Adds a member. Returns whether it is new.
     pub fn add(&mut self, member: &[u8]) -> bool {
         match parse_i64(member) {
             Some(value) => self.integers.insert(value),
@@ -81,7 +81,7 @@ impl Mixed {
         }
     }
 
-    /// Whether the member was there.
+    /// Removes the member. Returns whether it was present.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match parse_i64(member) {
             Some(value) => self.integers.remove(value),
@@ -89,15 +89,15 @@ impl Mixed {
         }
     }
 
-    /// Visits members until one satisfies `visit`; whether one did. Integers come first: a set that is read in this
-    /// order becomes as it was.
+    /// Visits members until one satisfies `visit`; returns whether one did. Integers come first: a set read back in this
+    /// order gets the same encoding.
     pub fn any<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>) -> bool) -> bool {
         self.integers.iter().any(|value| visit(StringValue::Integer(value)))
             || self.others.iter().any(|member| visit(StringValue::Bytes(member)))
     }
 
-    /// As [`super::Set::scan`]. The packed pages come first: whoever has begun to scan a set that held all members
-    /// in packed pages, before it was saved and loaded, meets the integers after them.
+    /// As [`super::Set::scan`]. The packed pages come first: a scan begun when the set held all members in packed pages,
+    /// before it was saved and loaded, visits the integers after them.
     pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>)) -> u64 {
         if cursor >= cursor::FIRST {
             return self.integers.scan(cursor, wanted, |value| visit(StringValue::Integer(value)));
@@ -108,7 +108,7 @@ impl Mixed {
         }
     }
 
-    /// One member, each as likely as any other.
+    /// A uniformly random member.
     pub fn random(&self, random: &mut Random) -> Option<StringValue<'_>> {
         if random.below(self.len() as u64) < self.integers.len() {
             return self.integers.random(random).map(StringValue::Integer);
@@ -116,7 +116,7 @@ impl Mixed {
         self.others.random(random).map(StringValue::Bytes)
     }
 
-    /// As [`super::Set::random_distinct`]: lots decide how many come out of which part.
+    /// As [`super::Set::random_distinct`]: the number from each part is random.
     pub fn random_distinct(
         &self,
         wanted: usize,

@@ -1,4 +1,4 @@
-//! Sets in files.
+//! Sets in RDB files.
 
 use super::{Encoding, Set};
 use crate::db::collection::Collection;

@@ -1,4 +1,4 @@
-//! What all types answer, of sets.
+//! [`ValueType`] of sets.
 
 use super::mixed::Mixed;
 use super::{Encoding, Set};
@@ -57,7 +57,7 @@ impl ValueType for Set {
         }
     }
 
-    /// Members are found by their hashes, or as integers in steps.
+    /// Prefetches by the member's hash, or for integers in steps.
     #[inline]
     fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
         let PrefetchTarget::Element(member) = target else { return None };

@@ -1,4 +1,4 @@
-//! A small sorted set as a compact list: member, score, member, score... in ascending order, as RDB files have it.
+//! A small sorted set as a compact list: member, score, member, score... in ascending order, as in RDB files.
 
 use super::ordered::Scored;
 use crate::db::layout::Layout;
@@ -9,7 +9,7 @@ use structures::listpack::{self, Builder, Element, Listpack, Position};
 use structures::ordered_set::{Insertion, LexBound, ScoreBound};
 use structures::random::Random;
 
-/// What most scores take of a list that is made.
+/// Likely size of a score in a new list.
 const SCORE_BYTES_LIKELY: usize = 8;
 
 #[derive(Clone, Default)]
@@ -25,12 +25,12 @@ fn number(element: Element<'_>) -> f64 {
 }
 
 impl Compact {
-    /// Takes a list that is as this type keeps it: in order, each score a number.
+    /// Wraps a list in this type's form: in order, each score a number.
     pub fn of_listpack(list: Listpack) -> Self {
         Compact { list }
     }
 
-    /// The list as files have it.
+    /// The list in its form in files.
     pub fn as_bytes(&self) -> &[u8] {
         self.list.as_bytes()
     }
@@ -40,7 +40,7 @@ impl Compact {
         let pairs: Vec<(f64, Vec<u8>)> =
             self.pairs().map(|(member, score)| (score, member.to_vec())).collect();
         assert!(pairs.iter().all(|(score, _)| !score.is_nan()), "every score is a number");
-        assert!(pairs.is_sorted(), "pairs stand in order");
+        assert!(pairs.is_sorted(), "pairs are in order");
     }
 
     pub fn len(&self) -> usize {
@@ -51,7 +51,7 @@ impl Compact {
         self.list.memory_bytes()
     }
 
-    /// Asks for the first line.
+    /// Prefetches the first line.
     pub fn prefetch(&self) {
         self.list.prefetch();
     }
@@ -60,12 +60,12 @@ impl Compact {
         Layout::of_listpack(&self.list)
     }
 
-    /// Whether the list's format can take another pair.
+    /// Whether the list's format has room for another pair.
     pub fn has_room_for(&self, member: &[u8]) -> bool {
         self.list.fits(member.len() + 64, 2)
     }
 
-    /// A list of these members, which are all different and in order; `None` if they are too much for its format.
+    /// Creates a list of distinct members in order; `None` if they exceed its format.
     pub fn of_ordered(members: &[Scored<'_>]) -> Option<Self> {
         let bytes: usize = members.iter().map(|(member, _)| member.len() + SCORE_BYTES_LIKELY).sum();
         let mut list = Builder::with_room(bytes);
@@ -91,12 +91,12 @@ impl Compact {
         Pairs { elements: self.list.iter() }
     }
 
-    /// Those from a rank on.
+    /// The members from a rank on, with their scores.
     fn pairs_from(&self, rank: usize) -> Pairs<'_> {
         Pairs { elements: self.list.iter_from(self.list.at(2 * rank as i64)) }
     }
 
-    /// Where a member stands, and its score.
+    /// A member's position and score.
     pub fn find(&self, member: &[u8]) -> Option<(Position, f64)> {
         let at = self.list.find(self.list.first()?, member, 1)?;
         let score = self.list.next(at).expect("a member is followed by its score");
@@ -113,14 +113,14 @@ impl Compact {
         Some((rank, number(self.list.get(score))))
     }
 
-    /// `there` is what [`Compact::find`] says of the member.
+    /// Inserts a member; `there` is the result of [`Compact::find`].
     pub fn insert(&mut self, member: &[u8], score: f64, there: Option<(Position, f64)>) -> Insertion {
         let score = score + 0.0; // -0.0 becomes 0.0
         let (from, result) = match there {
             Some((_, previous)) if previous == score => return Insertion::Unchanged,
             Some((at, previous)) => {
                 self.list.remove_from(at, 2);
-                // One that goes up comes to stand behind where it stood.
+                // A higher score moves the member behind its old position.
                 let from = self.list.first().map(|first| if score > previous { at } else { first });
                 (from, Insertion::Updated { previous })
             }
@@ -135,7 +135,7 @@ impl Compact {
         result
     }
 
-    /// Where the first member stands, from this position on, that comes after this one.
+    /// Position, from this one on, of the first member that sorts after the given one.
     fn first_behind(&self, from: Option<Position>, member: &[u8], score: f64) -> Option<Position> {
         let mut pairs = Pairs { elements: self.list.iter_from(from) };
         loop {
@@ -158,7 +158,7 @@ impl Compact {
         self.range_of(|(_, score)| is_below(*score, min), |(_, score)| !is_above(*score, max))
     }
 
-    /// See [`SortedSet::for_score_ranges`](super::SortedSet::for_score_ranges): the list is walked once.
+    /// See [`SortedSet::for_score_ranges`](super::SortedSet::for_score_ranges): the list is scanned once.
     pub fn for_score_ranges<'a>(
         &'a self,
         ranges: &[(ScoreBound, ScoreBound)],
@@ -174,7 +174,7 @@ impl Compact {
         }
     }
 
-    /// The ranks of the members behind those that lie below, as far as they are within.
+    /// The ranks of the members within, which follow those below.
     fn range_of<'a>(
         &'a self,
         below: impl Fn(&Scored<'a>) -> bool,
@@ -190,7 +190,7 @@ impl Compact {
     }
 
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        // Texts of integers are made where there is something to compare with only.
+        // Texts of integers are created only if there is a bound to compare with.
         let below_min = |member: &StringValue<'_>| match min {
             LexBound::Min => false,
             LexBound::Max => true,
@@ -231,14 +231,14 @@ impl Compact {
         }
     }
 
-    /// Removes ranks `range`; returns how many there were.
+    /// Removes the ranks in `range`; returns how many existed.
     pub fn drop_range(&mut self, range: Range<usize>) -> usize {
         let count = range.end.min(self.len()).saturating_sub(range.start);
         self.list.remove_range(2 * range.start as i64, 2 * count);
         count
     }
 
-    /// Visits `wanted` members drawn one by one, the same more than once perhaps, until `visit` says stop (`false`).
+    /// Visits `wanted` members drawn one by one, possibly the same more than once, until `visit` returns `false`.
     pub fn random_each<'a>(
         &'a self,
         wanted: usize,
@@ -250,7 +250,7 @@ impl Compact {
             self.for_range(rank..rank + 1, false, visit);
             return;
         }
-        // A list is walked to find any: once suffices for all.
+        // Any access scans the list: one scan serves all.
         let pairs: Vec<Scored<'a>> = self.pairs().collect();
         (0..wanted).all(|_| {
             let (member, score) = pairs[random.below(pairs.len() as u64) as usize];
@@ -289,7 +289,7 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// The text that a compact list keeps; integers become the list's own.
+/// The text of a score in a compact list; the list stores integers in its own form.
 fn score_text(score: f64) -> wire::number::NumberText {
     wire::number::f64_text(score)
 }

@@ -1,4 +1,4 @@
-//! Sorted sets in files.
+//! Sorted sets in RDB files.
 
 use super::compact::Compact;
 use super::{Encoding, Insertion, SortedSet};
@@ -14,10 +14,10 @@ use structures::ordered_set::fbtree::Loader;
 use structures::unaligned_box::UnalignedBox;
 use wire::rdb::{ReadError, Reader, Writer, kind};
 
-/// Members that are read before they are added together.
+/// Members read before they are added together.
 const RUN_MEMBERS: usize = 8192;
 
-/// Members one behind the other, with where each ends and its score.
+/// Members stored back to back, with each one's end and score.
 #[derive(Default)]
 struct Run {
     members: Vec<u8>,
@@ -31,8 +31,7 @@ impl RdbType for SortedSet {
         if matches!(self.encoding, Encoding::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
     }
 
-    /// Large sets are written from the highest score down: that is the order in which they are read fastest, there
-    /// and here.
+    /// Large sets are written from the highest score down: the order in which this and other servers read them fastest.
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         if let Encoding::Compact(compact) = &self.encoding {
             return writer.string(compact.as_bytes());
@@ -58,7 +57,7 @@ impl RdbType for SortedSet {
     }
 }
 
-/// Members and scores of a compact list, in its order; no score where there stands no number.
+/// Members and scores of a compact list, in its order; `None` for a score that is not a number.
 fn pairs(list: &Listpack) -> impl Iterator<Item = (StringValue<'_>, Option<f64>)> {
     let mut elements = list.iter().map(StringValue::from);
     std::iter::from_fn(move || {
@@ -99,7 +98,7 @@ impl SortedSet {
             let is_behind = |(other, other_score): (StringValue<'_>, f64)| {
                 other_score.total_cmp(&score).then_with(|| compare(other, member)).is_lt()
             };
-            // Which is 0 here, and would stand before it.
+            // It is 0 here, and would sort before it.
             let is_minus_zero = score == 0.0 && score.is_sign_negative();
             stays &= !is_minus_zero && last.is_none_or(is_behind);
             last = Some((member, score));
@@ -150,8 +149,8 @@ impl SortedSet {
         Ok(set)
     }
 
-    /// Adds what has been read since the last time: files hold sets in order, upwards or downwards. If this one does
-    /// not, the loader is done with.
+    /// Adds the members read since the last call: files have sets in order, upwards or downwards. For a set in another
+    /// order the loader is given up.
     fn add_run(
         &mut self,
         loader: &mut Option<Loader>,
@@ -180,7 +179,7 @@ impl SortedSet {
         Ok(())
     }
 
-    /// Becomes what has been loaded, if anything.
+    /// Takes over the loaded set, if any.
     fn take_over(&mut self, loader: Option<Loader>) -> Result<()> {
         let Some(loader) = loader else { return Ok(()) };
         let Ok(tree) = loader.finish() else { return corrupt("Duplicate zset fields detected") };

@@ -1,4 +1,4 @@
-//! What all types answer, of sorted sets.
+//! [`ValueType`] of sorted sets.
 
 use super::{Encoding, Probe, SortedSet, large};
 use crate::db::audit::{Signature, hash_of};
@@ -30,7 +30,7 @@ impl ValueType for SortedSet {
     fn is_scattered(&self) -> bool {
         match &self.encoding {
             Encoding::Compact(_) => false,
-            // Two leaves come with a node, an index and tables of all these.
+            // Two leaves imply a node, an index and tables of all these.
             Encoding::Tree(set) => !set.is_one_leaf(),
             Encoding::SkipList(set) => set.len() >= SCATTERED_PARTS_MIN,
         }

@@ -1,11 +1,10 @@
-//! Messages that producers have asked to be added once, in files.
+//! Messages that producers add idempotently (at most once), in files.
 //!
 //! ```text
 //!  seconds | greatest number | producers | (name | messages | (message | id)...)... | ever added | ever refused
 //! ```
-//! That is the end of a stream as Redis has it since version 4 of its form. What is written here is version 3, which all
-//! servers read, and this behind the stream in fields that servers pass over which do not know them; a field holds a part
-//! of the producers.
+//! This is the end of a stream in Redis since version 4 of its form. This server writes version 3, which all servers
+//! read, and these data after the stream in fields that other servers skip; a field holds a part of the producers.
 
 use super::rdb::{read_id, write_id};
 use super::{Stream, StreamId, log};
@@ -17,11 +16,11 @@ use structures::hash::HashSeed;
 use structures::stream::{MessageLimits, Producers};
 use wire::rdb::{Reader, Writer};
 
-/// The name of the fields.
+/// Name of the fields.
 pub const MESSAGES: &str = "stream-idmp";
-/// A field ends behind the message with which it has more.
+/// A field ends after the message with which it exceeds this size.
 const PART_BYTES: usize = 256 * 1024;
-/// Producers that a search for old messages looks at before it lets others at the data.
+/// Producers that a search for old messages visits before it yields.
 const PRODUCERS_PER_ROUND: usize = 64;
 
 type Part<'a> = Vec<(&'a [u8], Vec<(&'a [u8], StreamId)>)>;
@@ -50,22 +49,22 @@ impl Stream {
         write_part(producers, &part, sink)
     }
 
-    /// Reads a field that stood behind the stream.
+    /// Reads a field that follows the stream.
     pub fn read_messages(&mut self, content: &[u8], now_ms: i64, seed: HashSeed) -> Result<()> {
-        // There is no such field behind a stream that has neither messages nor limits of its own.
+        // A stream without messages and limits of its own has no such field.
         self.log.producers_mut(seed);
         let mut reader = Reader::of_bytes(content);
         read_messages(&mut reader, &mut self.log, now_ms, seed)
     }
 
-    /// Forgets messages whose time has passed, of some producers.
+    /// Drops expired messages of some producers.
     pub fn forget_some(&mut self, now_ms: i64) {
         self.log.forget_messages(now_ms.max(0) as u64, PRODUCERS_PER_ROUND);
     }
 }
 
 impl ReadValue {
-    /// As [`Stream::read_messages`], of a stream; others have no such field.
+    /// As [`Stream::read_messages`], for a stream; other types have no such field.
     pub fn read_messages(&mut self, content: &[u8], now_ms: i64, seed: HashSeed) -> Result<()> {
         use crate::db::object::ObjectVariant;
         let ReadValue::Object(object) = self else { return corrupt(NO_STREAM) };
@@ -79,7 +78,7 @@ impl ReadValue {
 const NO_STREAM: &str = "Messages of producers stand behind a key that is no stream";
 
 impl Db {
-    /// As [`Stream::read_messages`], of the stream that was loaded last.
+    /// As [`Stream::read_messages`], for the stream loaded last.
     pub fn load_messages(&mut self, key: &[u8], content: &[u8]) -> Result<()> {
         let (now_ms, seed) = (self.turn.now_ms, self.seed);
         match self.change_unasked(key, |stream: &mut Stream, _| stream.read_messages(content, now_ms, seed)) {

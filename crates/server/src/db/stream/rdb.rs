@@ -1,4 +1,4 @@
-//! Streams in files.
+//! Streams in RDB files.
 //!
 //! ```text
 //!  nodes | (id of the first entry, 16 bytes as a string | listpack)...
@@ -10,9 +10,9 @@
 //!  messages to be added once, since version 4 | seconds | greatest number |
 //!            producers | (name | messages | (message | id)...)... | ever added | ever refused
 //! ```
-//! Ids are two lengths unless said otherwise; a number that is not known is 2^64 - 1. Versions 4 and 5 are Redis's, which
-//! Valkey does not read: version 3 is written, and the messages beside it, as `messages.rs` says. Entries of version 5 that
-//! belong to nobody have no place here.
+//! Ids are two lengths unless said otherwise; an unknown number is 2^64 - 1. Versions 4 and 5 are Redis's, which Valkey
+//! does not read: version 3 is written, and the messages in extra fields, see `messages.rs`. Entries of version 5 without
+//! a consumer are not supported.
 
 use super::messages::read_messages;
 use super::{ConsumerId, Group, Pending, Stream, StreamId};
@@ -90,7 +90,7 @@ impl Stream {
             if !stream.create_group(&name, last_id, entries_read) {
                 return corrupt("Duplicated consumer group name");
             }
-            let mut group = stream.group_mut(&name).expect("it was created just now");
+            let mut group = stream.group_mut(&name).expect("the group was just created");
             read_group(reader, kind, &mut group)?;
         }
         if matches!(kind, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) {
@@ -192,7 +192,7 @@ fn read_group<R: Read>(reader: &mut Reader<R>, kind: u8, group: &mut Group) -> R
     if unassigned.is_empty() { Ok(()) } else { corrupt("Stream CG PEL entry without consumer") }
 }
 
-/// Gives a consumer its entries out of those of the group that no other has.
+/// Assigns a consumer's entries, taken from those of the group without an owner.
 fn read_pending<R: Read>(
     reader: &mut Reader<R>,
     group: &mut Group,

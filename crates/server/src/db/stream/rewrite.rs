@@ -1,4 +1,4 @@
-//! Streams as commands.
+//! Streams as the commands that create them.
 
 use super::{Group, Pending, Producers, Stream, StreamId};
 use crate::db::rewrite::CommandSink;
@@ -19,7 +19,7 @@ impl Stream {
         let state = self.state();
         let (last_id, deleted) = (state.last_id.to_string(), state.max_deleted_id.to_string());
         if state.len == 0 {
-            // A stream without entries is made by adding one and trimming it away at once.
+            // An empty stream is created by adding an entry and trimming it at once.
             let id = state.last_id.max(StreamId { ms: 0, seq: 1 }).to_string();
             sink(&[b"XADD", key, b"MAXLEN", b"0", id.as_bytes(), b"x", b"y"])?;
         }
@@ -68,7 +68,7 @@ fn rewrite_messages(sink: &mut CommandSink<'_>, key: &[u8], producers: &Producer
     Ok(())
 }
 
-/// Gives `take` the command that makes an entry pending exactly so.
+/// Passes the command that makes an entry pending with exactly this state to `take`.
 pub fn with_claim<R>(
     key: &[u8],
     group: &[u8],

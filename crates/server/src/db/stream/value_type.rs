@@ -1,4 +1,4 @@
-//! What all types answer, of streams.
+//! [`ValueType`] of streams.
 
 use super::{Stream, StreamId, log};
 use crate::db::audit::{Signature, hash_of};
@@ -16,14 +16,14 @@ use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 use structures::stream::Producers;
 
-/// More nodes, pending entries and producers' messages than this are freed in the background: each is an allocation, a node's of some
-/// kilobytes.
+/// Streams with more nodes, pending entries and producers' messages are freed in the background: each is an allocation, a
+/// node's of some kilobytes.
 const LARGE_PARTS: usize = 64;
 
 impl ValueType for Stream {
     const NAME: &'static str = "stream";
     const NUMBER: u8 = 6;
-    /// Its counters and groups outlive its entries.
+    /// Counters and groups outlive the entries.
     const STAYS_EMPTY: bool = true;
 
     fn memory_bytes(&self) -> usize {
@@ -42,7 +42,7 @@ impl ValueType for Stream {
 
     #[inline]
     fn first_expiry(&self) -> Option<FirstExpiry> {
-        // The search removes what expires before now, and these go at their time.
+        // The search removes elements that expire before now, and messages expire at their time.
         let due_ms = self.log.producers()?.due_ms()?.saturating_sub(1);
         Some(FirstExpiry { at_ms: i64::try_from(due_ms).unwrap_or(i64::MAX), is_field: false })
     }
@@ -83,7 +83,7 @@ impl ValueType for Stream {
         self.rewrite_whole(key, sink)
     }
 
-    /// Of each field with its value.
+    /// Passes the length of each field with its value.
     fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
         self.for_each(&mut |_, fields| {
             fields.for_each(|(field, value)| visit(field.len() + value.len()));
@@ -121,7 +121,7 @@ fn hash_of_entries(stream: &Stream) -> u64 {
     all.finish()
 }
 
-/// The counters, and who has read what; not when consumers were last seen.
+/// Hash of the counters and the groups' state, without the times when consumers were last seen.
 fn hash_of_groups(stream: &Stream) -> u64 {
     let mut all = DefaultHasher::new();
     all.write(format!("{:?}", stream.state()).as_bytes());

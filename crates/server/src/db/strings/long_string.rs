@@ -1,4 +1,4 @@
-//! A string in a buffer of its own, which replies can refer to instead of copying it.
+//! A string in a buffer of its own, to which replies can refer instead of copying it.
 //!
 //! ```text
 //!   Exact    | length, pointer | -> bytes                                       up to 16 KB, until it is changed
@@ -6,17 +6,16 @@
 //!   Shared   | pointer | -> | pointer | -> | Arc: counts | Vec | -> bytes       any number of replies hold the Arc
 //! ```
 //!
-//! A string is shared from the first time that a reply refers to it, which moves the head and leaves the bytes where
-//! they are. One that is kept in the buffer in which it has arrived is shared from the beginning
-//! (`net/query_buffer/long_argument.rs`). It is changed in place while nobody else holds it and copied otherwise, so a reply
-//! keeps the bytes that it was written with. It remains shared afterwards: read and changed in turn, it is not moved back and
-//! forth.
+//! A string is shared from the first reply that refers to it, which moves the head and not the bytes. A string stored in
+//! the buffer in which it has arrived is shared from the beginning (`net/query_buffer/long_argument.rs`). It is changed
+//! in place while the key alone holds it and copied otherwise, so a reply keeps its bytes. It remains shared afterwards:
+//! alternating reads and changes do not move it.
 //!
-//! A vector that is made here has all the room of its allocation: a first APPEND to a string of 1 MB then moves nothing,
-//! 1 us where it took 30 to 60.
+//! A vector created here uses all the room of its allocation: a first APPEND to a string of 1 MB then moves nothing, 1 us
+//! instead of 30 to 60.
 //!
-//! Rejected: every long string shared from the beginning, which would cost 24 bytes more for each that is never read
-//! or too short to be worth a reference.
+//! Rejected: every long string shared from the beginning, which would cost 24 bytes more for each that is never read or
+//! too short to be worth a reference.
 
 use crate::db::object::REFERRED_LEN_MIN;
 use std::ops::Deref;
@@ -34,15 +33,16 @@ pub enum LongString {
     Shared(UnalignedBox<SharedBytes>),
 }
 
-/// What an `Arc` keeps beside its value: how many hold it, strongly and weakly.
+/// What an `Arc` stores beside its value: the strong and the weak count.
 const ARC_COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 impl LongString {
+    /// A string that can grow.
     pub fn new(bytes: Vec<u8>) -> Self {
         LongString::Own(UnalignedBox::new(bytes))
     }
 
-    /// A string that is not about to grow, nor to be referred to.
+    /// A string not expected to grow or to be referred to.
     pub fn exact(bytes: &[u8]) -> Self {
         match bytes.len() < REFERRED_LEN_MIN {
             true => LongString::Exact(ExactBytes::new(bytes.into())),
@@ -54,9 +54,9 @@ impl LongString {
         }
     }
 
-    /// A string that stands where it has come, and whoever brought it may hold as well.
+    /// A string in the buffer in which it arrived, to which others may refer too.
     pub fn shared(bytes: SharedBytes) -> Self {
-        assert!(bytes.len() >= REFERRED_LEN_MIN, "a shorter one has no head");
+        assert!(bytes.len() >= REFERRED_LEN_MIN, "shorter strings have no head");
         LongString::Shared(UnalignedBox::new(bytes))
     }
 
@@ -68,20 +68,20 @@ impl LongString {
         }
     }
 
-    /// Gives bytes that have no head one. They stay where they are.
+    /// Adds a head to bytes without one. They are not moved.
     fn own(&mut self) {
         if let LongString::Exact(bytes) = self {
             *self = LongString::new(std::mem::take(bytes).into_boxed().into_vec());
         }
     }
 
-    /// The string to be changed at will; a copy, if a reply refers to it. The copy has as much room to grow as the
-    /// original: otherwise its next growth would copy it once more.
+    /// The string for changes; a copy, if a reply refers to it. The copy has as much room to grow as the original:
+    /// otherwise its next growth would copy it once more.
     pub fn to_mut(&mut self) -> &mut Vec<u8> {
         let is_exact = matches!(self, LongString::Exact(_));
         self.own();
         match self {
-            LongString::Exact(_) => unreachable!("it has just been given a head"),
+            LongString::Exact(_) => unreachable!("the head was just added"),
             LongString::Own(vec) => {
                 if is_exact {
                     let room = usable_size(vec.len()) - vec.len();
@@ -95,13 +95,13 @@ impl LongString {
                     copy.extend_from_slice(shared);
                     **shared = SharedBytes::new(copy);
                 }
-                Arc::get_mut(shared).expect("nobody else holds what has just been copied")
+                Arc::get_mut(shared).expect("the new copy is not shared yet")
             }
         }
     }
 
-    /// Takes other bytes in place of its own, if [`LongString::exact`] would give them a buffer of the same size and no
-    /// reply refers to this one. Whether it has.
+    /// Replaces the bytes in place, if [`LongString::exact`] would give the new ones a buffer of the same size and no
+    /// reply refers to this one. Returns whether it has.
     pub fn overwrite(&mut self, bytes: &[u8]) -> bool {
         let has_room = usable_size(self.capacity()) == usable_size(bytes.len());
         if !has_room || matches!(self, LongString::Exact(_)) != (bytes.len() < REFERRED_LEN_MIN) {
@@ -121,7 +121,7 @@ impl LongString {
         true
     }
 
-    /// The bytes for a reply to refer to.
+    /// Shares the bytes with a reply.
     pub fn share(&mut self) -> &SharedBytes {
         self.own();
         if let LongString::Own(vec) = self {
@@ -130,11 +130,11 @@ impl LongString {
         }
         match self {
             LongString::Shared(shared) => shared,
-            LongString::Exact(_) | LongString::Own(_) => unreachable!("it has just been shared"),
+            LongString::Exact(_) | LongString::Own(_) => unreachable!("the string was just shared"),
         }
     }
 
-    /// Bytes held from the allocator beside those of the string.
+    /// Memory held from the allocator beside the string's bytes.
     pub(super) fn head_bytes(&self) -> usize {
         match self {
             LongString::Exact(_) => 0,
@@ -145,8 +145,8 @@ impl LongString {
         }
     }
 
-    /// Asks for what the string's pointer points at: its head, or at most `len_max` of its bytes if it has none. Whether
-    /// it has.
+    /// Prefetches the memory the string's pointer points at: its head, or at most `len_max` of its bytes if it has none.
+    /// Returns whether it has a head.
     #[inline]
     pub fn prefetch_target(&self, len_max: usize) -> bool {
         match self {
@@ -160,13 +160,13 @@ impl LongString {
         true
     }
 
-    /// Its head has come: asks for what a read touches next, at most `len_max` bytes.
+    /// Prefetches what a read touches after the fetched head, at most `len_max` bytes.
     #[inline]
     pub fn prefetch_bytes(&self, len_max: usize) {
         match self {
             LongString::Exact(bytes) => prefetch_bytes(&bytes[..bytes.len().min(len_max)]),
             LongString::Own(vec) => prefetch_bytes(&vec[..vec.len().min(len_max)]),
-            // A reply that refers to the bytes counts itself and leaves them to the kernel.
+            // A reply that refers to the bytes changes the count and leaves the bytes to the kernel.
             LongString::Shared(shared) => prefetch(Arc::as_ptr(shared)),
         }
     }
@@ -185,7 +185,7 @@ impl Deref for LongString {
     }
 }
 
-/// Bytes of its own: memory that two keys share could be counted for neither.
+/// Copies the bytes: memory shared by two keys could not be counted for either.
 impl Clone for LongString {
     fn clone(&self) -> Self {
         LongString::exact(self)

@@ -1,4 +1,4 @@
-//! Strings in files.
+//! Strings in RDB files.
 
 use super::long_string::LongString;
 use crate::db::object::{ObjectVariant, REFERRED_LEN_MIN};
@@ -17,7 +17,7 @@ impl RdbType for LongString {
         writer.string(self)
     }
 
-    /// In its smallest encoding, which may be none of this type's.
+    /// Reads a string into its smallest encoding, which may be in the entry.
     fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         _kind: u8,

@@ -1,4 +1,5 @@
-//! What all types answer, of strings in buffers of their own. Shorter ones, and numbers, lie in their key's entry.
+//! [`ValueType`] of strings in buffers of their own. Shorter ones, and numbers, lie in
+//! their key's entry.
 
 use super::long_string::LongString;
 use crate::db::audit::{Signature, hash_of};
@@ -11,7 +12,7 @@ use crate::db::value_type::{LARGE_BYTES, ValueType};
 use std::io;
 use structures::size_class::usable_size;
 
-/// So much is asked for; the hardware sees the pattern and fetches the rest.
+/// Bytes prefetched; the hardware sees the pattern and fetches the rest.
 const BYTES_FETCHED_MAX: usize = 256;
 
 impl ValueType for LongString {
