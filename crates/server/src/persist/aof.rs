@@ -1,5 +1,5 @@
-//! The append-only file: a directory with the data at one instant (the base), the commands since (increments, one
-//! after the other), and a manifest that says which files those are.
+//! The append-only file: a directory with a snapshot of the data (the base), the commands since (increments, in
+//! sequence), and a manifest that lists these files.
 
 pub mod append;
 pub mod fsync;

@@ -1,5 +1,5 @@
-//! `warmline-check-aof`: reads append-only files to their ends, running nothing, and cuts off what a crash has left
-//! half-written.
+//! `warmline-check-aof`: reads append-only files to their ends without running commands, and cuts off an end that a crash
+//! has left incomplete.
 
 use super::aof::manifest::{Manifest, Names};
 use super::check_rdb;
@@ -10,19 +10,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::aof::{Item, ReadError, Reader};
 
-/// What is to be done with what is found.
+/// What to do with errors found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Cut off the end that is not sound.
+    /// Truncate the file before the first error.
     pub fix: bool,
-    /// Cut off all that was written after this second.
+    /// Truncate everything written after this second.
     pub until_s: Option<i64>,
 }
 
-/// Why the check ends without a sound file; it has been printed.
+/// The check failed; the reason has been printed.
 struct Unsound;
 
-/// What a check of one file has led to.
+/// Result of checking one file.
 enum Verdict {
     Valid,
     Empty,
@@ -30,7 +30,7 @@ enum Verdict {
     TruncatedToTime(i64),
 }
 
-/// Checks a single file, or all that a manifest names; whether they are sound now.
+/// Checks a single file, or all files of a manifest; returns whether they are valid now.
 pub fn check(path: &Path, options: CheckOptions) -> bool {
     let outcome = if path.extension().is_some_and(|extension| extension == "manifest") {
         check_manifest(path, options)
@@ -77,7 +77,7 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
     Ok(())
 }
 
-/// Whether the file says that the one before it has had more bytes than these.
+/// Whether the file states that the previous one had more than `bytes` bytes.
 fn lacks_before(path: &Path, bytes: u64) -> bool {
     let item = File::open(path).map(|file| Reader::new(BufReader::new(file), 0).read());
     matches!(item, Ok(Ok(Item::BytesBefore(noted))) if noted > bytes)
@@ -110,11 +110,11 @@ fn is_snapshot(path: &Path) -> bool {
     read.is_ok() && (signature.starts_with(b"REDIS") || &signature == b"VALKEY")
 }
 
-/// How far a file is sound.
+/// How far a file is valid.
 struct Analysis {
     valid_up_to: u64,
     lines: u64,
-    /// Where what is too late begins.
+    /// Offset of the first command that is too late.
     too_late_at: Option<u64>,
     error: Option<String>,
 }
@@ -174,7 +174,7 @@ fn check_file(path: &Path, last: bool, options: CheckOptions) -> Result<Verdict,
 
 fn confirm() -> Result<(), Unsound> {
     let mut out = std::io::stdout();
-    // Where nobody can be asked, nothing is answered either.
+    // Without a terminal the answer is empty.
     let _ = out.write_all(b"Continue? [y/N]: ").and_then(|()| out.flush());
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
@@ -207,8 +207,7 @@ fn truncate_to_time(file: &File, path: &Path, last: bool, at: u64, until_s: i64)
     Ok(Verdict::TruncatedToTime(until_s))
 }
 
-/// Reads commands, the first of which stands at `start`, up to the first that is not sound, or up to what was written
-/// too late.
+/// Reads commands from `start` on up to the first invalid one, or up to those written too late.
 fn analyse(source: &mut impl BufRead, start: u64, until_s: Option<i64>) -> Analysis {
     let mut reader = Reader::new(source, start);
     let mut analysis = Analysis { valid_up_to: start, lines: 0, too_late_at: None, error: None };
@@ -240,7 +239,7 @@ fn analyse(source: &mut impl BufRead, start: u64, until_s: Option<i64>) -> Analy
             Err(error) => analysis.error = Some(at(reader.position(), &error.to_string())),
         }
         let ends = matches!(item, Ok(Item::End) | Err(_));
-        // The line that is not sound is the next one.
+        // The invalid line is the next one.
         analysis.lines = lines + u64::from(analysis.error.is_some());
         if ends || analysis.error.is_some() || analysis.too_late_at.is_some() {
             return analysis;

@@ -1,5 +1,5 @@
-//! `warmline-check-rdb`: reads an RDB file to its end, keeping nothing, and says what is wrong with it and, if asked,
-//! what it holds.
+//! `warmline-check-rdb`: reads an RDB file to its end without keeping the data, and reports errors and, if asked,
+//! statistics.
 
 mod statistics;
 
@@ -16,10 +16,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use structures::hash::HashSeed;
 use wire::rdb::{FOREIGN_VERSIONS, REDIS_VERSIONS, VERSION, kind};
 
-/// More databases than any server has.
+/// Limit above the number of databases of any server.
 const DATABASES_MAX: usize = 1 << 16;
 
-/// How statistics are laid out.
+/// Output format of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
@@ -28,17 +28,17 @@ pub enum Format {
     Csv,
 }
 
-/// What is printed beside whether the file is sound.
+/// Output besides the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     pub statistics: bool,
     pub format: Format,
-    /// Where statistics go; `None`: to standard output.
+    /// File for statistics; `None`: standard output.
     pub output: Option<PathBuf>,
 }
 
 impl ReportOptions {
-    /// `None`: the words make no sense.
+    /// Parses the arguments; `None` if they are invalid.
     pub fn parse(words: &[OsString]) -> Option<ReportOptions> {
         let mut wanted = ReportOptions::default();
         let mut words = words.iter();
@@ -61,7 +61,7 @@ impl ReportOptions {
     }
 }
 
-/// Says what the file says of itself, and counts if asked.
+/// Prints the file's attributes, and counts keys if asked.
 struct PropagateAs {
     statistics: Option<Statistics>,
     now_ms: i64,
@@ -84,12 +84,12 @@ impl Observer for PropagateAs {
     }
 }
 
-/// Checks the file, saying on standard output what is found; the byte after its end if it is sound.
+/// Checks the file and reports on standard output; returns the offset after its end if it is valid.
 pub fn check(path: &Path) -> Option<u64> {
     run(path, &ReportOptions::default())
 }
 
-/// As [`check`]; whether the file is sound and everything wanted has been printed.
+/// As [`check`]; returns whether the file is valid and all output was written.
 pub fn check_and_describe(path: &Path, wanted: &ReportOptions) -> bool {
     run(path, wanted).is_some()
 }
@@ -157,7 +157,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     (outcome.is_ok() && is_printed).then(|| loader.position())
 }
 
-/// What to know before a file of this version is loaded.
+/// Warning about loading a file of this version.
 fn caution(version: u16) -> &'static str {
     match version {
         version if REDIS_VERSIONS.contains(&version) => {

@@ -1,8 +1,8 @@
-//! A child process that writes the data as it was when it was forked.
+//! A child process that writes the data as of the fork.
 //!
-//! Fork rather than a snapshot taken page by page in this process: nothing of the execution path knows of it, and the
-//! stall is that of copying page tables. It tells its progress through a pipe, 24 bytes at a time:
-//! `| keys written u64 | bytes sent to sockets u64 | bytes copied u64 |`, native byte order.
+//! Fork instead of a snapshot taken page by page in this process: the execution path needs no code for it, and the only
+//! stall is copying page tables. The child reports its progress through a pipe, in records of 24 bytes: `| keys written
+//! u64 | bytes sent to sockets u64 | bytes copied u64 |`, native byte order.
 
 use crate::observe::log as server_log;
 use crate::observe::persistence::ChildFigures;
@@ -22,11 +22,11 @@ pub enum Purpose {
     Snapshot,
     /// The base of the append-only file.
     LogBase,
-    /// What replicas are sent as it is written.
+    /// A snapshot streamed to replicas.
     Sync,
 }
 
-/// The end of a pipe that a child writes to for this process. Reading does not block.
+/// The reading end of a pipe from a child. Reading does not block.
 pub struct ChildPipe(File);
 
 impl Read for ChildPipe {
@@ -41,24 +41,25 @@ impl AsFd for ChildPipe {
     }
 }
 
+/// A running child.
 pub struct Child {
     pub process: i32,
     pub purpose: Purpose,
-    /// What it writes before it is renamed; removed if the child fails.
+    /// Its output file before it is renamed; removed if the child fails.
     pub temporary: PathBuf,
     pub fork_duration: Duration,
-    /// What a child that writes for this process has written; the reader takes it.
+    /// Output of a streaming child; taken by the reader.
     pub output: Option<ChildPipe>,
     world: World,
-    /// None in a simulation.
+    /// `None` in a simulation.
     reports: Option<File>,
 }
 
-/// The child's way of telling how far it is.
+/// The child's progress reports.
 pub struct Reporter {
     pipe: Option<File>,
     reported: Instant,
-    /// Bytes that the child has sent itself.
+    /// Bytes sent by the child itself.
     pub sent_bytes: u64,
 }
 
@@ -68,29 +69,30 @@ impl Reporter {
     }
 }
 
-/// Written by a child ahead of who reads it.
+/// Size of the output pipe: how far the child may write ahead of the reader.
 const OUTPUT_PIPE_BYTES: usize = 1 << 20;
 const REPORT_BYTES: usize = 24;
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
 impl Reporter {
-    /// Tells now and then.
+    /// Reports periodically.
     pub fn progress(&mut self, keys: u64) {
         if self.reported.elapsed() >= REPORT_PERIOD {
             self.tell(keys);
         }
     }
 
+    /// Reports now.
     pub fn tell(&mut self, keys: u64) {
         self.reported = Instant::now();
         let Some(pipe) = &mut self.pipe else { return };
         let report = [keys, self.sent_bytes, copied_bytes()].map(u64::to_ne_bytes).concat();
-        // A parent that does not read, or is gone, misses only figures.
+        // A failed write loses only figures.
         let _ = pipe.write_all(&report);
     }
 }
 
-/// Memory that this process does not share with its parent any more.
+/// Memory that this process no longer shares with its parent.
 fn copied_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:"));
@@ -99,7 +101,7 @@ fn copied_bytes() -> u64 {
 }
 
 impl Child {
-    /// Runs `work` in a child; it answers whether all went well. `temporary` makes the file's name of the child's
+    /// Runs `work` in a child; it returns whether it succeeded. `temporary` derives the file's name from the child's
     /// process number.
     pub fn start(
         world: &World,
@@ -113,7 +115,7 @@ impl Child {
         Child::fork(world, purpose, &[], temporary, work)
     }
 
-    /// As [`Child::start`], of a child that writes to sockets of this process, the files of which it keeps.
+    /// As [`Child::start`], for a child that writes to sockets of this process, whose files it keeps open.
     pub fn start_sending(
         world: &World,
         sockets: &[RawFd],
@@ -125,7 +127,7 @@ impl Child {
         Child::fork(world, Purpose::Sync, sockets, |_| PathBuf::new(), |reporter, _| work(reporter))
     }
 
-    /// As [`Child::start`], of a child that writes to this process and to no file.
+    /// As [`Child::start`], for a child that writes to this process and not to a file.
     pub fn start_streaming(
         world: &World,
         work: impl FnOnce(&mut Reporter, File) -> bool,
@@ -135,10 +137,10 @@ impl Child {
         }
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
-        // A system that allows no more does with less.
+        // A smaller pipe works too.
         let _ = rustix::pipe::fcntl_setpipe_size(&reader, OUTPUT_PIPE_BYTES);
         let (output, no_file) = (File::from(writer), |_| PathBuf::new());
-        // Moved into the child's work, nothing of it stays here.
+        // Moved into the child's work, so that this process keeps no copy.
         let mut child = Child::fork(world, Purpose::Sync, &[output.as_raw_fd()], no_file, |reporter, _| {
             work(reporter, output)
         })?;
@@ -179,7 +181,7 @@ impl Child {
         }
     }
 
-    /// Does the child's work at the instant of the fork; the simulation lets it take effect later.
+    /// Runs the child's work at the fork; the simulation may apply its effects later.
     fn simulate(
         simulation: &Arc<dyn Simulation>,
         purpose: Purpose,
@@ -202,7 +204,7 @@ impl Child {
         })
     }
 
-    /// Reads what the child has reported.
+    /// Reads the child's reports.
     pub fn read_reports(&mut self, figures: &mut ChildFigures) {
         let Some(reports) = &mut self.reports else { return };
         let mut report = [0; REPORT_BYTES];
@@ -216,7 +218,7 @@ impl Child {
         }
     }
 
-    /// How it ended, if it has.
+    /// How it ended; `None` while it runs.
     pub fn poll(&self) -> Option<Ended> {
         self.world.poll(self.process).unwrap_or_else(|error| {
             log::warn!("Waiting for child process {}: {error}", self.process);
@@ -224,11 +226,12 @@ impl Child {
         })
     }
 
+    /// Asks the child to end.
     pub fn cancel(&self) {
         self.world.cancel(self.process);
     }
 
-    /// Ends the child and waits for that; nothing is left of what it wrote.
+    /// Ends the child, waits for it, and removes its output.
     pub fn end(self) {
         self.cancel();
         if let Err(error) = self.world.join(self.process) {
@@ -237,6 +240,7 @@ impl Child {
         self.remove_temporary();
     }
 
+    /// Removes the child's temporary file.
     pub fn remove_temporary(&self) {
         match self.world.remove(&self.temporary) {
             Ok(()) => {}

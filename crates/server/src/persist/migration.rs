@@ -1,6 +1,5 @@
-//! Keys on their way to another server. The conversation takes place while everything else waits, as MIGRATE
-//! promises: nobody sees a key in both servers, nor in none. Connections are kept for a while, since keys often come
-//! one after another.
+//! Migration of keys to another server. The transfer blocks everything else, as MIGRATE requires: clients never see a key
+//! in both servers, or in none. Connections are kept for a while, since keys often follow one another.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,28 +9,28 @@ use std::time::{Duration, Instant};
 use tls::{ClientConfig, ServerName, TlsStream};
 use wire::aof::write_command;
 
-/// What is to be sent, and where.
+/// Keys to send, and their destination.
 #[derive(Clone, Debug)]
 pub struct Parcel<'a> {
     pub encryption: Encryption,
     pub host: &'a [u8],
     pub port: &'a [u8],
-    /// For each step of the conversation.
+    /// Timeout of each step of the transfer.
     pub timeout: Duration,
     pub target_db: i64,
-    /// The command that comes first, if any.
+    /// First command, if any.
     pub authentication: Option<&'a [Vec<u8>]>,
     pub keys: usize,
-    /// One RESTORE for each key, as it is sent.
+    /// Encoded commands: one RESTORE for each key.
     pub commands: &'a [u8],
 }
 
-/// How the other server is spoken to.
+/// Encryption of the connection.
 #[derive(Clone, Debug)]
 pub enum Encryption {
     None,
     Tls(Arc<ClientConfig>),
-    /// It is wanted, and there are no certificates for it.
+    /// TLS is wanted, but no certificates are configured.
     Missing,
 }
 
@@ -41,25 +40,25 @@ pub enum Failure {
     Connecting,
     Writing,
     Reading,
-    /// The other server's words.
+    /// The other server's error.
     Refused(String),
 }
 
-/// What has become of the keys, by their places in [`Parcel::commands`].
+/// Results for the keys, by their positions in [`Parcel::commands`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub accepted: Vec<usize>,
     pub failure: Option<Failure>,
 }
 
-/// A socket on which each step has its time, in however many pieces bytes come and go.
+/// A socket on which each step has a timeout, however many reads and writes it takes.
 struct Timed {
     socket: TcpStream,
     until: Instant,
 }
 
 impl Timed {
-    /// What is left of the step's time.
+    /// Remaining time of the step.
     fn left(&self) -> io::Result<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -90,7 +89,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// Begins a step of the conversation.
+    /// Begins a step of the transfer.
     fn begin_step(&mut self, timeout: Duration) {
         let until = Instant::now() + timeout;
         match self {
@@ -127,15 +126,15 @@ impl Write for Stream {
 
 struct Connection {
     stream: BufReader<Stream>,
-    /// What it has selected, if that is known.
+    /// The selected database, if known.
     db: Option<i64>,
     used: Instant,
 }
 
-/// Host, port, and whether TLS is spoken.
+/// Host, port, and whether the connection uses TLS.
 type Name = (Vec<u8>, Vec<u8>, bool);
 
-/// Connections to other servers.
+/// Cached connections to other servers.
 #[derive(Default)]
 pub struct Targets {
     connections: HashMap<Name, Connection>,
@@ -143,15 +142,15 @@ pub struct Targets {
 
 const CONNECTIONS_MAX: usize = 64;
 const IDLE_MAX: Duration = Duration::from_secs(10);
-/// Replies are one line, and longer ones are no replies.
+/// Maximum length of a reply, which is one line; a longer one is invalid.
 const LINE_BYTES_MAX: u64 = 4096;
-/// So much is sent in a step.
+/// Bytes sent in a step.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// How one attempt ended that did not come to its end.
+/// A failed attempt.
 struct Broken {
     failure: Failure,
-    /// The other server has done nothing yet, and it was not slow.
+    /// The other server has executed nothing, and did not time out.
     may_retry: bool,
 }
 
@@ -161,20 +160,22 @@ fn broken(failure: Failure, error: &io::Error) -> Broken {
 }
 
 impl Targets {
+    /// Number of connections.
     pub fn len(&self) -> usize {
         self.connections.len()
     }
 
+    /// Whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// Closes connections that nobody has used for a while.
+    /// Closes connections that have been idle for a while.
     pub fn close_idle(&mut self) {
         self.connections.retain(|_, connection| connection.used.elapsed() < IDLE_MAX);
     }
 
-    /// Sends the keys. A connection that was kept and has been closed by the other side meanwhile is made again.
+    /// Sends the keys. A cached connection that the other side has closed meanwhile is opened again.
     pub fn send(&mut self, parcel: &Parcel<'_>) -> Outcome {
         let is_plain = matches!(parcel.encryption, Encryption::None);
         let name = (parcel.host.to_vec(), parcel.port.to_vec(), !is_plain);
@@ -214,7 +215,7 @@ impl Targets {
 
 fn connect(parcel: &Parcel<'_>) -> Result<Connection, Failure> {
     let timeout = parcel.timeout;
-    // Port 0, where nobody can listen, stands for what is no port.
+    // Port 0, on which no server listens, replaces an invalid port.
     let port = std::str::from_utf8(parcel.port).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
     let host = std::str::from_utf8(parcel.host).map_err(|_| Failure::Connecting)?;
     let mut failure = Failure::Connecting;
@@ -222,7 +223,7 @@ fn connect(parcel: &Parcel<'_>) -> Result<Connection, Failure> {
     let stream = addresses.into_iter().find_map(|address| {
         let stream = TcpStream::connect_timeout(&address, timeout);
         if stream.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut) {
-            // Clients know a refusal as an error of the first write.
+            // Clients expect a refused connection as an error of the first write.
             failure = Failure::Writing;
         }
         stream.ok()
@@ -245,7 +246,7 @@ fn encrypted(socket: TcpStream, parcel: &Parcel<'_>, host: &str) -> io::Result<S
     Ok(Stream::Tls(Box::new(TlsStream::connect(socket, config, name)?)))
 }
 
-/// Says everything, then hears the replies.
+/// Sends all commands, then reads the replies.
 fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outcome) -> Result<(), Broken> {
     let selects = connection.db != Some(parcel.target_db);
     let mut head = Vec::new();
@@ -330,7 +331,7 @@ mod tests {
         })
     }
 
-    /// A server that answers these bytes to each connection in turn, whatever it hears, and closes it.
+    /// A server that sends these bytes to each connection in turn, whatever it receives, and closes it.
     fn answering(answers: &'static [&'static str]) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -340,7 +341,7 @@ mod tests {
                 let mut heard = [0; 16];
                 stream.read_exact(&mut heard).unwrap();
                 stream.write_all(answer.as_bytes()).unwrap();
-                // Closing at once could reset the connection before the answer is read.
+                // Closing at once could reset the connection before the reply is read.
                 stream.shutdown(std::net::Shutdown::Write).unwrap();
                 let _ = stream.read_to_end(&mut Vec::new());
             }
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(send("127.0.0.1", &port.to_string(), 2), broken);
     }
 
-    /// A target that says a byte now and then gets no more time than one that says nothing.
+    /// A target that sends single bytes slowly gets no more time than a silent one.
     #[test]
     fn a_slow_target_holds_nobody_beyond_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

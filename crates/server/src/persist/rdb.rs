@@ -1,4 +1,4 @@
-//! RDB files: all databases at one instant.
+//! RDB files: a snapshot of all databases.
 //!
 //! ```text
 //!  signature | about the file (AUX)... | functions... | for each database: its number, its size, its keys | end

@@ -1,4 +1,4 @@
-//! Appending commands to the last increment.
+//! Appends commands to the last increment.
 
 use super::fsync::Fsyncer;
 use crate::sys::world::{File, World};
@@ -8,28 +8,28 @@ use wire::aof::{write_bytes_before, write_command, write_timestamp};
 use wire::convert::signed_len;
 use wire::number::i64_text;
 
-/// An increment that is open, and what has not been written to it yet.
+/// An open increment, and the commands not written to it yet.
 pub struct Appender {
     file: Arc<File>,
-    /// Bytes of whole commands in the file.
+    /// Bytes of complete commands in the file.
     file_bytes: u64,
     buffer: Vec<u8>,
-    /// Bytes appended since the process began, those in the buffer not counted.
+    /// Bytes appended since the process started, without those in the buffer.
     appended: u64,
     synced: u64,
-    /// The database of the last command; `None` makes the next one say its own.
+    /// Database of the last command; `None` makes the next command select its own.
     selected: Option<usize>,
     noted_s: i64,
     fsyncer: Fsyncer,
-    /// The file before this one is being forced to disk.
+    /// The previous file is being forced to disk.
     switching: bool,
 }
 
-/// More is not kept of an empty buffer.
+/// Capacity kept of an empty buffer.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 impl Appender {
-    /// Goes on at the end of a file of so many bytes.
+    /// Appends to a file of `file_bytes` bytes.
     pub fn new(world: &World, file: File, file_bytes: u64) -> io::Result<Self> {
         Ok(Appender {
             file: Arc::new(file),
@@ -44,11 +44,11 @@ impl Appender {
         })
     }
 
-    /// Goes on in another file, which is empty. What is in the buffer must have been written.
+    /// Continues in another file, which is empty. The buffer must have been written.
     pub fn switch(&mut self, file: File) {
-        assert!(self.buffer.is_empty(), "commands stay in the file that they were meant for");
-        // The old file's last bytes are forced to disk too, whatever the policy. Until they are, a crash may leave a gap:
-        // by how long the old file was the next start tells.
+        assert!(self.buffer.is_empty(), "the buffer is written before the file is switched");
+        // The old file's last bytes are forced to disk too, whatever the policy. Until then a crash may leave a gap,
+        // which the next start detects by the noted length of the old file.
         if self.synced() < self.appended {
             self.fsyncer.sync(&self.file, self.appended);
             self.switching = true;
@@ -60,30 +60,32 @@ impl Appender {
         self.selected = None;
     }
 
+    /// Bytes of complete commands in the file.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
+    /// Bytes in the buffer.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Bytes that the buffer holds from the allocator.
+    /// Memory of the buffer in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Bytes ever appended, the buffered ones counted.
+    /// Bytes appended in all, including the buffered ones.
     pub fn end(&self) -> u64 {
         self.appended + self.buffer.len() as u64
     }
 
-    /// Up to where all is on disk, in the terms of [`Appender::end`].
+    /// Position up to which everything is on disk, on the scale of [`Appender::end`].
     pub fn synced(&self) -> u64 {
         self.synced.max(self.fsyncer.synced())
     }
 
-    /// Adds whole commands, encoded, that are about one database to the buffer.
+    /// Adds complete encoded commands for one database to the buffer.
     pub fn add(&mut self, db_index: usize, timestamp_s: Option<i64>, commands: &[u8]) {
         self.note_time(timestamp_s);
         if self.selected != Some(db_index) {
@@ -94,7 +96,7 @@ impl Appender {
         self.buffer.extend_from_slice(commands);
     }
 
-    /// Adds MULTI or EXEC, encoded, which are about no database.
+    /// Adds an encoded MULTI or EXEC, which have no database.
     pub fn add_bracket(&mut self, timestamp_s: Option<i64>, command: &[u8]) {
         self.note_time(timestamp_s);
         self.buffer.extend_from_slice(command);
@@ -108,7 +110,7 @@ impl Appender {
         }
     }
 
-    /// Writes the buffer to the file. After an error the file ends where it did before, and the buffer stays.
+    /// Writes the buffer to the file. After an error the file ends where it did before, and the buffer is kept.
     pub fn write(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -128,7 +130,7 @@ impl Appender {
         Ok(())
     }
 
-    /// A part was written: takes it back, or else counts it as written.
+    /// Truncates a partial write, or if that fails counts it as written.
     fn take_back(&mut self, written: usize) {
         if written == 0 {
             return;
@@ -148,8 +150,8 @@ impl Appender {
         }
     }
 
-    /// Forces what is written to disk, now: the file before this one too, if that is still under way. An error in the
-    /// background since [`Appender::take_sync_failure`] was asked last is one of this call: the kernel reports each once.
+    /// Forces the written bytes to disk now, including the previous file if its sync is still under way. Reports an error
+    /// that occurred in the background since the last [`Appender::take_sync_failure`]: the kernel reports each once.
     pub fn sync(&mut self) -> io::Result<()> {
         self.finish_syncing();
         if self.synced() < self.appended {
@@ -162,47 +164,48 @@ impl Appender {
         Ok(())
     }
 
-    /// Has what is written forced to disk in the background, if there is anything and nothing of that is under way.
+    /// Starts forcing the written bytes to disk in the background, if there are any and no sync is under way.
     pub fn sync_in_background(&mut self) {
         if self.synced() < self.appended && !self.fsyncer.is_pending() {
             self.fsyncer.sync(&self.file, self.appended);
         }
     }
 
+    /// Whether an fsync is under way.
     pub fn is_syncing(&mut self) -> bool {
         let is_pending = self.fsyncer.is_pending();
         self.switching &= is_pending;
         is_pending
     }
 
-    /// Whether an fsync of this file is under way: the kernel may let what is written to it wait for that.
+    /// Whether an fsync of this file is under way: the kernel may delay writes to it until then.
     pub fn is_file_syncing(&mut self) -> bool {
         self.is_syncing() && !self.switching
     }
 
-    /// Whether the file before this one may lack its end on disk.
+    /// Whether the end of the previous file may not be on disk.
     pub fn is_switching(&mut self) -> bool {
         self.switching && self.is_syncing()
     }
 
-    /// Why the last fsync in the background failed, if it did.
+    /// Error of the last background fsync, if it failed.
     pub fn background_error(&self) -> Option<String> {
         self.fsyncer.error()
     }
 
-    /// Waits until no fsync in the background is under way.
+    /// Waits until no background fsync is under way.
     fn finish_syncing(&mut self) {
         while self.is_syncing() {
             self.fsyncer.let_work();
         }
     }
 
-    /// What could not be forced to disk is there in another file.
+    /// Clears the error: the data that could not be forced to disk is in another file.
     pub fn forget_sync_error(&mut self) {
         self.fsyncer.forget_error();
     }
 
-    /// Whether one has failed since this was asked last.
+    /// Whether an fsync has failed since the last call.
     pub fn take_sync_failure(&mut self) -> bool {
         self.fsyncer.take_failure()
     }

@@ -1,4 +1,4 @@
-//! Forcing a file to disk on a thread of its own.
+//! Forces files to disk on a thread of its own.
 
 use crate::sys::file::system_text;
 use crate::sys::world::{File, Simulation, World};
@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks whether a file is on disk that has to be waited for.
+/// Polling interval while waiting for a sync.
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
-/// What the thread has done.
+/// State of the thread.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Files that have been asked for and are not done.
+    /// Number of files requested and not finished.
     pending: AtomicU64,
     failed: AtomicBool,
-    /// Up to here the log is on disk, in bytes ever appended.
+    /// Position up to which the log is on disk, in bytes appended in all.
     synced: AtomicU64,
-    /// Why the last fsync failed.
+    /// Error of the last fsync, if it failed.
     error: Mutex<Option<io::Error>>,
 }
 
@@ -33,17 +33,18 @@ pub struct Fsyncer {
 
 enum Worker {
     Thread(Sender<Request>),
-    /// Done on the caller's thread, when the simulation says so.
+    /// Syncs on the caller's thread, at the simulation's command.
     Simulated {
         world: Arc<dyn Simulation>,
         requests: VecDeque<Request>,
     },
 }
 
-/// A file, and how many bytes have been written in all.
+/// A file, and the number of bytes written in all.
 type Request = (Arc<File>, u64);
 
 impl Fsyncer {
+    /// Starts the thread.
     pub fn start(world: &World) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
         let worker = match world {
@@ -60,7 +61,7 @@ impl Fsyncer {
         Ok(Fsyncer { worker, progress })
     }
 
-    /// Has the file forced to disk, of which `appended` bytes have been written in all.
+    /// Starts forcing a file to disk; `appended` is the number of bytes written in all.
     pub fn sync(&mut self, file: &Arc<File>, appended: u64) {
         self.progress.pending.fetch_add(1, Ordering::AcqRel);
         let request = (Arc::clone(file), appended);
@@ -74,6 +75,7 @@ impl Fsyncer {
         }
     }
 
+    /// Whether a sync is pending.
     pub fn is_pending(&mut self) -> bool {
         if let Worker::Simulated { world, requests } = &mut self.worker {
             while !requests.is_empty() && world.is_background_done() {
@@ -83,7 +85,7 @@ impl Fsyncer {
         self.progress.pending.load(Ordering::Acquire) > 0
     }
 
-    /// Waits a little, so that what is pending gets on.
+    /// Waits a little for pending syncs to progress.
     pub fn let_work(&self) {
         match &self.worker {
             Worker::Thread(_) => thread::sleep(PENDING_POLL),
@@ -91,20 +93,22 @@ impl Fsyncer {
         }
     }
 
+    /// Position up to which the log is on disk.
     pub fn synced(&self) -> u64 {
         self.progress.synced.load(Ordering::Acquire)
     }
 
-    /// Whether an fsync has failed since this was asked last.
+    /// Whether an fsync has failed since the last call.
     pub fn take_failure(&self) -> bool {
         self.progress.failed.swap(false, Ordering::AcqRel)
     }
 
+    /// Clears the error.
     pub fn forget_error(&self) {
         *self.progress.error.lock().expect("no thread panics while it holds this") = None;
     }
 
-    /// Why the last fsync failed, if it did.
+    /// Error of the last fsync, if it failed.
     pub fn error(&self) -> Option<String> {
         let error = self.progress.error.lock().expect("no thread panics while it holds this");
         error.as_ref().map(system_text)

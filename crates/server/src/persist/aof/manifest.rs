@@ -1,11 +1,11 @@
-//! Which files an append-only file is made of.
+//! The manifest: the list of an append-only file's files.
 //!
 //! ```text
 //!  file appendonly.aof.2.base.rdb seq 2 type b
 //!  file appendonly.aof.1.incr.aof seq 1 type h         history: to be removed
 //!  file appendonly.aof.4.incr.aof seq 4 type i
 //! ```
-//! Names with spaces or quotes stand in quotes, with escapes as in configuration files.
+//! Names with spaces or quotes are quoted, with escapes as in configuration files.
 
 use crate::config::{quoted, split_line};
 use crate::sys::file::{self, FileError, failed};
@@ -29,7 +29,7 @@ pub struct Part {
     pub sequence: u64,
 }
 
-/// The files, as the manifest on disk has them once [`Manifest::persist`] has returned.
+/// The files of the manifest on disk, once [`Manifest::persist`] has returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub base: Option<Part>,
@@ -40,7 +40,7 @@ pub struct Manifest {
     pub increment_sequence: u64,
 }
 
-/// Why there is no manifest to go by.
+/// Why the manifest cannot be used.
 #[derive(Debug)]
 pub enum ManifestError {
     File(FileError),
@@ -66,7 +66,7 @@ impl From<FileError> for ManifestError {
     }
 }
 
-/// The names that the configuration gives, and where they mean something.
+/// File names from the configuration, and their location.
 #[derive(Clone, Debug)]
 pub struct Names {
     pub world: World,
@@ -75,6 +75,7 @@ pub struct Names {
 }
 
 impl Names {
+    /// The path of a file in the directory.
     pub fn path(&self, name: &[u8]) -> PathBuf {
         self.directory.join(OsStr::from_bytes(name))
     }
@@ -91,15 +92,17 @@ impl Names {
         self.path(&[b"temp-", &self.with(".manifest")[..]].concat())
     }
 
-    /// Where commands go while the first base is being written.
+    /// Increment for commands while the first base is being written.
     pub fn temporary_increment(&self) -> PathBuf {
         self.path(&[b"temp-", &self.with(".incr")[..]].concat())
     }
 
+    /// Name of a base.
     pub fn base(&self, sequence: u64, is_rdb: bool) -> Vec<u8> {
         self.with(&format!(".{sequence}.base.{}", if is_rdb { "rdb" } else { "aof" }))
     }
 
+    /// Name of an increment.
     pub fn increment(&self, sequence: u64) -> Vec<u8> {
         self.with(&format!(".{sequence}.incr.aof"))
     }
@@ -108,7 +111,7 @@ impl Names {
 const LINE_BYTES_MAX: usize = 1024;
 
 impl Manifest {
-    /// The manifest on disk; an empty one if there is none.
+    /// Reads the manifest from disk; an empty one if the file does not exist.
     pub fn load(names: &Names) -> Result<Manifest, ManifestError> {
         let path = names.manifest();
         match names.world.read(&path) {
@@ -118,6 +121,7 @@ impl Manifest {
         }
     }
 
+    /// Parses a manifest's text.
     pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
         let mut manifest = Manifest::default();
         let refuse = |number, reason, line: &[u8]| ManifestError::Line {
@@ -182,6 +186,7 @@ impl Manifest {
         Ok(())
     }
 
+    /// The manifest's text.
     pub fn to_text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         let base = self.base.iter().map(|part| (part, 'b'));
@@ -200,16 +205,17 @@ impl Manifest {
         text
     }
 
+    /// Whether it lists no files.
     pub fn is_empty(&self) -> bool {
         self.base.is_none() && self.increments.is_empty()
     }
 
-    /// All files that hold data, in the order in which they are read.
+    /// The base and the increments in reading order.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.base.iter().chain(&self.increments)
     }
 
-    /// Gives the next base its name; what was the base becomes history.
+    /// Names the next base; the current base becomes history.
     pub fn next_base(&mut self, names: &Names, is_rdb: bool) -> Vec<u8> {
         if let Some(part) = self.base.take() {
             self.history.insert(0, (part, FileKind::Base));
@@ -220,7 +226,7 @@ impl Manifest {
         name
     }
 
-    /// Gives the next increment its name: none that history bears, which is going to be removed.
+    /// Names the next increment: not like a history file, which will be removed.
     pub fn next_increment(&mut self, names: &Names) -> Vec<u8> {
         let name = loop {
             self.increment_sequence += 1;
@@ -233,7 +239,7 @@ impl Manifest {
         name
     }
 
-    /// All increments but the last `kept` become history.
+    /// Moves all increments but the last `kept` to history.
     pub fn retire_increments(&mut self, kept: usize) {
         let retired = self.increments.len().saturating_sub(kept);
         for part in self.increments.drain(..retired) {
@@ -250,14 +256,14 @@ impl Manifest {
         })
     }
 
-    /// Removes what is history from the disk and the manifest.
+    /// Removes the history files from disk and manifest.
     pub fn remove_history(&mut self, names: &Names) -> Result<(), FileError> {
         if self.history.is_empty() {
             return Ok(());
         }
         let history = std::mem::take(&mut self.history);
         if let Err(error) = self.persist(names) {
-            // They are still named there, and removed another time.
+            // They stay in the manifest, and are removed another time.
             self.history = history;
             return Err(error);
         }
@@ -270,18 +276,18 @@ impl Manifest {
     }
 }
 
-/// Makes the directory if it is not there, and takes the files of these names in it for this process alone: no two
-/// servers may append to the same ones. They are free again when what this returns is dropped, or the process ends.
+/// Creates the directory if it does not exist, and locks the files of these names in it for this process: two servers
+/// must not append to the same files. The lock is released when the result is dropped, or the process ends.
 ///
-/// The lock is on a file of its own, because all others give way to new ones. It is a record lock, which children do
-/// not inherit: one that outlives a server which was killed does not keep the next from starting.
+/// The lock is on a file of its own, because all others are replaced. It is a record lock, which children do not inherit:
+/// a child that outlives a killed server does not keep the next from starting.
 pub fn lock(names: &Names) -> Result<File, FileError> {
     match names.world.create_directory(&names.directory) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed("Can't open or create append-only dir", &names.directory)(error)),
     }
-    // Also of one that was there: a process that was killed may have made it, and no more.
+    // Also if it existed: a killed process may have created it without syncing.
     file::sync_directory_of(&names.world, &names.directory)?;
     let path = names.path(&names.with(".lock"));
     let file = names.world.open(&path, Open::Append).map_err(failed("Can't open or create", &path))?;

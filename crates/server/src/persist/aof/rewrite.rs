@@ -1,4 +1,4 @@
-//! The data as the fewest commands that make it: a base without RDB (`aof-use-rdb-preamble no`).
+//! The data as the fewest commands that create it: a base without RDB (`aof-use-rdb-preamble no`).
 
 use crate::db::Db;
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ fn command<W: Write>(sink: &mut W, arguments: &[&[u8]]) -> io::Result<()> {
     write_command(sink, arguments.iter().copied())
 }
 
-/// Writes all of `db` and the sources of function libraries; `timestamp_s` is noted in front, if given. `progress`
-/// hears how many keys have been written.
+/// Writes all of `db` and the sources of function libraries, after a timestamp of `timestamp_s`, if given. `progress`
+/// receives the number of keys written.
 pub fn write_commands<W: Write>(
     sink: &mut W,
     db: &Db,

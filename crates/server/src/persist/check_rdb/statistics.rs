@@ -1,4 +1,4 @@
-//! What a file holds, by database and type: how many keys, how many elements in each, and how large these are.
+//! Statistics of a file by database and type: number of keys, elements per key, and sizes.
 
 use super::Format;
 use crate::db::Kind;
@@ -6,7 +6,7 @@ use crate::db::rdb::ReadValue;
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-/// The names of types, each at its number.
+/// Names of types by number.
 const TYPES: [&str; TYPES_LEN] = {
     let mut names = ["module"; TYPES_LEN];
     let mut kinds = Kind::ALL;
@@ -66,7 +66,7 @@ struct OfType {
 
 impl OfType {
     fn new() -> Self {
-        let histogram = || Histogram::new(DIGITS).expect("so many digits are allowed");
+        let histogram = || Histogram::new(DIGITS).expect("the number of digits is allowed");
         OfType {
             keys: 0,
             expiring: 0,
@@ -120,13 +120,14 @@ impl OfType {
     }
 }
 
-/// One row of types for each database up to the last that has keys.
+/// Rows of types for each database up to the last with keys.
 #[derive(Default)]
 pub struct Statistics {
     databases: Vec<[OfType; TYPES.len()]>,
 }
 
 impl Statistics {
+    /// Counts a key.
     pub fn add(
         &mut self,
         db_index: usize,
@@ -151,6 +152,7 @@ impl Statistics {
         }
     }
 
+    /// The report's text.
     pub fn describe(&self, format: Format) -> String {
         let none = Statistics { databases: vec![std::array::from_fn(|_| OfType::new())] };
         let databases = if self.databases.is_empty() { &none.databases } else { &self.databases };

@@ -1,4 +1,4 @@
-//! Reading a snapshot, some keys at a time: the server goes on answering in between.
+//! Loads a snapshot, some keys at a time: the server replies to clients in between.
 
 use super::save::{OWN_VERSION, PlaceInStream, pause};
 use crate::db::Db;
@@ -12,25 +12,25 @@ use wire::rdb::{
     Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, kind, module, opcode,
 };
 
-/// How a file is read.
+/// Options for loading a file.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
-    /// Versions that are not known are refused.
+    /// Unknown versions are refused.
     pub strict: bool,
     pub verify_checksum: bool,
-    /// Keys and fields that are expired are left out: not those of an append-only file's base, whose commands count on
-    /// them, nor those of a file that names a history, unless [`Loader::tell_left_out`] has been asked to tell of them.
+    /// Expired keys and fields are dropped: not those of an append-only file's base, whose commands depend on them, nor
+    /// those of a file that names a history, unless [`Loader::tell_left_out`] has requested commands for them.
     pub drop_expired: bool,
-    /// A key that is there already gives way; otherwise it is an error.
+    /// Existing keys are replaced; otherwise they are an error.
     pub replaces: bool,
-    /// Room is made in advance for no more keys than this, whatever the file says.
+    /// Space is reserved for at most this number of keys, whatever the file says.
     pub keys_expected_max: usize,
     /// As [`super::Snapshot::key_delay_us`].
     pub key_delay_us: i32,
     pub now_ms: i64,
 }
 
-/// Why a file cannot be loaded, and at which byte that showed.
+/// Why a file cannot be loaded, and the offset of the error.
 #[derive(Debug)]
 pub struct LoadError {
     pub at: u64,
@@ -59,7 +59,7 @@ pub enum Reason {
         name: String,
     },
     Library(String),
-    /// What Redis keeps and this server has no place for.
+    /// Data of Redis that this server does not support.
     Unsupported {
         key: Vec<u8>,
         kind: u8,
@@ -106,7 +106,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// What has been read so far.
+/// Counts of the data read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadFigures {
     pub keys_loaded: u64,
@@ -117,7 +117,7 @@ pub struct LoadFigures {
     pub keys_empty: u64,
 }
 
-/// What stands in front of a key.
+/// Attributes that precede a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Prefix {
     expiry_ms: Option<i64>,
@@ -125,7 +125,7 @@ struct Prefix {
     frequency: Option<u8>,
 }
 
-/// Hears what a file holds when it is only checked.
+/// Receives a file's contents when it is only checked.
 pub trait Observer {
     fn about(&mut self, name: &[u8], value: &[u8], at: u64);
     fn database(&mut self, index: u64, at: u64);
@@ -143,28 +143,28 @@ pub struct Loader<R> {
     key: Vec<u8>,
     kind: u8,
     has_read_keys: bool,
-    /// The file says that a server of this kind wrote it.
+    /// The file was written by this server's software.
     is_own: bool,
-    /// The last key is in the database.
+    /// The last key is stored in the database.
     is_loaded: bool,
     doing: &'static str,
     batch: Batch,
     pub figures: LoadFigures,
-    /// Sources of function libraries, for whoever can compile them.
+    /// Sources of function libraries, to be compiled by the caller.
     pub libraries: Vec<Vec<u8>>,
-    /// The database that the stream of changes behind the snapshot is about, if it tells.
+    /// Selected database of the change stream after the snapshot, if stated.
     pub stream_db: Option<usize>,
-    /// Where in which history of changes that is.
+    /// Position in the history of changes.
     stream_id: Option<String>,
     stream_offset: Option<u64>,
     left_out: Option<LeftOut>,
 }
 
-/// Keys and fields that were expired, for those who go on from the file and have them.
+/// Expired keys and fields, for replicas that continue from the file and have them.
 struct LeftOut {
-    /// The command that removes a key.
+    /// Name of the command that removes a key.
     removal: &'static [u8],
-    /// Commands, encoded, each with those before it that are about the same database.
+    /// Encoded commands, joined with the previous ones for the same database.
     commands: Vec<(usize, Vec<u8>)>,
 }
 
@@ -191,17 +191,17 @@ impl LeftOut {
     }
 }
 
-/// Forty digits or letters: whoever wrote the file drew the id as it likes.
+/// Forty digits or letters: other servers choose ids freely.
 fn is_history_id(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 const READS_VALUE: &str = "read-object-value";
-/// How many names of empty keys are logged.
+/// Number of empty keys whose names are logged.
 const EMPTY_KEYS_TOLD: u64 = 10;
-/// Fields left out that one command tells of.
+/// Dropped fields per command.
 const FIELDS_PER_COMMAND: usize = 64;
-/// Elements read between two looks at the clock.
+/// Elements read between two readings of the clock.
 const KEYS_PER_LOOK: usize = 64;
 
 impl<R: Read> Loader<R> {
@@ -244,13 +244,13 @@ impl<R: Read> Loader<R> {
         })
     }
 
-    /// Keys and fields that are expired are left out also if the file names a history: then [`Loader::take_left_out`] gives
-    /// the commands that remove them, as those who go on with the history have to be told; `removal` is that of a key.
+    /// Drops expired keys and fields also if the file names a history: then [`Loader::take_left_out`] returns the
+    /// commands that remove them, for replicas that continue the history; `removal` is the command for a key.
     pub fn tell_left_out(&mut self, removal: &'static [u8]) {
         self.left_out = Some(LeftOut { removal, commands: Vec::new() });
     }
 
-    /// Of the keys and fields left out since the last call: commands, encoded, and the database that they are about.
+    /// Encoded commands with their databases for the keys and fields dropped since the last call.
     pub fn take_left_out(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.left_out.as_mut().map(|left_out| std::mem::take(&mut left_out.commands)).unwrap_or_default()
     }
@@ -260,7 +260,7 @@ impl<R: Read> Loader<R> {
         self.reader.position()
     }
 
-    /// What changes go on from behind the snapshot, if it tells all of it.
+    /// The position in the change stream after the snapshot, if stated completely.
     pub fn place(&self) -> Option<PlaceInStream> {
         let (db_index, id) = (self.stream_db?, self.stream_id.clone()?);
         Some(PlaceInStream { db_index, id, offset: self.stream_offset? })
@@ -270,26 +270,27 @@ impl<R: Read> Loader<R> {
         self.stream_db.is_some() && self.stream_id.is_some() && self.stream_offset.is_some()
     }
 
+    /// The file's version.
     pub fn version(&self) -> u16 {
         self.version
     }
 
-    /// What was being read, as checkers call it.
+    /// What is being read, in the checkers' terms.
     pub fn doing(&self) -> &'static str {
         self.doing
     }
 
-    /// The key whose value was being read, and its type.
+    /// The key whose value is being read, and its type.
     pub fn unfinished_key(&self) -> Option<(&[u8], u8)> {
         (self.doing == READS_VALUE).then_some((&self.key, self.kind))
     }
 
-    /// What follows the snapshot in the same file.
+    /// The rest of the file after the snapshot.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.reader.into_rest()
     }
 
-    /// Reads on until `out_of_time` says so; whether the end has been reached.
+    /// Continues reading until `out_of_time` returns true; returns whether the end was reached.
     pub fn step(&mut self, db: &mut Db, out_of_time: &mut dyn FnMut() -> bool) -> Result<bool, LoadError> {
         loop {
             let keys = if self.options.key_delay_us == 0 { KEYS_PER_LOOK } else { 1 };
@@ -306,7 +307,7 @@ impl<R: Read> Loader<R> {
         }
     }
 
-    /// Reads all, telling `observer` of it and keeping nothing.
+    /// Reads everything, passing it to `observer` and keeping nothing.
     pub fn check(&mut self, db: &mut Db, observer: &mut dyn Observer) -> Result<(), LoadError> {
         while !self.read_one_at(db, Some(observer))? {}
         Ok(())
@@ -324,7 +325,7 @@ impl<R: Read> Loader<R> {
         })
     }
 
-    /// Reads an opcode with what belongs to it, or a key; whether that was the end.
+    /// Reads an opcode with its data, or a key; returns whether that was the end.
     fn read_one(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<bool, Reason> {
         self.doing = "read-type";
         let written = self.reader.byte()?;
@@ -367,7 +368,7 @@ impl<R: Read> Loader<R> {
             }
             opcode::EOF => {
                 self.put_batch(db)?;
-                // Checksums came with version 5.
+                // Checksums exist since version 5.
                 self.doing = "check-sum";
                 if self.version >= 5 {
                     self.reader.file_checksum(self.options.verify_checksum)?;
@@ -385,8 +386,7 @@ impl<R: Read> Loader<R> {
         Ok(false)
     }
 
-    /// The type of the key that begins with what is no type: with what modules keep of it, which may be left out if they
-    /// say so.
+    /// The type of a key preceded by opcodes that are not types: module data, which may be skipped if marked so.
     #[cold]
     fn kind_after(&mut self, written: u8) -> Result<u8, Reason> {
         let has_metadata = written == opcode::KEY_METADATA && self.origin == Origin::Redis;
@@ -411,7 +411,7 @@ impl<R: Read> Loader<R> {
         }
     }
 
-    /// Puts what was gathered into the database that it was read for.
+    /// Stores the batch in the database that it was read for.
     fn put_batch(&mut self, db: &mut Db) -> Result<(), Reason> {
         if self.batch.is_empty() {
             return Ok(());
@@ -427,7 +427,7 @@ impl<R: Read> Loader<R> {
         }
     }
 
-    /// Reads a string, which goes into the batch if it is short.
+    /// Reads a string, into the batch if it is short.
     fn read_string(&mut self, db: &mut Db, about: LoadedKey) -> Result<Loaded, Reason> {
         let (reader, batch, key, index) = (&mut self.reader, &mut self.batch, &self.key, self.db_index);
         let value = reader.string()?;
@@ -445,7 +445,7 @@ impl<R: Read> Loader<R> {
         Ok(loaded)
     }
 
-    /// Reads a value that is no string; fields that are expired are left out if it `drops` them.
+    /// Reads a value that is not a string; with `drops` expired fields are dropped.
     fn read_collection(
         &mut self,
         db: &mut Db,
@@ -477,7 +477,7 @@ impl<R: Read> Loader<R> {
         Ok(())
     }
 
-    /// Says in the log what is worth knowing about the file; or reads what belongs to the last key.
+    /// Logs attributes of the file, or reads data of the last key.
     fn read_about(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
         self.doing = "read-aux";
         let name = self.reader.string()?.to_vec();
@@ -500,7 +500,7 @@ impl<R: Read> Loader<R> {
                 self.is_own = true;
                 log::info!("Loading RDB produced by Warmline version {text}");
             }
-            // Comes second, and is the version whose form the file has.
+            // Follows OWN_VERSION, and is the version of the file's format.
             b"valkey-ver" if self.is_own => {}
             b"valkey-ver" => log::info!("Loading RDB produced by Valkey version {text}"),
             b"ctime" => {
@@ -509,7 +509,7 @@ impl<R: Read> Loader<R> {
             b"used-mem" => {
                 log::info!("RDB memory usage when created {:.2} Mb", number() as f64 / (1024.0 * 1024.0));
             }
-            // Those who go on from here would not hear of what has been left out before.
+            // Replicas that continue from here would miss removals dropped before.
             b"repl-stream-db" | b"repl-id" | b"repl-offset" if self.has_read_keys => {}
             b"repl-stream-db" => self.stream_db = usize::try_from(number()).ok(),
             b"repl-id" if is_history_id(&text) => self.stream_id = Some(text.into_owned()),
@@ -585,7 +585,7 @@ impl From<ReadError> for Reason {
     }
 }
 
-/// What is known of the key's use, in the terms of the policy in force.
+/// The key's access bits under the current policy.
 fn access_of(prefix: Prefix, db: &Db, now_ms: i64) -> Option<u32> {
     match prefix {
         Prefix { frequency: Some(frequency), .. } if db.access.lfu => {

@@ -1,4 +1,4 @@
-//! Writing a snapshot of all databases.
+//! Writes a snapshot of all databases.
 
 use crate::db::object::Value;
 use crate::db::rdb::{kind_of, write_asides, write_value};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use structures::key_table::EntryRef;
 use wire::rdb::{PayloadWriter, VERSION, Writer, kind, opcode};
 
-/// What is written beside the data, and how.
+/// Attributes and options of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The release whose format it is.
+    /// Release that defines the format.
     pub release: &'static str,
     pub created_s: i64,
     pub used_memory_bytes: usize,
@@ -22,45 +22,45 @@ pub struct Snapshot {
     pub aof_base: bool,
     /// Idle times are written with the keys.
     pub with_idle_times: bool,
-    /// Frequencies are.
+    /// Frequencies are written with the keys.
     pub with_frequencies: bool,
     /// Sources of function libraries.
     pub libraries: Vec<Vec<u8>>,
-    /// A pause after each key, for tests; negative for one key in so many, a microsecond.
+    /// A pause after each key, in microseconds, for tests; negative: one microsecond after that number of keys.
     pub key_delay_us: i32,
     pub now_ms: i64,
-    /// In the form that servers read which know no expiry of hash fields.
+    /// Writes the form for servers without expiry of hash fields.
     pub for_7_2: bool,
-    /// The log may say which key has no such form.
+    /// Keys without such a form may be logged.
     pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
     pub place: Option<PlaceInStream>,
 }
 
-/// How far the stream of changes is that the data is the outcome of.
+/// Position in the change stream that the data results from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceInStream {
-    /// The database that the stream has selected.
+    /// Selected database of the stream.
     pub db_index: usize,
     pub id: String,
     pub offset: u64,
 }
 
-/// Under this name a file says which version of this server wrote it. Others pass over names that they do not know, and
-/// read `valkey-ver` as the version whose form it has.
+/// Name of the attribute with this server's version. Other servers skip unknown names, and read `valkey-ver` as the
+/// version of the format.
 pub const OWN_VERSION: &str = "warmline-ver";
 
-/// Of the form that is written for releases before 9.0.
+/// Version of the format for releases before 9.0.
 pub const VERSION_OF_7_2: u16 = 11;
 
-/// The newest type of value that there is in it.
+/// The newest type of value in it.
 const KIND_MAX_OF_7_2: u8 = kind::STREAM_LISTPACKS_3;
 
 /// Keys between two calls of `progress`.
 const KEYS_PER_PROGRESS: u64 = 1024;
 
-/// Writes all of `db`. `progress` hears now and then how many keys have been written.
+/// Writes all of `db`. `progress` receives the number of keys written now and then.
 pub fn write_snapshot<W: Write>(
     sink: W,
     db: &Db,
@@ -181,7 +181,7 @@ pub(super) fn pause(delay_us: i32, keys: u64) {
     }
 }
 
-/// Hands `read` a key's value as DUMP answers it.
+/// Passes a key's value in the form of DUMP to `read`.
 pub fn dump_payload<R>(
     value: &Value<'_>,
     compresses: bool,

@@ -1,17 +1,17 @@
-//! A snapshot that is loaded while it comes, into databases of its own: those who use the data see nothing of it until it
-//! is whole.
+//! A snapshot loaded while it is received, into separate databases: clients see nothing of it until it is complete.
 //!
 //! ```text
 //! push(bytes) -> pending, bounded -> Loader, on a stack of its own -> databases
 //! ```
 //!
-//! There is one reader of snapshots, and it asks for bytes wherever it is, in the middle of a value too. Where they have
-//! not come, its stack is left and gone on with later ([`Fiber`]). Rejected: beginning an element anew once more of it has
-//! come, which reads a large one as often as it has pieces, and holds all of it; a thread, since one alone owns all data.
+//! There is one reader of snapshots, which requests bytes anywhere, also within a value. If they have not arrived, its
+//! stack is suspended and resumed later ([`Fiber`]). Rejected: reading an element again from its start once more of it
+//! has arrived, which reads a large one as often as it has pieces, and buffers all of it; a thread, since a single thread
+//! owns all data.
 //!
 //! 1. `pending` holds at most [`PENDING_BYTES_MAX`].
-//! 2. Once the loader has ended `pending` is empty, and stays so.
-//! 3. The loader runs to its end before it is dropped: an end of the bytes is what ends it early.
+//! 2. Once the loader has ended `pending` stays empty.
+//! 3. The loader runs to its end before it is dropped: the end of input ends it early.
 
 use super::load::{LoadError, LoadFigures, LoadOptions, Loader, Reason};
 use crate::clock::Clock;
@@ -23,45 +23,45 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use wire::rdb::ReadError;
 
-/// Bytes that have come and are not read.
+/// Maximum number of bytes received and not read.
 const PENDING_BYTES_MAX: usize = 512 * 1024;
 
-/// Room is made in advance for no more keys than this: whoever sends the snapshot may say anything.
+/// Space is reserved for at most this number of keys: the sender's number is not trusted.
 const KEYS_EXPECTED_MAX: usize = 1 << 20;
 
-/// What a snapshot that was read to its end has brought.
+/// Result of a completely read snapshot.
 pub struct Loaded {
     pub figures: LoadFigures,
     /// Sources of function libraries.
     pub libraries: Vec<Vec<u8>>,
-    /// Of the snapshot, to its end.
+    /// Length of the snapshot.
     bytes: u64,
-    /// The database that the stream of changes behind the snapshot is about, if it tells.
+    /// Selected database of the change stream after the snapshot, if stated.
     pub stream_db: Option<usize>,
 }
 
-/// What is left of a load that has ended: the databases, whole or not.
+/// Result of an ended load: the databases, complete or not.
 pub struct Outcome {
     pub db: Box<Db>,
     pub loaded: Result<Loaded, LoadError>,
 }
 
-/// Why a step came to its end.
+/// Why a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The beginning makes sense: what follows is a snapshot of a version that is known. Once.
+    /// The header is valid: a snapshot of a known version follows. Reported once.
     Begun,
-    /// It goes on when more has come.
+    /// The loader waits for more bytes.
     WantsBytes,
     OutOfTime,
-    /// It has come to its end, well or not.
+    /// The load has ended, with or without an error.
     Ended,
 }
 
-/// What the loader and whoever drives it both see.
+/// State shared by the loader and its driver.
 struct Shared {
     pending: RefCell<VecDeque<u8>>,
-    /// Nothing more will come.
+    /// The input has ended.
     is_ended: Cell<bool>,
     wants_bytes: Cell<bool>,
     has_begun: Cell<bool>,
@@ -71,8 +71,9 @@ struct Shared {
     clock: Clock,
 }
 
+/// A load under way or ended.
 pub struct StreamedLoad {
-    /// Until it has ended.
+    /// `None` once it has ended.
     fiber: Option<Fiber<Outcome>>,
     shared: Rc<Shared>,
     told_begun: bool,
@@ -80,7 +81,7 @@ pub struct StreamedLoad {
 }
 
 impl StreamedLoad {
-    /// `db` has no keys. Fails if there is no address space for the loader's stack.
+    /// Starts loading into `db`, which has no keys. Fails if there is no address space for the loader's stack.
     pub fn new(db: Box<Db>, mut options: LoadOptions, clock: Clock) -> io::Result<Self> {
         options.keys_expected_max = KEYS_EXPECTED_MAX;
         let shared = Rc::new(Shared {
@@ -97,25 +98,25 @@ impl StreamedLoad {
         Ok(StreamedLoad { fiber: Some(fiber), shared, told_begun: false, outcome: None })
     }
 
-    /// How many bytes [`StreamedLoad::push`] takes now.
+    /// Number of bytes that [`StreamedLoad::push`] takes now.
     pub fn room(&self) -> usize {
         PENDING_BYTES_MAX - self.shared.pending.borrow().len()
     }
 
-    /// Takes bytes in, for which there is room. What comes behind the snapshot's end is dropped.
+    /// Adds bytes, for which there must be room. Bytes after the snapshot's end are dropped.
     pub fn push(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.room(), "whoever pushes asks for room first");
+        assert!(bytes.len() <= self.room(), "the bytes exceed the room");
         if !self.has_ended() {
             self.shared.pending.borrow_mut().extend(bytes);
         }
     }
 
-    /// No more bytes will come.
+    /// Marks the end of the input.
     pub fn end_input(&mut self) {
         self.shared.is_ended.set(true);
     }
 
-    /// Whether a step now would come further than the last one.
+    /// Whether a step now would make progress.
     pub fn has_work(&self) -> bool {
         let waits = self.shared.wants_bytes.get()
             && !self.shared.is_ended.get()
@@ -123,12 +124,12 @@ impl StreamedLoad {
         !self.has_ended() && !waits
     }
 
-    /// Read to its end, well or not.
+    /// Whether the load has ended, with or without an error.
     pub fn has_ended(&self) -> bool {
         self.fiber.is_none()
     }
 
-    /// Of a snapshot that was read to its end, all its bytes; `None` if that did not go well, or has not come about yet.
+    /// Length of a completely read snapshot; `None` after an error, or before the end.
     pub fn loaded_bytes(&self) -> Option<u64> {
         self.outcome.as_ref()?.loaded.as_ref().ok().map(|loaded| loaded.bytes)
     }
@@ -138,7 +139,7 @@ impl StreamedLoad {
         self.shared.read_bytes.get()
     }
 
-    /// Loads on, until the deadline on the monotonic clock at most.
+    /// Continues loading until the deadline on the monotonic clock.
     pub fn step(&mut self, deadline_us: u64) -> Step {
         if self.has_ended() {
             return Step::Ended;
@@ -159,22 +160,22 @@ impl StreamedLoad {
         }
     }
 
-    /// What has come of it; of a load that has not ended, an error.
+    /// Ends the load and returns its result: an error if it has not ended by itself.
     pub fn finish(mut self) -> Outcome {
         self.run_to_end();
-        self.outcome.take().expect("it has run to its end")
+        self.outcome.take().expect("the load has ended")
     }
 
     fn resume(&mut self) {
         self.outcome = self.fiber.as_mut().and_then(Fiber::resume);
         if self.outcome.is_some() {
             self.fiber = None;
-            // What comes behind the snapshot's end is nobody's, and has to make room for its own end to come.
+            // Bytes after the snapshot's end are dropped, which leaves room for the end of input.
             self.shared.pending.take();
         }
     }
 
-    /// Lets the loader find the end of its bytes.
+    /// Runs the loader to the end of its input.
     fn run_to_end(&mut self) {
         self.shared.pending.borrow_mut().clear();
         self.shared.is_ended.set(true);
@@ -191,7 +192,7 @@ impl Drop for StreamedLoad {
     }
 }
 
-/// Reads what is pending, and leaves the stack where there is nothing.
+/// Reads the pending bytes, and suspends the stack if there are none.
 struct Source<'a> {
     shared: &'a Shared,
     suspender: &'a Suspender<'a>,
@@ -228,7 +229,7 @@ fn load_into(
     let mut out_of_time = || shared.clock.monotonic_us() >= shared.deadline_us.get();
     while !loader.step(db, &mut out_of_time)? {
         if shared.is_ended.get() && shared.deadline_us.get() == 0 {
-            // Nobody is going to have it: the rest of the reader's buffer is not worth the time.
+            // The result is not wanted: the rest of the reader's buffer is not worth the time.
             return Err(LoadError { at: loader.position(), reason: Reason::Read(ReadError::UnexpectedEnd) });
         }
         suspender.suspend();
