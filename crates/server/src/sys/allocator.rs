@@ -1,21 +1,20 @@
-//! jemalloc as the process's allocator, and those of its figures and switches that have no typed interface.
+//! jemalloc as the process's allocator, with its figures and switches that have no typed interface.
 
 use std::alloc::{GlobalAlloc, Layout};
 use tikv_jemalloc_ctl::raw;
 #[cfg(not(system_allocator))]
 use tikv_jemallocator::Jemalloc as Backing;
 
-// Sanitizers watch the C library's allocator and know nothing of any other.
+// Sanitizers check only the C library's allocator.
 #[cfg(system_allocator)]
 use std::alloc::System as Backing;
 
-/// jemalloc built with size classes 8 bytes apart. Its crate takes for granted that every block of 16 bytes or more
-/// is aligned to 16, which is not so in classes of 24, 40 or 56 bytes: whoever asks for such an alignment (the
-/// hash tables of the standard library do) gets a size that is a multiple of it, and all classes of that kind are
-/// aligned.
+/// jemalloc built with size classes 8 bytes apart. Its crate assumes that every block of 16 bytes or more is aligned to
+/// 16, which is not so in classes of 24, 40 or 56 bytes: for such an alignment (which the standard library's hash tables
+/// request) the size is rounded up to a multiple of it, and all those classes are aligned.
 pub struct Allocator;
 
-/// What every block of jemalloc's is aligned to.
+/// Alignment of every block of jemalloc.
 const QUANTUM: usize = 8;
 
 #[inline]
@@ -53,7 +52,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// The index that stands for all arenas together.
+/// The index of all arenas together.
 const ALL_ARENAS: usize = 4096;
 
 fn read<T: Copy>(name: &str) -> Option<T> {
@@ -63,8 +62,7 @@ fn read<T: Copy>(name: &str) -> Option<T> {
     unsafe { raw::read(name.as_bytes()) }.ok()
 }
 
-/// Bytes of small size classes that sit in slabs without being in use: what defragmentation could win. As of the
-/// last epoch.
+/// Unused bytes in slabs of small size classes: what defragmentation could free. As of the last epoch.
 pub fn small_bin_waste_bytes() -> Option<usize> {
     let bins: u32 = read("arenas.nbins")?;
     let mut waste = 0;
@@ -78,14 +76,14 @@ pub fn small_bin_waste_bytes() -> Option<usize> {
     Some(waste)
 }
 
-/// Bytes that the allocator has offered to the kernel and that it may still take back. As of the last epoch.
+/// Bytes offered to the kernel that the allocator may still reuse. As of the last epoch.
 pub fn muzzy_bytes() -> Option<usize> {
     let pages: usize = read(&format!("stats.arenas.{ALL_ARENAS}.pmuzzy"))?;
     let page_bytes: usize = read("arenas.page")?;
     Some(pages * page_bytes)
 }
 
-/// Gives unused pages of all arenas back to the kernel; whether the allocator agreed.
+/// Returns unused pages of all arenas to the kernel; returns whether the allocator accepted.
 pub fn purge() -> bool {
     let name = format!("arena.{ALL_ARENAS}.purge\0");
     // SAFETY: the name is terminated, and this control neither reads nor writes a value.
@@ -101,10 +99,10 @@ pub fn purge() -> bool {
     result == 0
 }
 
-/// Has threads of the allocator's own give unused pages back to the kernel, or has whoever frees memory see to that;
-/// whether the allocator agreed. Without such threads nothing is given back while nobody allocates or frees.
+/// Returns unused pages to the kernel on threads of the allocator, or on threads that free memory; returns whether the
+/// allocator accepted. Without such threads nothing is returned while no thread allocates or frees.
 pub fn purge_in_background(on: bool) -> bool {
-    // It starts them behind the thread sanitizer's back, which ends the process.
+    // It starts them without the thread sanitizer's knowledge, which ends the process.
     if cfg!(system_allocator) {
         return true;
     }
@@ -112,8 +110,7 @@ pub fn purge_in_background(on: bool) -> bool {
     unsafe { raw::write(b"background_thread\0", on) }.is_ok()
 }
 
-/// Gives up what the calling thread keeps for its next allocations: one freed block that is kept holds back the whole
-/// slab that it is in.
+/// Frees the calling thread's cache: a single cached block keeps its whole slab allocated.
 pub fn empty_thread_cache() {
     let name = b"thread.tcache.flush\0";
     // SAFETY: the name is terminated, and this control neither reads nor writes a value. It fails for a thread that

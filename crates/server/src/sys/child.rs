@@ -1,4 +1,4 @@
-//! Processes that are copies of this one, and what they report.
+//! Child processes that are copies of this one, and their reports.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -16,9 +16,10 @@ pub enum Ended {
     Killed { signal: i32 },
 }
 
-/// Makes a copy of this process that has one thread: the caller. The child must end with [`exit`], and touch nothing
-/// that another thread may have held a lock of at that moment; the allocator and the standard streams are safe.
-/// Signals that mean its parent do nothing to it, even if they are sent to the group; it holds no open file but the standard streams and `kept`.
+/// Forks this process; the copy has only the calling thread. The child must end with [`exit`], and must not touch
+/// anything that another thread may have locked at that moment; the allocator and the standard streams are safe. It
+/// ignores signals meant for its parent, even if they are sent to the group; its only open files are the standard streams
+/// and `kept`.
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
     let parent = std::process::id();
     // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
@@ -36,8 +37,8 @@ pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
 
 fn become_independent(kept: &[RawFd]) {
     super::crash::forget();
-    // What a terminal, a service manager or the rotation of logs sends to all processes of a server is for the parent to
-    // follow: it ends the child if it ends itself.
+    // Signals that a terminal, a service manager or log rotation sends to all processes of a server are for the parent:
+    // it ends the child if it ends itself.
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR2, libc::SIGALRM] {
         set_action(signal, libc::SIG_IGN);
     }
@@ -56,8 +57,8 @@ fn set_action(signal: i32, action: libc::sighandler_t) {
     unsafe { libc::signal(signal, action) };
 }
 
-/// Has the kernel kill this process as soon as the thread that has forked it is gone: what it writes may not take the
-/// place of what a server that has been started since has written.
+/// Has the kernel kill this process as soon as the thread that forked it is gone: its output must not replace that of a
+/// server started since.
 fn die_with(parent: u32) {
     // SAFETY: touches no memory. A kernel that does not know the call leaves things as they are.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -66,13 +67,13 @@ fn die_with(parent: u32) {
     }
 }
 
-/// Ends the process at once, without destructors: they belong to the parent.
+/// Ends the process at once without running destructors: they belong to the parent.
 pub fn exit(code: i32) -> ! {
     // SAFETY: runs no code of ours.
     unsafe { libc::_exit(code) }
 }
 
-/// How the child ended, if it has.
+/// How the child ended; `None` while it runs.
 pub fn poll(child: i32) -> io::Result<Option<Ended>> {
     wait(child, libc::WNOHANG)
 }
@@ -93,7 +94,7 @@ fn wait(child: i32, options: i32) -> io::Result<Option<Ended>> {
     }
 }
 
-/// The signal by which a child is stopped on purpose.
+/// The signal that stops a child on purpose.
 pub const CANCEL: i32 = libc::SIGUSR1;
 
 /// Asks the child to end.
@@ -102,7 +103,7 @@ pub fn cancel(child: i32) {
     unsafe { libc::kill(child, CANCEL) };
 }
 
-/// Tells the kernel to begin writing this part of a file to disk, without waiting for it.
+/// Starts writing this part of a file to disk, without waiting for it.
 pub fn start_writeback(fd: RawFd, start: u64, len: u64) {
     // SAFETY: touches no memory; a number that is no open file is an error, and what is not begun now is done by fsync.
     unsafe { libc::sync_file_range(fd, start as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE) };

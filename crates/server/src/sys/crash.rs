@@ -1,4 +1,4 @@
-//! Where a thread is when a signal ends the process, or asks.
+//! Reports a thread's call stack when a signal ends the process, or requests a report.
 //!
 //! ```text
 //! the thread that gets the signal            the reporter, a thread of its own
@@ -8,8 +8,8 @@
 //!   the signal's usual end
 //! ```
 //!
-//! Next to nothing is safe in a signal's handler: the thread may hold any lock, the allocator's among them. So it
-//! only notes numbers in a place made beforehand and waits, and if no report comes in time the process ends without.
+//! Almost nothing is safe in a signal handler: the thread may hold any lock, including the allocator's. So the handler
+//! only stores numbers in a preallocated place and waits; if no report is written in time the process ends without one.
 
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
@@ -17,36 +17,37 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Signals whose usual end is the end of the process, and that mean that something is wrong with it.
+/// Signals that end the process by default and indicate an error in it.
 const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 const CALLS_MAX: usize = 100;
-/// A process that cannot report within this time ends without.
+/// Time after which the process ends without a report.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 const WAIT_STEP: Duration = Duration::from_millis(10);
-/// What a handler needs to follow the calls that led to it, and room for what the processor saves.
+/// Stack for a handler: for unwinding, and for the state that the processor saves.
 const HANDLER_STACK_BYTES: usize = 128 * 1024;
 
-/// What has happened to a thread.
+/// A signal received by a thread.
 pub struct Event {
     pub signal: i32,
-    /// The kernel's word for why (`si_code`).
+    /// The kernel's reason (`si_code`).
     pub code: i32,
-    /// What could not be accessed, of a signal that is about that.
+    /// The faulting address, for signals about one.
     pub address: Option<usize>,
-    /// Process and user who have sent the signal; `None`: the kernel did.
+    /// Sender's process and user; `None`: the kernel.
     pub sender: Option<(i32, u32)>,
     pub thread: String,
-    /// The innermost first.
+    /// Call stack, the innermost first.
     pub calls: Vec<Call>,
 }
 
 impl Event {
+    /// Whether the signal ends the process.
     pub fn is_fatal(&self) -> bool {
         FATAL.contains(&self.signal)
     }
 }
 
-/// A function that has been called and has not returned.
+/// A function call on the stack.
 pub struct Call {
     pub address: usize,
     pub function: Option<String>,
@@ -59,7 +60,7 @@ impl Call {
         self.function.as_ref().is_some_and(|function| function.contains(name))
     }
 
-    /// By its place or, in a binary that knows none, by its name.
+    /// By file or, in a binary without files, by name.
     fn is_of_this_file(&self) -> bool {
         self.place.as_ref().is_some_and(|place| place.contains(file!())) || self.is(module_path!())
     }
@@ -68,9 +69,9 @@ impl Call {
 #[repr(u8)]
 enum Phase {
     Free,
-    /// A thread writes into [`NOTED`].
+    /// A thread is writing into [`NOTED`].
     Noting,
-    /// The reporter's turn.
+    /// The event waits for the reporter.
     Noted,
     Reported,
 }
@@ -103,8 +104,8 @@ static NOTED: Noted = Noted {
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 
-/// Starts the reporter, which tells what happens by `report`; and has SIGALRM, which ends nothing, ask for one. To be
-/// called once, by the thread that does most of the work: it gets the room that a handler needs.
+/// Starts the reporter, which passes events to `report`, and makes SIGALRM, which ends nothing, request one. To be called
+/// once, by the thread that does most of the work: it gets the handler's stack.
 pub fn start(report: fn(&Event)) -> io::Result<()> {
     let (mut woken, wake) = io::pipe()?;
     WAKE.store(wake.into_raw_fd(), Ordering::Release);
@@ -126,14 +127,14 @@ pub fn watch_fatal(watched: bool) {
     FATAL.into_iter().for_each(|signal| set_action(signal, action));
 }
 
-/// In a child, which has no reporter: every signal does again what it does to a new process.
+/// Restores the default action of every signal in a child, which has no reporter.
 pub(super) fn forget() {
     watch_fatal(false);
     set_action(libc::SIGALRM, Action::Usual);
 }
 
-/// SIGALRM comes after this time, unless it is asked for again before; `None`: it does not come. Without a reporter it
-/// never does.
+/// Schedules SIGALRM after this time, replacing an earlier request; `None`: cancels it. Without a reporter it is never
+/// sent.
 pub fn set_alarm(after: Option<Duration>) {
     if WAKE.load(Ordering::Acquire) < 0 {
         return;
@@ -149,7 +150,7 @@ pub fn set_alarm(after: Option<Duration>) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, ptr::null_mut()) };
 }
 
-/// The calls that led here, the innermost first, this one left out.
+/// The current call stack, the innermost first, without this function.
 pub fn calls_to_here() -> Vec<Call> {
     let mut addresses = Vec::new();
     backtrace::trace(|frame| {
@@ -180,7 +181,7 @@ fn set_action(signal: i32, action: Action) {
     assert!(result == 0, "signal {signal} can be handled");
 }
 
-/// A stack that this thread handles signals on: its own may be what has run out.
+/// Creates the stack on which this thread handles signals: its own may have overflowed.
 fn make_handler_stack() {
     let stack = Box::leak(vec![0u8; HANDLER_STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: HANDLER_STACK_BYTES };
@@ -193,7 +194,7 @@ fn this_thread() -> i32 {
     rustix::thread::gettid().as_raw_pid()
 }
 
-/// The handler: it allocates nothing and takes no lock of this program's.
+/// The handler: allocates nothing and takes no lock of this program.
 extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
     // SAFETY: errno's place is the thread's own; whoever was interrupted finds it as it was.
     let error = unsafe { *libc::__errno_location() };
@@ -217,7 +218,7 @@ extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const l
     unsafe { *libc::__errno_location() = error };
 }
 
-/// Whether this thread may write into [`NOTED`]: it waits for its turn if the process is about to end.
+/// Whether this thread may write into [`NOTED`]: waits for its turn if the process is about to end.
 fn claim(fatal: bool) -> bool {
     let free = Phase::Free as u8;
     let mut waited = Duration::ZERO;
@@ -296,8 +297,7 @@ fn tell(report: fn(&Event)) {
     NOTED.phase.store(next as u8, Ordering::Release);
 }
 
-/// The calls' names, without those that lead from the event to this file, and those before `main` or a thread's own
-/// function.
+/// The calls' names, without those between the event and this file, and those before `main` or a thread's own function.
 fn named(addresses: &[usize]) -> Vec<Call> {
     let mut calls: Vec<Call> = addresses.iter().flat_map(|address| named_at(*address)).collect();
     if let Some(outermost) = calls.iter().position(|call| call.is("__rust_begin_short_backtrace")) {
@@ -310,7 +310,7 @@ fn named(addresses: &[usize]) -> Vec<Call> {
     calls
 }
 
-/// More than one where functions were inlined.
+/// Several where functions were inlined.
 fn named_at(address: usize) -> Vec<Call> {
     let mut calls = Vec::new();
     backtrace::resolve(address as *mut _, |symbol| {

@@ -1,36 +1,35 @@
-//! Work on a stack of its own: it can be left in the middle of whatever it does and gone on with later.
+//! Work on a stack of its own that can be suspended anywhere and resumed later.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::io;
 
-/// Address space, of which only what is touched is memory.
+/// Address space; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 20;
 
-/// What the work leaves its stack by.
+/// Suspends the work.
 pub struct Suspender<'a>(&'a Yielder<(), ()>);
 
 impl Suspender<'_> {
-    /// Leaves the work here; returns when it is gone on with.
+    /// Suspends the work; returns when it is resumed.
     pub fn suspend(&self) {
         self.0.suspend(());
     }
 }
 
-/// Work that has begun and not ended. Its stack cannot be taken away from under it: it is to run to its end before this
-/// is dropped.
+/// Suspended work. Its stack cannot be freed in the middle: it has to run to its end before this is dropped.
 pub struct Fiber<T: 'static> {
     coroutine: Coroutine<(), (), T, DefaultStack>,
 }
 
 impl<T: 'static> Fiber<T> {
-    /// Nothing of the work is done before [`Fiber::resume`].
+    /// Creates the work, which does not start before [`Fiber::resume`].
     pub fn new(work: impl FnOnce(Suspender<'_>) -> T + 'static) -> io::Result<Self> {
         let stack = DefaultStack::new(STACK_BYTES)?;
         Ok(Fiber { coroutine: Coroutine::with_stack(stack, |yielder, ()| work(Suspender(yielder))) })
     }
 
-    /// Goes on until the work is left again, or has ended: then its result. Panics if it has ended before.
+    /// Runs until the work is suspended again, or has ended: then returns its result. Panics if it ended before.
     pub fn resume(&mut self) -> Option<T> {
         match self.coroutine.resume(()) {
             CoroutineResult::Yield(()) => None,

@@ -1,5 +1,5 @@
-//! Files that appear whole or not at all: written beside their place, forced to disk, renamed, and the directory
-//! forced to disk too.
+//! Atomic replacement of files: written to a temporary file, forced to disk, renamed, and the directory forced to disk
+//! too.
 
 use super::world::{File, Open, World};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What was being done when the operating system refused, and with which file.
+/// An operating system error with the operation and the file.
 #[derive(Debug)]
 pub struct FileError {
     pub doing: &'static str,
@@ -23,38 +23,39 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
+/// Maps an error of the operation `doing` on `path`.
 pub fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError {
     let path = path.to_owned();
     move |source| FileError { doing, path: path.clone(), source }
 }
 
-/// The system's text for an error, as C programs show it: without its number.
+/// The system's text for an error, as C programs print it: without its number.
 pub fn system_text(error: &io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})")).unwrap_or_default();
     text.strip_suffix(&number).unwrap_or(&text).to_owned()
 }
 
-/// The permissions of files of the data and of the log, of which the umask may take more away: keys, values and names of
-/// users are not for everybody on the machine.
+/// Permissions of data and log files, which the umask may reduce: keys, values and user names are not for every user of
+/// the machine.
 pub const DATA_MODE: u32 = 0o640;
-/// Those of a directory of such files.
+/// Permissions of a directory of such files.
 pub const DIRECTORY_MODE: u32 = 0o750;
-/// Those of files with passwords (`aclfile`, the configuration), where no file of theirs is replaced.
+/// Permissions of new files with passwords (`aclfile`, the configuration).
 pub const SECRET_MODE: u32 = 0o600;
 
-/// A file of the log, which exists from then on.
+/// Opens a log file, creating it if necessary.
 pub fn open_to_append(path: &Path) -> io::Result<std::fs::File> {
     std::fs::OpenOptions::new().create(true).append(true).mode(DATA_MODE).open(path)
 }
 
 const OPENING: &str = "Failed opening for writing";
-/// Names that are tried for a file beside another.
+/// Number of names tried for a temporary file.
 const NAMES_TRIED_MAX: u32 = 100;
-/// So much is written before the kernel is asked to bring it to disk.
+/// Bytes written before the kernel is asked to start writeback.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 
-/// A file whose bytes go to disk as they come, so that the last fsync has little to do.
+/// A file written back to disk continuously, so that the last fsync has little to do.
 pub struct Written {
     file: File,
     bytes: u64,
@@ -78,7 +79,7 @@ impl Write for Written {
     }
 }
 
-/// Makes `target` hold what `write` writes. On failure `target` is as it was and nothing is left of `temporary`.
+/// Replaces the contents of `target` by the output of `write`. On failure `target` is unchanged and `temporary` removed.
 pub fn replace(
     world: &World,
     target: &Path,
@@ -90,8 +91,7 @@ pub fn replace(
     put_in_place(world, temporary, target, written)
 }
 
-/// As [`replace`], by way of a file beside `target` whose name is nobody's yet. Who may read and write it stays as it is,
-/// and a link to it a link.
+/// As [`replace`], through a file beside `target` with an unused name. Permissions are kept, and a link stays a link.
 pub fn replace_from_beside(world: &World, target: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let target = &world.resolved(target);
     let (temporary, file) = create_beside(world, target)?;
@@ -103,7 +103,7 @@ pub fn replace_from_beside(world: &World, target: &Path, bytes: &[u8]) -> Result
     put_in_place(world, &temporary, target, written)
 }
 
-/// Renames what has been written, and leaves nothing of it if that or the writing has failed.
+/// Renames the written file, and removes it if that or the writing has failed.
 fn put_in_place(
     world: &World,
     temporary: &Path,
@@ -112,7 +112,7 @@ fn put_in_place(
 ) -> Result<(), FileError> {
     let result = written.and_then(|()| rename(world, temporary, target));
     if result.is_err() {
-        // Nothing can be done if it cannot be removed either.
+        // A failed removal has no remedy.
         let _ = world.remove(temporary);
     }
     result
@@ -155,7 +155,7 @@ fn write_through(
     written.file.sync_all().map_err(failed("Forcing to disk", path))
 }
 
-/// Renames, and forces the directory to disk.
+/// Renames a file, and forces the directory to disk.
 pub fn rename(world: &World, from: &Path, to: &Path) -> Result<(), FileError> {
     world.rename(from, to).map_err(failed("Error moving temp file to", to))?;
     sync_directory_of(world, to)

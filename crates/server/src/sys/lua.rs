@@ -1,21 +1,20 @@
-//! Lua as the rest of the server sees it: an [`Interpreter`] whose values are reached through its [`Stack`], native
-//! functions written in Rust, and chunks that run on a stack of their own ([`fiber`]), so that one that takes long
-//! can be put aside while the server answers others.
+//! Interface to Lua: an [`Interpreter`] whose values are reached through its [`Stack`], native functions written in Rust,
+//! and chunks that run on a stack of their own ([`fiber`]), so that a long one can be suspended while the server serves
+//! others.
 //!
-//! `H` is the host: what native functions reach from within a script. It is lent for as long as the script runs.
+//! `H` is the host, which native functions access from within a script. It is lent while the script runs.
 //!
 //! Why this is sound:
 //!
-//! 1. Every index is checked against the stack before Lua sees it, and every push against the room that Lua has
+//! 1. Every index is checked against the stack before it is passed to Lua, and every push against the room that Lua has
 //!    promised ([`Stack::reserve`]).
 //! 2. Lua reports errors by jumping over the frames in between. A native function never jumps: it returns
 //!    [`Raise`], and only the trampoline, which by then owns nothing, lets Lua jump.
-//! 3. What Lua's functions could jump for by themselves is excluded before they are called: tables are accessed raw,
-//!    keys and types are checked, and no memory limit holds while native code runs ([`Memory::limited`]). When the
-//!    system itself is out of memory the process ends, as it does anywhere else.
-//! 4. The host is borrowed mutably by whoever lends it, and handed out once at a time: [`Stack::host`] borrows the
-//!    stack.
-//! 5. A state is used by one thread, and is closed only when no chunk of it runs: a fiber owns its interpreter.
+//! 3. Lua's own reasons to jump are excluded before its functions are called: tables are accessed raw, keys and types are
+//!    checked, and no memory limit applies while native code runs ([`Memory::limited`]). When the system itself is out of
+//!    memory the process ends, as anywhere else.
+//! 4. The host is borrowed mutably by its lender, and handed out once at a time: [`Stack::host`] borrows the stack.
+//! 5. A state is used by one thread, and is closed only when none of its chunks runs: a fiber owns its interpreter.
 
 use mlua_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -41,58 +40,58 @@ unsafe extern "C-unwind" {
     fn lua_setpause(state: *mut ffi::lua_State, pause: Option<Pause>);
 }
 
-/// What Lua calls in the midst of long work of its own.
+/// Callback that Lua calls during long work of its own.
 type Pause = unsafe extern "C-unwind" fn(*mut ffi::lua_State);
 
-/// A function that scripts can call. Its arguments are the whole stack, its results the last values on it; answers
-/// how many.
+/// A function that scripts can call. Its arguments are the whole stack, its results the last values on it; returns the
+/// number of results.
 pub type Native<H> = fn(&mut Stack<'_, H>) -> Result<usize, Raise>;
 
-/// What to do with a script that has run for a while.
+/// What to do with a long-running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     GoOn,
-    /// Give the thread back to whoever runs the script, and ask again when it goes on.
+    /// Yield the thread to the script's caller, and ask again after resuming.
     Suspend,
     /// End it, with the error `{err = text}`.
     Kill(&'static str),
 }
 
-/// What the host answers when it is asked about the script.
+/// The host's decision about the running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub interrupt: Interrupt,
-    /// Others wait for the thread, also when the script is to end.
+    /// Other work waits for the thread, also when the script has to end.
     pub gives_way: bool,
-    /// How long the script has gone on since it was last asked about, or gone on with.
+    /// Time the script has run since the last question or resumption.
     pub lasted_us: u64,
 }
 
-/// A value that Lua keeps for Rust.
+/// A Lua value held by Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference(c_int);
 
-/// Instructions between two calls of the interrupt, while they take as long as instructions do.
+/// Instructions between two calls of the interrupt at normal speed.
 const INSTRUCTIONS_PER_INTERRUPT: c_int = 10_000;
-/// When they take so long, the interrupt is called after fewer of them; and after more when they take no longer than this.
+/// Above this time the interrupt is called after fewer instructions; below the next, after more.
 const LONG_TURN_US: u64 = 400;
 const SHORT_TURN_US: u64 = 100;
-/// What native code takes in a script's time, in instructions: each of its steps, and the fewest worth mentioning.
+/// Cost of native code in instructions: of each of its steps, and the fewest steps counted.
 const INSTRUCTIONS_PER_STEP: u32 = 8;
 const STEPS_SPENT_MIN: u32 = 16;
 
-/// What a state's callbacks find by way of its allocator.
+/// Data that a state's callbacks find through its allocator.
 #[repr(C)]
 struct Shared<H: ?Sized> {
-    /// First, where the allocator looks for it.
+    /// First, where the allocator expects it.
     memory: Memory,
     host: Option<NonNull<H>>,
     interrupt: fn(&mut H) -> Turn,
-    /// Instructions until it is called next.
+    /// Instructions until the next interrupt.
     instructions: c_int,
-    /// Of the fiber that runs.
+    /// Yielder of the running fiber.
     yielder: Option<NonNull<fiber::Yielder>>,
-    /// The hook was set to interrupt at each line, because a killed script must not catch its end.
+    /// The hook interrupts at each line, because a killed script must not catch its end.
     kills: bool,
 }
 
@@ -104,8 +103,8 @@ pub struct Interpreter<H: ?Sized + 'static> {
 }
 
 impl<H: ?Sized + 'static> Interpreter<H> {
-    /// A state with the base, string, table and math libraries. `bytes_max` is what its scripts may fill, and
-    /// `interrupt` is asked now and then while one runs.
+    /// Creates a state with the base, string, table and math libraries. `bytes_max` limits its scripts' memory, and
+    /// `interrupt` is called now and then while one runs.
     pub fn new(bytes_max: usize, interrupt: fn(&mut H) -> Turn) -> Self {
         let shared = Box::new(Shared {
             memory: Memory::new(bytes_max),
@@ -145,6 +144,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
         }
     }
 
+    /// The state's stack.
     pub fn stack(&mut self) -> Stack<'_, H> {
         Stack::new(self.state.as_ptr())
     }
@@ -155,13 +155,13 @@ impl<H: ?Sized + 'static> Interpreter<H> {
         unsafe { (*self.shared.as_ptr()).memory.used_bytes }
     }
 
-    /// Whether the next script may miss what this one has left.
+    /// Whether the next script may lack the memory that this one has left in use.
     pub fn is_nearly_full(&self) -> bool {
         // SAFETY: as above.
         unsafe { (*self.shared.as_ptr()).memory.is_nearly_full() }
     }
 
-    /// Collects garbage for a while; also when a script has stopped the collector.
+    /// Collects garbage in `steps` steps, even if a script has stopped the collector.
     pub fn collect(&mut self, steps: u16) {
         // SAFETY: these take numbers and return; no value of this server has a finalizer that could fail.
         unsafe {
@@ -255,8 +255,8 @@ fn push_end<H: ?Sized + 'static>(state: *mut ffi::lua_State, text: &str) {
     }
 }
 
-/// Gives the thread back for as long as that is wanted, in the midst of whatever Lua does: nothing is raised here. A
-/// script that is to end does so at its next instruction.
+/// Yields the thread while the host wants that, in the middle of Lua's own work: raises nothing. A script that has to end
+/// does so at its next instruction.
 unsafe extern "C-unwind" fn pause<H: ?Sized + 'static>(state: *mut ffi::lua_State) {
     // SAFETY: it is set on states of this type only, whose host is lent while a script runs (invariant 4); the yielder
     // lives as long as the fiber that this is called on.
@@ -273,7 +273,7 @@ unsafe extern "C-unwind" fn pause<H: ?Sized + 'static>(state: *mut ffi::lua_Stat
     }
 }
 
-/// Asks sooner where instructions take long, as those do that find all keys of a table in one place.
+/// Shortens the interval where instructions are slow, such as those that find all keys of a table in one bucket.
 ///
 /// # Safety
 /// `state` belongs to an `Interpreter<H>`.
@@ -294,8 +294,8 @@ unsafe fn pace<H: ?Sized + 'static>(state: *mut ffi::lua_State, lasted_us: u64) 
     }
 }
 
-/// Asks what is to become of the script that runs, and gives the thread back for as long as that is wanted. A text
-/// ends the script, which cannot catch that: it is asked at each line from now on. Also how long it had gone on.
+/// Asks the host about the running script, and yields the thread while it wants that. A returned text ends the script,
+/// which cannot catch that: from now on the host is asked at each line. Also returns the time the script had run.
 ///
 /// # Safety
 /// As for [`look`].
@@ -311,7 +311,7 @@ unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'stat
     }
 }
 
-/// As [`ask`], without doing anything about a script that is to end.
+/// As [`ask`], but does not end the script.
 ///
 /// # Safety
 /// `state` belongs to an `Interpreter<H>`, and nobody holds a reference to its host.

@@ -1,10 +1,10 @@
-//! The process as the kernel accounts for it.
+//! The process's resources and settings in the kernel.
 
 use std::io;
 use std::ptr;
 use std::time::Duration;
 
-/// Whose time is asked for.
+/// Subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Process,
@@ -20,7 +20,7 @@ pub struct CpuTimes {
     pub system: Duration,
 }
 
-/// Processor time from the kernel's books (getrusage).
+/// Processor time as counted by the kernel (getrusage).
 pub fn cpu_times(whose: Whose) -> CpuTimes {
     let who = match whose {
         Whose::Process => libc::RUSAGE_SELF,
@@ -36,14 +36,14 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
     CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) }
 }
 
-/// Bytes in a page of memory, as the kernel counts them for this process.
+/// Size of a memory page in bytes.
 pub fn page_bytes() -> u64 {
     // SAFETY: the call takes a number and touches no memory of this process.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).expect("every system knows the size of its pages")
 }
 
-/// Goes on as a process in the background: without a terminal, in a session of its own, with nothing on its standard
+/// Continues as a process in the background: without a terminal, in a session of its own, with /dev/null as its standard
 /// streams. Only the child returns.
 ///
 /// # Errors
@@ -65,14 +65,14 @@ pub fn daemonize() -> io::Result<()> {
     Ok(())
 }
 
-/// From now on, a file that may not grow as large is an error of the write, not the end of the process.
+/// Makes exceeding the file size limit an error of the write instead of the end of the process.
 pub fn report_file_size_limits() {
     // SAFETY: sets an action that runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// From now on signals that this program has no use for, and that end a process, do nothing. Children that end can be
-/// waited for, even if the process was started by one that has no interest in its own.
+/// Ignores signals that this program does not use and that would end it. Makes ended children waitable, even if the
+/// process was started with SIGCHLD ignored.
 pub fn ignore_signals_of_others() {
     for (signal, action) in [
         (libc::SIGUSR1, libc::SIG_IGN),
@@ -85,7 +85,7 @@ pub fn ignore_signals_of_others() {
     }
 }
 
-/// Lets all signals come that the process was started with held back.
+/// Unblocks all signals that were blocked when the process started.
 pub fn accept_signals() {
     // SAFETY: `set` is filled before it is read, both are this function's own, and no old mask is asked for.
     unsafe {
@@ -104,13 +104,13 @@ pub fn disable_huge_pages() -> io::Result<()> {
     }
 }
 
-/// Stops the process until somebody continues it.
+/// Stops the process until it is continued by a signal.
 pub fn stop() {
-    // A signal that cannot be refused, to oneself.
+    // A signal to itself that cannot be refused.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }
 
-/// Writes where nothing may be written (DEBUG SEGFAULT).
+/// Writes to read-only memory (DEBUG SEGFAULT).
 pub fn fault() -> ! {
     // SAFETY: a new mapping touches no memory that anybody has.
     let page = unsafe {
@@ -121,7 +121,7 @@ pub fn fault() -> ! {
     std::process::abort();
 }
 
-/// How many threads the process has; 0 if the kernel does not say.
+/// Number of threads of the process; 0 if the kernel does not tell.
 pub(super) fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

@@ -1,5 +1,5 @@
-//! What `ps` shows of the process: the arguments that it was started with, which lie where the kernel has put them, the
-//! environment behind them. A title is written over both, once the environment has moved elsewhere.
+//! The title that `ps` shows of the process: the arguments it was started with, which lie where the kernel has put them,
+//! followed by the environment. A title overwrites both, once the environment has been moved.
 
 use super::process::threads;
 use std::ffi::{CStr, OsStr, OsString, c_char};
@@ -7,22 +7,22 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 unsafe extern "C" {
-    /// The list of pointers to variables that the C library looks through.
+    /// The C library's list of pointers to variables.
     static mut environ: *mut *mut c_char;
 }
 
 struct Place {
-    /// As the process was called.
+    /// Name by which the process was started.
     program: OsString,
-    /// Addresses of what may be written over; empty where the kernel does not say.
+    /// Addresses that may be overwritten; empty if the kernel does not tell.
     area: Range<usize>,
 }
 
 static PLACE: OnceLock<Place> = OnceLock::new();
 
-/// Finds the place for titles and makes it as large as it gets. To be called before there is a second thread.
+/// Finds the memory for titles and makes it as large as possible. To be called before a second thread is started.
 pub fn make_room() {
-    assert!(threads() <= 1, "nobody else may be reading the environment, which moves");
+    assert!(threads() <= 1, "no other thread may read the environment while it moves");
     PLACE.get_or_init(|| {
         let program = std::env::args_os().next().unwrap_or_default();
         let Some([arguments_start, arguments_end, environment_start, environment_end]) = bounds() else {
@@ -37,12 +37,12 @@ pub fn make_room() {
     });
 }
 
-/// As the process was called, before it had a title of its own.
+/// The name by which the process was started.
 pub fn program() -> &'static OsStr {
     PLACE.get().map_or(OsStr::new(""), |place| &place.program)
 }
 
-/// Shows the title, as far as there is room.
+/// Shows the title, truncated to the room there is.
 pub fn show(title: &[u8]) {
     let Some(Place { area, .. }) = PLACE.get() else { return };
     let Some(room) = area.len().checked_sub(1) else { return };
@@ -57,7 +57,7 @@ pub fn show(title: &[u8]) {
     }
 }
 
-/// Where the arguments begin and end, and the environment: the fields 48 to 51 of /proc/self/stat.
+/// Bounds of the arguments and of the environment: the fields 48 to 51 of /proc/self/stat.
 fn bounds() -> Option<[usize; 4]> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is a name in parentheses that may contain anything.
@@ -67,7 +67,7 @@ fn bounds() -> Option<[usize; 4]> {
     (bounds[0] != 0 && bounds[0] < bounds[1]).then_some(bounds)
 }
 
-/// Copies the variables that lie there to where they stay.
+/// Moves the variables within `area` to leaked memory.
 fn move_environment(area: Range<usize>) {
     // SAFETY: `environ` is null or a list of pointers to strings that ends with a null pointer; the one thread that there
     // is changes pointers of it to other strings, which are never freed.

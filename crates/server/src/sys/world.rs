@@ -1,7 +1,8 @@
-//! The world that data is kept in: files, processes that are copies of this one, and this process's end. It is the
-//! machine's, or one that a test makes up, in which every call can fail and the power can go at any of them.
+//! The outside world of persistence: files, child processes, and the end of this process. It is the real machine, or a
+//! simulation for tests, in which every call can fail and the power can fail at any call.
 //!
-//! Nothing here is on a command's path: a log is written once for all commands at hand. What costs is the call.
+//! This is not on a command's hot path: the log is written once for all pending commands. The cost is that of the system
+//! call.
 
 use super::child::{self, Ended};
 use super::file::{DATA_MODE, DIRECTORY_MODE, SECRET_MODE};
@@ -14,30 +15,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a file is opened for.
+/// Purpose of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// One that is there.
+    /// An existing file.
     Read,
-    /// It is made if it is not there, and emptied if it is.
+    /// Created if it does not exist, and truncated if it does.
     Create,
-    /// One that is not there yet; only its owner may read it until its permissions are changed.
+    /// A file that must not exist; only its owner may read it until its permissions are changed.
     CreateNew,
-    /// It is made if it is not there; every write goes to its end.
+    /// Created if it does not exist; every write goes to its end.
     Append,
-    /// One that is there, whose length is to be changed.
+    /// An existing file whose length will be changed.
     Cut,
 }
 
-/// A world that a test makes up. Files are known by numbers, one for each time they are opened.
+/// A simulated world for tests. Files are known by numbers, one for each time they are opened.
 ///
-/// Between [`Simulation::fork`] and [`Simulation::child_done`] all calls are those of a child, which the simulation may
-/// let take effect later, or never.
+/// Between [`Simulation::fork`] and [`Simulation::child_done`] all calls are a child's, whose effects the simulation may
+/// delay, or drop.
 pub trait Simulation: Send + Sync {
     fn open(&self, path: &Path, purpose: Open) -> io::Result<u64>;
     fn close(&self, file: u64);
     fn read(&self, file: u64, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// `at` counts for files that are not opened to append.
+    /// Writes at the offset `at`, or at the end of a file opened to append.
     fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize>;
     fn set_len(&self, file: u64, len: u64) -> io::Result<()>;
     fn sync(&self, file: u64) -> io::Result<()>;
@@ -47,18 +48,18 @@ pub trait Simulation: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
-    /// Names of what is in the working directory.
+    /// Names of the files in the working directory.
     fn names(&self) -> io::Result<Vec<String>>;
     fn process_id(&self) -> u32;
     fn process_exists(&self, process: u32) -> bool;
-    /// Begins a child; its number.
+    /// Starts a child; returns its number.
     fn fork(&self) -> io::Result<i32>;
     fn child_done(&self, child: i32, succeeded: bool);
     fn poll(&self, child: i32) -> io::Result<Option<Ended>>;
     fn cancel(&self, child: i32);
-    /// Whether what other threads have been asked for is done by now, one thing at a time.
+    /// Whether the requests to other threads are done by now, one at a time.
     fn is_background_done(&self) -> bool;
-    /// The server does nothing until that is done.
+    /// Waits until they are done.
     fn wait_for_background(&self);
     fn exit(&self, code: i32) -> !;
 }
@@ -100,6 +101,7 @@ impl Drop for SimulatedFile {
 }
 
 impl World {
+    /// Opens a file.
     pub fn open(&self, path: &Path, purpose: Open) -> io::Result<File> {
         match self {
             World::Machine => open_here(path, purpose).map(|file| File(Kind::Machine(file))),
@@ -113,16 +115,16 @@ impl World {
         }
     }
 
-    /// The path from wherever the working directory will be.
+    /// The absolute path, independent of the working directory.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         match self {
             World::Machine => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            // Its working directory stays.
+            // Its working directory does not change.
             World::Simulated(_) => path.to_owned(),
         }
     }
 
-    /// What the path leads to, if it is a link.
+    /// The path's target, if it is a link.
     pub fn resolved(&self, path: &Path) -> PathBuf {
         match self {
             World::Machine => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -130,7 +132,7 @@ impl World {
         }
     }
 
-    /// Who may read and write `of` may do so with `path`; nothing changes if there is no `of`.
+    /// Copies the permissions of `of` to `path`, if `of` exists.
     pub fn take_permissions(&self, path: &Path, of: &Path) -> io::Result<()> {
         match (self, fs::metadata(of)) {
             (World::Machine, Ok(metadata)) => fs::set_permissions(path, metadata.permissions()),
@@ -138,13 +140,14 @@ impl World {
         }
     }
 
-    /// All bytes of a file.
+    /// Reads a whole file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(path, Open::Read)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
+    /// Length of a file.
     pub fn len_of(&self, path: &Path) -> io::Result<u64> {
         match self {
             World::Machine => fs::metadata(path).map(|metadata| metadata.len()),
@@ -152,10 +155,12 @@ impl World {
         }
     }
 
+    /// Whether a file exists.
     pub fn exists(&self, path: &Path) -> bool {
         self.len_of(path).is_ok()
     }
 
+    /// Renames a file.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         match self {
             World::Machine => fs::rename(from, to),
@@ -163,6 +168,7 @@ impl World {
         }
     }
 
+    /// Removes a file.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match self {
             World::Machine => fs::remove_file(path),
@@ -170,6 +176,7 @@ impl World {
         }
     }
 
+    /// Creates a directory.
     pub fn create_directory(&self, path: &Path) -> io::Result<()> {
         match self {
             World::Machine => fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path),
@@ -185,7 +192,7 @@ impl World {
         }
     }
 
-    /// Names of what is in the working directory; those that are no text are left out.
+    /// Names of the files in the working directory, without those that are not UTF-8.
     pub fn names(&self) -> io::Result<Vec<String>> {
         match self {
             World::Machine => Ok(fs::read_dir(".")?
@@ -195,12 +202,12 @@ impl World {
         }
     }
 
-    /// Removes files. Their names are free at once; giving back what they hold, which can take a while, is done on a
-    /// thread of its own.
+    /// Removes files. Their names are free at once; their space, which can take a while to free, is freed on a thread of
+    /// its own.
     pub fn remove_in_background(&self, paths: Vec<PathBuf>) -> io::Result<()> {
         let mut held = Vec::new();
         for path in paths {
-            // One that cannot be opened takes its time here.
+            // A file that cannot be opened is freed here.
             held.extend(self.open(&path, Open::Read).ok());
             if let Err(error) = self.remove(&path) {
                 log::warn!("Removing {}: {error}", path.display());
@@ -214,18 +221,19 @@ impl World {
         }
     }
 
-    /// Takes an open file for this process alone, until it is closed. Children do not inherit that.
+    /// Locks an open file for this process until it is closed. Children do not inherit the lock.
     pub fn lock(&self, file: &File) -> io::Result<()> {
         match &file.0 {
             Kind::Machine(file) => {
                 let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
                 rustix::fs::fcntl_lock(file, exclusive).map_err(io::Error::from)
             }
-            // No other process is in such a world.
+            // A simulated world has no other process.
             Kind::Simulated(_) => Ok(()),
         }
     }
 
+    /// This process's number.
     pub fn process_id(&self) -> u32 {
         match self {
             World::Machine => std::process::id(),
@@ -233,6 +241,7 @@ impl World {
         }
     }
 
+    /// Whether a process of this number exists.
     pub fn process_exists(&self, process: u32) -> bool {
         match self {
             World::Machine => Path::new("/proc").join(process.to_string()).exists(),
@@ -240,7 +249,7 @@ impl World {
         }
     }
 
-    /// How a child ended, if it has.
+    /// How a child ended; `None` while it runs.
     pub fn poll(&self, child: i32) -> io::Result<Option<Ended>> {
         match self {
             World::Machine => child::poll(child),
@@ -256,7 +265,7 @@ impl World {
         }
     }
 
-    /// Waits until a child that was asked to has ended.
+    /// Waits until a cancelled child has ended.
     pub fn join(&self, child: i32) -> io::Result<Option<Ended>> {
         match self {
             World::Machine => child::join(child),
@@ -286,7 +295,7 @@ fn open_here(path: &Path, purpose: Open) -> io::Result<fs::File> {
 }
 
 impl File {
-    /// Writes some of the bytes; how many.
+    /// Writes some of the bytes; returns how many.
     pub fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.0 {
             Kind::Machine(file) => (&*file).write(bytes),
@@ -299,6 +308,7 @@ impl File {
         }
     }
 
+    /// Changes the file's length.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             Kind::Machine(file) => file.set_len(len),
@@ -306,6 +316,7 @@ impl File {
         }
     }
 
+    /// The file's length.
     pub fn len(&self) -> io::Result<u64> {
         match &self.0 {
             Kind::Machine(file) => file.metadata().map(|metadata| metadata.len()),
@@ -321,7 +332,7 @@ impl File {
         }
     }
 
-    /// As [`File::sync_data`], with all that is known of the file.
+    /// As [`File::sync_data`], with all metadata.
     pub fn sync_all(&self) -> io::Result<()> {
         match &self.0 {
             Kind::Machine(file) => file.sync_all(),
@@ -329,14 +340,14 @@ impl File {
         }
     }
 
-    /// Tells the kernel to begin writing this part to disk, without waiting for it.
+    /// Starts writing this part to disk, without waiting for it.
     pub fn start_writeback(&self, start: u64, len: u64) {
         if let Kind::Machine(file) = &self.0 {
             child::start_writeback(file.as_raw_fd(), start, len);
         }
     }
 
-    /// The next byte read is the first one again.
+    /// Moves the reading position to the start.
     pub fn rewind(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Kind::Machine(file) => io::Seek::rewind(file),

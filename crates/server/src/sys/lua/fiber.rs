@@ -1,4 +1,4 @@
-//! A chunk on a stack of its own: it can be left in the middle of whatever it does and gone on with later.
+//! A chunk on a stack of its own that can be suspended anywhere and resumed later.
 
 use super::{Interpreter, Shared, lua_setpause, pause};
 use corosensei::stack::DefaultStack;
@@ -8,22 +8,21 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Address space, of which only what is touched is memory. Lua nests 200 C calls, each with up to 9 KB of buffers;
-/// patterns nest 10,000 times 150 bytes; what remains is for the commands that scripts call.
+/// Address space; only touched pages take memory. Lua nests 200 C calls, each with up to 9 KB of buffers; patterns nest
+/// 10,000 times 150 bytes; the rest is for the commands that scripts call.
 const STACK_BYTES: usize = 8 << 20;
 
 pub(super) type Yielder = corosensei::Yielder<(), ()>;
 pub(super) type OwnStack = DefaultStack;
 
-/// A call that has begun and not ended. One that is dropped in the middle leaks its memory: there is no way to end
-/// it but to let it run.
+/// A suspended call. One dropped in the middle leaks its memory: the only way to end it is to let it run.
 pub struct Fiber<H: ?Sized + 'static> {
     parts: ManuallyDrop<(Interpreter<H>, Coroutine<(), (), c_int, OwnStack>)>,
 }
 
-/// How far a call has come.
+/// Progress of a call.
 pub enum Progress<H: ?Sized + 'static> {
-    /// It has ended; its one result, or the error, is on top of the interpreter's stack.
+    /// It has ended; its single result, or the error, is on top of the interpreter's stack.
     Done {
         interpreter: Interpreter<H>,
         failed: bool,
@@ -32,8 +31,8 @@ pub enum Progress<H: ?Sized + 'static> {
 }
 
 impl<H: ?Sized + 'static> Interpreter<H> {
-    /// Calls the function below its `arguments` on the stack, for one result. `handler` is the stack index of what
-    /// makes an error value of an error.
+    /// Calls the function below its `arguments` on the stack, for one result. `handler` is the stack index of the
+    /// function that converts an error to an error value.
     pub fn run(mut self, arguments: usize, handler: i32, host: &mut H) -> Progress<H> {
         assert!((1..=self.stack().top()).contains(&handler), "the handler is on the stack");
         assert!(self.stack().top() as usize > arguments, "a function and its arguments are on the stack");
@@ -49,7 +48,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
                 let status = ffi::lua_pcall(state.as_ptr(), arguments as c_int, 1, handler);
                 (*shared.as_ptr()).memory.limited = false;
                 if (*shared.as_ptr()).memory.is_nearly_full() {
-                    // Here others have their turn in between.
+                    // Other work runs in between.
                     ffi::lua_gc(state.as_ptr(), ffi::LUA_GCCOLLECT, 0);
                 }
                 (*shared.as_ptr()).yielder = None;
@@ -61,7 +60,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
 }
 
 impl<H: ?Sized + 'static> Fiber<H> {
-    /// Goes on until the call ends or is put aside again.
+    /// Runs until the call ends or is suspended again.
     pub fn resume(mut self, host: &mut H) -> Progress<H> {
         let shared: *mut Shared<H> = self.parts.0.shared.as_ptr();
         // SAFETY: `shared` lives as long as the interpreter. The host is borrowed for all of this call and is taken

@@ -1,22 +1,22 @@
-//! What a Lua state allocates: counted, and limited while scripts run.
+//! Memory of a Lua state: counted, and limited while scripts run.
 
 use std::ffi::c_void;
 
 pub(super) struct Memory {
     pub used_bytes: usize,
     bytes_max: usize,
-    /// A script runs: it gets no more than `bytes_max`, and an error of its own instead. Native code is not limited,
-    /// for it could not be jumped out of.
+    /// A script runs: it gets at most `bytes_max`, and beyond that an error of its own. Native code is not limited,
+    /// because a jump out of it is not possible.
     pub limited: bool,
 }
 
 impl Memory {
-    /// More than scripts get, which only native code can have taken.
+    /// Whether more than the scripts' limit is used, which only native code can do.
     pub fn is_overdrawn(&self) -> bool {
         self.used_bytes > self.bytes_max
     }
 
-    /// So much of what scripts get that the next one may miss it.
+    /// Whether so much of the limit is used that the next script may lack it.
     pub fn is_nearly_full(&self) -> bool {
         self.used_bytes > self.bytes_max / 4
     }

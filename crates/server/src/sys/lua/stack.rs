@@ -1,24 +1,24 @@
-//! The values of a Lua state, by their place on its stack.
+//! The values of a Lua state by their position on its stack.
 
 use super::{CStr, PhantomData, c_char, c_int, ffi};
 use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, pause, shared_of, trampoline};
 
-/// Values that a native function may push without asking.
+/// Values that a native function may push without reserving room.
 const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
-/// What native code looks at of a long string in the time of a step, and the most steps that are counted.
+/// Bytes of a long string that native code reads per step, and the maximum number of steps counted.
 const BYTES_PER_STEP: usize = 128;
 const STEPS_MAX: u32 = 1 << 24;
-/// Steps of native code between two looks at what is to become of the script.
+/// Steps of native code between two checks of the script.
 const STEPS_PER_CHECKPOINT: u32 = 1024;
-/// How much of a long string native code looks at before others may have their turn.
+/// Bytes of a long string that native code reads before it may yield.
 pub const PIECE_BYTES: usize = 1 << 17;
-/// What is read of the name of a chunk: scripts may give theirs any.
+/// Maximum length read of a chunk's name: scripts choose it freely.
 const SOURCE_BYTES_MAX: usize = 4096;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// There is no value at this place.
+    /// No value at this position.
     None,
     Nil,
     Boolean,
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// As Lua's `type` names it.
+    /// The name that Lua's `type` returns.
     pub fn name(self) -> &'static str {
         match self {
             Kind::None => "no value",
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// What a native function fails with.
+/// An error of a native function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an error is raised by returning it"]
 pub enum Raise {
@@ -86,7 +86,7 @@ pub struct Caller {
 pub struct Stack<'a, H: ?Sized + 'static> {
     state: *mut ffi::lua_State,
     room: u32,
-    /// Of native code that goes on for long.
+    /// Steps of long-running native code.
     steps: u32,
     _borrowed: PhantomData<(&'a mut (), fn(&mut H))>,
 }
@@ -101,7 +101,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_gettop(self.state) }
     }
 
-    /// Checks an index, as invariant 1 asks.
+    /// Checks an index; see invariant 1.
     #[inline]
     fn at(&self, index: i32) -> c_int {
         assert!(index > 0 || index < 0 && -index <= self.top(), "no value at {index}");
@@ -114,7 +114,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         index
     }
 
-    /// Makes sure that `values` can be pushed; `false` if the stack may not become that large.
+    /// Reserves room to push `values` values; `false` if the stack may not become that large.
     pub fn reserve(&mut self, values: u32) -> bool {
         // SAFETY: either makes the room or answers 0.
         let granted = unsafe { ffi::lua_checkstack(self.state, (values + 1) as c_int) } != 0;
@@ -196,7 +196,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// As [`Self::push_native`], for a function that has the value on top with it.
+    /// As [`Self::push_native`], for a function bound to the value on top.
     pub fn push_native_with(&mut self, native: Native<H>) {
         self.at(-1);
         self.about_to_push();
@@ -209,7 +209,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// Pushes the value that the native function has with it; nil if it has none.
+    /// Pushes the value that the native function is bound to; nil if there is none.
     pub fn push_companion(&mut self) {
         self.about_to_push();
         // SAFETY: there is room; Lua answers nil for a value that the function has not.
@@ -230,14 +230,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_GLOBALSINDEX) };
     }
 
-    /// Pushes the table in which Lua keeps what scripts cannot reach.
+    /// Pushes Lua's registry, a table that scripts cannot reach.
     pub fn push_registry(&mut self) {
         self.about_to_push();
         // SAFETY: there is room.
         unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_REGISTRYINDEX) };
     }
 
-    /// Makes the table on top the table of globals of chunks that are loaded from now on.
+    /// Makes the table on top the globals of chunks loaded from now on.
     pub fn replace_globals(&mut self) {
         self.table_at(-1);
         // SAFETY: the value is a table.
@@ -272,7 +272,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// What `tostring` makes of a number, or a string's bytes.
+    /// A number as `tostring` converts it, or a string's bytes.
     pub fn text(&mut self, index: i32) -> Option<Vec<u8>> {
         match self.kind(index) {
             Kind::String => {
@@ -292,7 +292,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// As [`Self::text`], but of a string no more than its first bytes.
+    /// As [`Self::text`], but only the first bytes of a string.
     pub fn text_up_to(&mut self, index: i32, bytes_max: usize) -> Option<Vec<u8>> {
         match self.bytes(index) {
             Some(bytes) => Some(bytes[..bytes.len().min(bytes_max)].to_vec()),
@@ -311,7 +311,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// A number, or the number that a string is the text of.
+    /// A number, or a string's value as a number.
     #[inline]
     pub fn number(&self, index: i32) -> Option<f64> {
         let index = self.at(index);
@@ -333,7 +333,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.kind(index) == Kind::Pointer && unsafe { ffi::lua_touserdata(self.state, index) }.is_null()
     }
 
-    /// Pushes a table with room for elements in order and for others.
+    /// Pushes a table with room for `elements` in sequence and `others`.
     pub fn push_table(&mut self, elements: usize, others: usize) {
         self.about_to_push();
         let (elements, others) = (elements.min(1 << 26), others.min(1 << 26));
@@ -368,8 +368,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         assert!(!readonly, "the server changes no table that it has locked");
     }
 
-    /// Takes the key and the value on top of it, and puts them into the table, raw. A key that no table can have is
-    /// an error.
+    /// Pops the key and the value on top of it, and stores them in the table, raw. A key that no table can have is an
+    /// error.
     pub fn set(&mut self, table: i32) -> Result<(), Raise> {
         self.may_change(table);
         match self.kind(-2) {
@@ -388,14 +388,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         Ok(())
     }
 
-    /// Takes the value on top and makes it the table's element of this number.
+    /// Pops the value on top into the table's element of this number.
     pub fn set_element(&mut self, table: i32, number: i32) {
         self.may_change(table);
         // SAFETY: the value is a table that may be changed.
         unsafe { ffi::lua_rawseti(self.state, table, number.into()) };
     }
 
-    /// Takes the value on top and makes it the table's field of this name.
+    /// Pops the value on top into the table's field of this name.
     pub fn set_field(&mut self, table: i32, name: &str) {
         self.may_change(table);
         self.push_bytes(name.as_bytes());
@@ -410,8 +410,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_objlen(self.state, self.table_at(table)) }
     }
 
-    /// Replaces the key on top by the next key and its value; `false`, with neither, behind the last. The table must
-    /// not be given new keys meanwhile.
+    /// Replaces the key on top by the next key and its value; at the end removes the key and returns `false`. No new keys
+    /// may be added to the table meanwhile.
     pub fn next(&mut self, table: i32) -> bool {
         self.table_at(table);
         self.about_to_push();
@@ -427,7 +427,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
     }
 
-    /// Takes the table on top and makes it the metatable of a table.
+    /// Pops the table on top and makes it the metatable of a table.
     pub fn set_metatable(&mut self, table: i32) {
         self.may_change(table);
         self.table_at(-1);
@@ -446,7 +446,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { lua_setreadonly(self.state, self.table_at(table), c_int::from(readonly)) };
     }
 
-    /// Compiles source and pushes the function, or else the message of the compiler's error.
+    /// Compiles source and pushes the function, or the compiler's error message.
     pub fn load(&mut self, source: &[u8], chunk_name: &CStr) -> bool {
         self.about_to_push();
         // SAFETY: Lua reads the bytes while it compiles, and does so protected; bytecode is refused as bad source.
@@ -456,7 +456,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// Calls the function below its `arguments`; all its results take their place, or one error value. `false` if
+    /// Calls the function below its `arguments`; they are replaced by all its results, or by one error value. `false` if
     /// it failed.
     pub fn call(&mut self, arguments: i32) -> bool {
         assert!(self.kind(-1 - arguments) != Kind::None, "a function and its arguments are on the stack");
@@ -471,7 +471,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// Takes the value on top and keeps it.
+    /// Pops the value on top and holds it.
     pub fn keep(&mut self) -> Reference {
         assert!(self.top() > 0, "a value is on the stack");
         // SAFETY: the registry is a table that only this module changes.
@@ -489,7 +489,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
     }
 
-    /// What the script is run for.
+    /// The host of the running script.
     ///
     /// # Panics
     /// Outside of a run.
@@ -502,13 +502,13 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// How often [`Self::step`] was called since the script was last asked about.
+    /// Number of calls of [`Self::step`] since the last check of the script.
     pub(super) fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time. Behind
-    /// many, others have their turn if the script is a slow one.
+    /// Counts bytes that a native function has read at once as steps of the script. After many the thread may be yielded,
+    /// if the script is a slow one.
     #[inline]
     pub fn count_bytes(&mut self, bytes: usize) {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
@@ -518,8 +518,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// Taken for each value by native functions that may go on for long: now and then the script is interrupted here
-    /// as it is within Lua, and ended if it has filled its memory, which native code can do unhindered.
+    /// Called for each value by native functions that may run long: now and then the script is interrupted here as it is
+    /// within Lua, and ended if it has exceeded its memory, on which native code has no limit.
     #[inline]
     pub fn step(&mut self) -> Result<(), Raise> {
         self.steps += 1;
@@ -530,7 +530,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.checkpoint()
     }
 
-    /// Asks at once what is to become of the script, for native functions that know how long they have taken.
+    /// Checks the script at once, for native functions that measure their own time.
     #[cold]
     pub fn checkpoint(&mut self) -> Result<(), Raise> {
         // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
@@ -547,13 +547,13 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         if overdrawn { Err(self.out_of_memory()) } else { Ok(()) }
     }
 
-    /// What Lua itself says when a script wants more than it gets.
+    /// Lua's own error when a script exceeds its memory.
     pub fn out_of_memory(&mut self) -> Raise {
         self.push_bytes(b"not enough memory");
         Raise::Value
     }
 
-    /// The function at this level of the calls under way: 0 is the one that asks, 1 its caller.
+    /// The function at this level of the call stack: 0 is the running one, 1 its caller.
     pub fn caller(&self, level: i32) -> Option<Caller> {
         // SAFETY: lua_Debug is numbers, pointers and bytes, for which zero is a value; Lua fills the fields asked for,
         // with strings that live as long as the function does.
@@ -572,7 +572,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// An error with a text that says where in the script it happened.
+    /// An error with a text and the place in the script.
     pub fn error(&mut self, text: &str) -> Raise {
         let place = match self.caller(1) {
             Some(caller) if caller.line > 0 => {
@@ -602,12 +602,12 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.number(argument).ok_or_else(|| self.type_error(argument, "number"))
     }
 
-    /// As [`Self::number_argument`], as an integer the way C makes one of it.
+    /// As [`Self::number_argument`], converted to an integer as in C.
     pub fn integer_argument(&mut self, argument: i32) -> Result<i64, Raise> {
         self.number_argument(argument).map(truncated)
     }
 
-    /// An argument that may be missing or nil.
+    /// An integer argument that may be missing or nil.
     pub fn integer_argument_or(&mut self, argument: i32, default: i64) -> Result<i64, Raise> {
         match self.kind(argument) {
             Kind::None | Kind::Nil => Ok(default),
@@ -615,7 +615,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
-    /// Joins the values on top, strings all, into one.
+    /// Concatenates the values on top, all strings, to one.
     pub fn concatenate(&mut self, values: i32) {
         assert!((1..=values).all(|back| self.kind(-back) == Kind::String), "strings are joined");
         // SAFETY: the values are on the stack, and strings need no metamethod to be joined.
@@ -628,7 +628,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     }
 }
 
-/// A float as the processor makes an integer of it: what no integer is becomes the least one.
+/// Converts a float to an integer as the processor does: values out of range become the minimum.
 pub fn truncated(value: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
         value as i64
