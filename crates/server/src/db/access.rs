@@ -42,6 +42,7 @@ pub struct UsedKey {
 }
 
 impl UsedKey {
+    /// The key of the argument `key`, identified by the slice's address.
     #[inline]
     pub fn new(hash: u64, key: &[u8]) -> Self {
         UsedKey { hash, address: key.as_ptr().addr() }

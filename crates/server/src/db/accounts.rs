@@ -1,7 +1,7 @@
 //! Accounts: number and memory of the keys of each class, updated as keys change.
 //!
 //! ```text
-//!  Database -> Accounts      none while nothing is counted
+//!  Database -> Accounts      none while counting is off
 //!                by prefix   -> Account -> Classes: from key to class
 //!                                          counted_to: hashes below this are counted, the others not yet
 //!                                          tallies: one for each class

@@ -36,6 +36,7 @@ enum Place {
     Key(usize, Box<[u8]>),
 }
 
+/// Notes of changes not checked yet, and the keys that may be accessed.
 #[derive(Debug, Default)]
 pub struct Audit {
     unrecorded: Vec<Place>,
@@ -53,6 +54,7 @@ pub struct NamedKeys {
     pub reads_others: bool,
 }
 
+/// A key among a command's arguments.
 #[derive(Clone, Debug)]
 pub struct NamedKey {
     pub key: Box<[u8]>,
@@ -129,7 +131,7 @@ impl Audit {
             && let Some(named) = &self.named
         {
             let is_named = named.keys.iter().any(|named| named.changes && *named.key == *key);
-            assert!(is_named, "{} changes '{}', but its row does not say so", named.command, shown(key));
+            assert!(is_named, "{} changes '{}', and its row does not say so", named.command, shown(key));
         }
     }
 

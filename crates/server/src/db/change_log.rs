@@ -288,6 +288,7 @@ impl ChangeLog {
         self.unit.truncate(self.ended);
     }
 
+    /// Whether no change is recorded.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

@@ -19,6 +19,7 @@ const KEYS_PER_STEP: usize = 64;
 /// A database's recorded keys, each with the expiry set by a client.
 type GivenExpiry = IndexMap<Box<[u8]>, i64, foldhash::quality::RandomState>;
 
+/// The recorded keys of all databases.
 #[derive(Debug, Default)]
 pub struct ClientExpiry {
     /// The current command comes from a client of a writable replica.

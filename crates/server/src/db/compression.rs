@@ -1,13 +1,13 @@
-//! Strings kept compressed, where a key's policy says so (`compress-values`).
+//! Compressed strings, for keys whose policy asks for it (`compress-values`).
 //!
 //! ```text
-//!   put ──> is the key's policy one that compresses? ──no──> plain
-//!           has its family a dictionary? ──no──> plain, and a sample of it is kept
-//!           does it look random, have the last ones not been worth it? ──yes──> plain
+//!   put ──> does the key's policy compress values? ──no──> plain
+//!           has its family a dictionary? ──no──> plain, and kept as a sample
+//!           does it look random, or did the last attempts fail? ──yes──> plain
 //!           does it save a quarter of the key's memory? ──yes──> in the entry, marked as compressed
 //!
 //!   enough samples ──> a thread trains a dictionary ──> cron puts it to use, and walks all keys, a few at a time:
-//!                                                       what is plain or of an older dictionary is put anew
+//!                                                       plain values and those of an older dictionary are stored anew
 //! ```
 //! A *family* is the keys of one rule. Values are decompressed where they are read ([`super::StringValue`]), so no other
 //! code depends on compression; a value changed in place is stored plain, as a buffer that grows, and stays so until it

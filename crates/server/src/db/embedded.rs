@@ -10,14 +10,15 @@
 //! Invariant, verified by [`super::Db::check`]: exactly the values that their type wants embedded are. Every value stored
 //! in a table passes through [`embedded`] or [`TakenOut::value`].
 //!
-//! Measured, lists of elements of 10 bytes at keys of 16, and (in brackets) with an object in the entry that points to the
-//! elements: of 1, 3, 5 and 10 elements 51.7 B a list (59.7), 67.4 (83.4), 91.4 (107.4), 171.4 (171.4). Processor time of a
-//! request at pipeline 16, of what it is with that object, among lists of 3: LLEN 0.96, LINDEX and LRANGE 0.97, RPUSH 0.96, LPUSH
-//! 0.97, RPOP 0.94, LPOP 1.00 out of a million keys, and 0.97 to 1.01 out of a thousand (0.56 to 0.88 of Valkey 9.1).
+//! Measured with lists of elements of 10 bytes at keys of 16, and (in brackets) with an object in the entry that points
+//! to the elements: lists of 1, 3, 5 and 10 elements take 51.7 B each (59.7), 67.4 (83.4), 91.4 (107.4), 171.4 (171.4).
+//! Processor time of a request at pipeline 16, relative to that object, among lists of 3: LLEN 0.96, LINDEX and LRANGE
+//! 0.97, RPUSH 0.96, LPUSH 0.97, RPOP 0.94, LPOP 1.00 out of a million keys, and 0.97 to 1.01 out of a thousand (0.56 to
+//! 0.88 of Valkey 9.1).
 //!
-//! Rejected: a value that is taken out into an allocation made for that, and put back by a second lookup. Instructions of a
-//! request by callgrind, with that object, so, and as it is: RPUSH to 3 elements 3,466, 4,100, 3,564; RPOP from 3 3,016, 3,994,
-//! 3,369.
+//! Rejected: taking a value out into a new allocation, and putting it back by a second lookup. Instructions of a request
+//! by callgrind, with the object, rejected, and as it is: RPUSH to 3 elements 3,466, 4,100, 3,564; RPOP from 3 3,016,
+//! 3,994, 3,369.
 
 use super::Object;
 use super::object::Value;
@@ -47,6 +48,7 @@ impl Default for TakenOut {
 }
 
 impl TakenOut {
+    /// Creates the object of an embedded value in the reused allocation.
     #[inline]
     pub fn take_out(&mut self, bytes: &[u8]) -> &mut Object {
         self.0.assign_embedded(bytes);

@@ -1,11 +1,11 @@
 //! Commands that repeat this server's changes on a copy of the data, encoded once, for replicas and the append-only file.
 //!
 //! ```text
-//!  bytes     *3 $3 SET $3 key $5 value | *2 $3 DEL $3 key |        as clients send them, one behind the other
-//!  commands                        end ^              end ^        each with the database that it is about
+//!  bytes     *3 $3 SET $3 key $5 value | *2 $3 DEL $3 key |        as clients send them, back to back
+//!  commands                        end ^              end ^        each with its database
 //! ```
 //!
-//! 1. `commands` is in the order of `end`, and the last `end` is how long `bytes` is.
+//! 1. `commands` is in the order of `end`, and the last `end` is the length of `bytes`.
 //! 2. A command's database is not among its bytes: each receiver adds a SELECT where the database differs from the one
 //!    before.
 //!
@@ -41,12 +41,14 @@ impl Receivers {
         self.0 == 0
     }
 
+    /// Whether any of `other` is among these.
     #[inline]
     pub fn include(self, other: Receivers) -> bool {
         self.0 & other.0 != 0
     }
 }
 
+/// Encoded commands with their databases and receivers.
 #[derive(Default)]
 pub struct EncodedCommands {
     bytes: Vec<u8>,
@@ -84,11 +86,13 @@ impl EncodedCommands {
         self.commands.push(Encoded { db_index: db_index as u32, of_its_own, receivers, end });
     }
 
+    /// Number of commands.
     #[inline]
     pub fn len(&self) -> usize {
         self.commands.len()
     }
 
+    /// Whether there are no commands.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()

@@ -24,6 +24,7 @@ use structures::unaligned_box::UnalignedBox;
 /// A field or its value: bytes, or the integer that they spell.
 pub type Cell<'a> = StringValue<'a>;
 
+/// The value of a hash key.
 #[derive(Clone, Debug)]
 pub struct Hash {
     encoding: Encoding,
@@ -99,6 +100,7 @@ impl Hash {
         }
     }
 
+    /// The field's value.
     #[inline]
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Cell<'_>> {
         match &self.encoding {

@@ -1,10 +1,10 @@
 //! The keyspace: all databases, and the tables in which keys are found.
 //!
 //! ```text
-//! Keyspace -> Database 0 -> table of keys        found by hash and key; walked by cursors
-//!                           expiring fields      which hashes have some, the earliest first
-//!                           compressed values     how many there are, by dictionary
-//!                           average time to live as the search for expired keys found it
+//! Keyspace -> Database 0 -> table of keys        found by hash and key; scanned by cursors
+//!                           expiring fields      keys of hashes that have some, the earliest first
+//!                           compressed values     their counts by dictionary
+//!                           average time to live, measured by the search for expired keys
 //!             Database 1 -> ...
 //! ```
 //!
@@ -109,7 +109,7 @@ impl Keyspace {
         })
     }
 
-    /// The first database from this index on, and on from the first, that may have keys.
+    /// The first database that may have keys, from this index on and then from 0.
     pub(super) fn next_in_use(&self, index: usize) -> Option<usize> {
         self.in_use.next_from(index).or_else(|| self.in_use.next_from(0))
     }
@@ -180,6 +180,7 @@ impl Database {
         self.table.len()
     }
 
+    /// Whether there are no keys.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()

@@ -17,6 +17,7 @@ pub struct Layout {
     pub packed: Option<Packed>,
 }
 
+/// Sizes of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// Bytes in use.
@@ -50,6 +51,7 @@ impl Layout {
 }
 
 impl Value<'_> {
+    /// The value's layout.
     pub fn layout(&self) -> Layout {
         match self.entry().value() {
             Stored::Integer(_) => Layout::new("integer in the entry", Vec::new()),

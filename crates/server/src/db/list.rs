@@ -1,4 +1,4 @@
-//! Lists: packed nodes in a row, or a few elements.
+//! Lists: a chain of packed nodes, or a few elements.
 //!
 //! ```text
 //!   count and elements <= 128 bytes                      in the key's entry: see `embedded`
@@ -28,6 +28,7 @@ pub enum End {
     Right,
 }
 
+/// The value of a list key.
 #[derive(Clone)]
 pub struct List {
     encoding: Encoding,
@@ -105,6 +106,7 @@ impl List {
         }
     }
 
+    /// Number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.encoding {
@@ -114,10 +116,12 @@ impl List {
         }
     }
 
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.view().node_count()
     }
 
+    /// Passes `count` elements from `start` on to `read`.
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
         self.view().for_each(start, count, read);
     }
@@ -171,6 +175,7 @@ impl List {
         }
     }
 
+    /// Pushes an element.
     #[inline]
     pub fn push(&mut self, end: End, element: &[u8], limits: &EncodingLimits) {
         if let Small(list) = &mut self.encoding

@@ -40,6 +40,7 @@ macro_rules! value_types {
         }
 
         impl Object {
+            /// Its type.
             #[inline]
             pub fn kind(&self) -> Kind {
                 match self {
@@ -93,7 +94,7 @@ macro_rules! value_types {
 
 // The table of types: a new row requires an implementation of `ValueType`.
 value_types! { $
-    /// A string too long to sit in the entry, or one that grows in place.
+    /// A string too long for the entry, or one that grows in place.
     String(LongString),
     Hash(Hash),
     SortedSet(SortedSet),
@@ -154,6 +155,7 @@ impl Kind {
 pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 
 impl Object {
+    /// A string that can grow.
     pub fn text(bytes: Vec<u8>) -> Self {
         LongString::new(bytes).into_object()
     }
@@ -230,13 +232,14 @@ pub enum StringValue<'a> {
     Compressed(CompressedText<'a>),
 }
 
-/// A value on its way from one key to another.
+/// A value being moved from one key to another.
 #[derive(Debug)]
 pub struct OwnedEntry {
     pub value: OwnedValue,
     pub expiry_ms: Option<i64>,
 }
 
+/// A value without its key.
 #[derive(Debug)]
 pub enum OwnedValue {
     Bytes(Box<[u8]>),
@@ -250,10 +253,12 @@ impl<'a> Value<'a> {
         Value { entry, dictionaries }
     }
 
+    /// The key's entry.
     pub fn entry(&self) -> EntryRef<'a, Object> {
         self.entry
     }
 
+    /// Its type.
     #[inline]
     pub fn kind(&self) -> Kind {
         kind_of(self.entry)
@@ -362,6 +367,7 @@ impl<'a> From<Element<'a>> for StringValue<'a> {
 }
 
 impl StringValue<'_> {
+    /// Length of the bytes that a client sees.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         match self {
@@ -405,6 +411,7 @@ impl StringValue<'_> {
         matches!(self, StringValue::Bytes(bytes) if bytes.len() >= REFERRED_LEN_MIN)
     }
 
+    /// Whether a client sees these bytes.
     pub fn equals(&self, other: &[u8]) -> bool {
         self.with_bytes(|bytes| bytes == other)
     }

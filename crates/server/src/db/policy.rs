@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(of_others.limits.hash_listpack_entries_max, 512);
         assert!(of_others.limits.sorted_set_skip_list);
         assert_eq!((policies.compressing(b"user:1"), policies.compressing(b"other")), (None, Some(1)));
-        // What no rule says is what the server's options say, also when they change.
+        // Settings without a rule follow the server's options, also when they change.
         config.set(&[(b"set-max-listpack-entries", b"3")], SetOrigin::default()).unwrap();
         assert!(policies.follow(&config));
         for key in [&b"user:1"[..], b"other", b""] {

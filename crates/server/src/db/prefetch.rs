@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   round 1    bucket of A    bucket of B    bucket of C   ...
-//!   round 2    entry of A     entry of B     entry of C    ...      strings of up to 128 bytes are done here
+//!   round 2    entry of A     entry of B     entry of C    ...      strings of up to 128 bytes end here
 //!   round 3    collection     (long text)    collection    ...      and others of up to 16 KB here
 //!   round 4..  index, columns, record of the element that the command names
 //! ```

@@ -140,10 +140,12 @@ pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>
 pub(super) struct FirstError(pub io::Result<()>);
 
 impl FirstError {
+    /// No error yet.
     pub fn new() -> Self {
         FirstError(Ok(()))
     }
 
+    /// Calls `write` unless an earlier call has failed.
     pub fn then(&mut self, write: impl FnOnce() -> io::Result<()>) {
         if self.0.is_ok() {
             self.0 = write();

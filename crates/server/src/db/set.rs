@@ -17,6 +17,7 @@ use structures::packed_map::PackedSet;
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
+/// The value of a set key.
 #[derive(Clone, Debug)]
 pub struct Set {
     encoding: Encoding,
@@ -52,6 +53,7 @@ impl Collection for Set {
 }
 
 impl Set {
+    /// Number of members.
     pub fn len(&self) -> usize {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.len() as usize,
@@ -66,6 +68,7 @@ impl Set {
         matches!(self.encoding, Encoding::Compact(_))
     }
 
+    /// Whether `member` is in the set.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.encoding {

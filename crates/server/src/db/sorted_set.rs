@@ -23,6 +23,7 @@ const DRAWN_TOGETHER: usize = 16;
 /// choices equally likely: cheaper than finding that number by rank.
 const WALKED_SHARE: usize = 8;
 
+/// The value of a sorted set key.
 pub struct SortedSet {
     encoding: Encoding,
 }
@@ -99,6 +100,7 @@ impl Collection for SortedSet {
 }
 
 impl SortedSet {
+    /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
         large!(&self.encoding, list => list.len(), set => set.len())
@@ -109,6 +111,7 @@ impl SortedSet {
         matches!(self.encoding, Encoding::Compact(_))
     }
 
+    /// The member's score.
     #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         large!(&self.encoding, list => list.score(member), set => set.score(member))

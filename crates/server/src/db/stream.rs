@@ -21,6 +21,7 @@ pub use structures::stream::{
     References, StreamId, TrimTo, Trimmed, Unreferenced,
 };
 
+/// The value of a stream key.
 #[derive(Clone)]
 pub struct Stream {
     log: UnalignedBox<log::Stream>,

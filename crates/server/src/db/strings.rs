@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   len <= 128                   in the entry
-//!   len <= 2,048                 in the entry if by size classes that takes no more than with a buffer beside it
+//!   len <= 2,048                 in the entry if its size class is then no larger than with a separate buffer
 //!   len < 16,384                 an exact buffer, whose length and address are one word of the entry (`long_string`)
-//!   longer, or once changed      a vector, which grows, and which replies can refer to
-//!   where a policy says so       compressed, in the entry: see `compression`
+//!   longer, or once changed      a vector, which can grow, and to which replies can refer
+//!   by policy                    compressed, in the entry: see `compression`
 //! ```
 //! Measured: bytes per key of 16 bytes relative to Valkey 9.1, and in brackets with a vector for all of more than 128:
 //! 150: 0.95 (1.07), 200: 0.85 (1.05), 300: 0.97 (1.04), 400: 0.92 (1.03), 500: 0.98 (1.03), 700: 0.95 (1.02), 1,000:
@@ -217,7 +217,7 @@ impl Db {
                     CompressedText::new(stored, &self.compression.dictionaries).to_vec()
                 }
                 Stored::Integer(n) => StringValue::Integer(n).to_vec(),
-                Stored::Object(_) | Stored::Embedded(_) => unreachable!("the value is a string that is not an object"),
+                Stored::Object(_) | Stored::Embedded(_) => unreachable!("the string is not an object"),
             };
         }
         let (result, changed) = edit(&mut text);

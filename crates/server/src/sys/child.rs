@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-/// Which side of the fork this is.
+/// The side of the fork.
 pub enum Side {
     Parent { child: i32 },
     Child,

@@ -3,9 +3,9 @@
 //! ```text
 //! the thread that gets the signal            the reporter, a thread of its own
 //!   notes the signal and its calls
-//!   a byte             ------ pipe ------->  finds the names of the calls, and tells
+//!   a byte             ------ pipe ------->  finds the names of the calls, and reports
 //!   waits              <- Phase::Reported ------
-//!   the signal's usual end
+//!   the signal's default action
 //! ```
 //!
 //! Almost nothing is safe in a signal handler: the thread may hold any lock, including the allocator's. So the handler
@@ -196,7 +196,7 @@ fn this_thread() -> i32 {
 
 /// The handler: allocates nothing and takes no lock of this program.
 extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
-    // SAFETY: errno's place is the thread's own; whoever was interrupted finds it as it was.
+    // SAFETY: errno's address is the thread's own; its value is restored below for the interrupted code.
     let error = unsafe { *libc::__errno_location() };
     let fatal = FATAL.contains(&signal);
     if this_thread() != REPORTER.load(Ordering::Acquire) && claim(fatal) {

@@ -314,7 +314,7 @@ unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'stat
 /// As [`ask`], but does not end the script.
 ///
 /// # Safety
-/// `state` belongs to an `Interpreter<H>`, and nobody holds a reference to its host.
+/// `state` belongs to an `Interpreter<H>`, and no reference to its host exists.
 unsafe fn look<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'static str>, u64) {
     // SAFETY: the host is lent while a script runs (invariant 4), and the yielder lives as long as the fiber that this
     // is called on.

@@ -121,7 +121,7 @@ pub fn fault() -> ! {
     std::process::abort();
 }
 
-/// Number of threads of the process; 0 if the kernel does not tell.
+/// Number of threads of the process; 0 if unknown.
 pub(super) fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

@@ -14,7 +14,7 @@ unsafe extern "C" {
 struct Place {
     /// Name by which the process was started.
     program: OsString,
-    /// Addresses that may be overwritten; empty if the kernel does not tell.
+    /// Addresses that may be overwritten; empty if unknown.
     area: Range<usize>,
 }
 

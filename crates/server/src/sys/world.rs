@@ -64,6 +64,7 @@ pub trait Simulation: Send + Sync {
     fn exit(&self, code: i32) -> !;
 }
 
+/// The real machine or a simulation.
 #[derive(Clone, Default)]
 pub enum World {
     #[default]

@@ -377,7 +377,7 @@ fn debug_builds_let_pass_what_is_recorded_and_propagated() {
 
 #[cfg(debug_assertions)]
 #[test]
-#[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has recorded it")]
+#[should_panic(expected = "the value of 'key' in database 0 was changed, but the change is not recorded")]
 fn debug_builds_stop_what_is_not_recorded() {
     record_wrongly("RIGHT other\n UNRECORDED key");
 }

@@ -84,6 +84,7 @@ impl Largest {
     }
 }
 
+/// The recorded keys of a database.
 #[derive(Debug)]
 pub struct BigKeys {
     /// Of each type.
@@ -104,6 +105,7 @@ impl BigKeys {
         bytes >= self.largest[kind as usize].bytes_min
     }
 
+    /// Records a large key, or its new size.
     #[inline(never)]
     pub fn note(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
         if key.len() <= KEY_LEN_MAX {

@@ -15,7 +15,7 @@ fn given() -> PrefixRule {
     PrefixRule::Given(vec![b"user:*".into(), b"u".into(), b"user:1*".into(), b"none:".into()])
 }
 
-/// Something that changes a key's entry.
+/// Makes a random change to a key's entry.
 fn change(db: &mut Db, random: &mut Random, keys: u64) {
     let key = &key_of(random, keys)[..];
     let number = random.below(1 << 20);
@@ -53,7 +53,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
             }
         }
         _ => {
-            // What is stored until it is seen to have expired.
+            // Stored until it is found expired.
             db.put_string(key, b"gone", Some(db.now_ms() + 1));
             db.changed(EventClasses::STRING, "set", key);
             db.begin(Turn::new(db.selected(), db.now_ms() + random.below(3) as i64));
@@ -62,7 +62,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
     }
 }
 
-/// Of a whole database now and then.
+/// Makes a random change to a whole database now and then.
 fn upheave(db: &mut Db, random: &mut Random) {
     match random.below(9) {
         0 => db.swap(0, 1),

@@ -14,7 +14,7 @@ fn db() -> Db {
     db
 }
 
-/// What a handler does that forgets to say so.
+/// A handler's change that is not recorded.
 fn push(db: &mut Db, key: &[u8]) {
     db.change_or_create(key, |list: &mut List, means| {
         list.push(End::Right, b"element", means.limits);
@@ -35,7 +35,7 @@ fn check_propagated(db: &mut Db, arguments: &[&[u8]]) {
 }
 
 #[test]
-#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has recorded it")]
+#[should_panic(expected = "the value of 'list' in database 0 was changed, but the change is not recorded")]
 fn a_value_changed_in_place_must_be_recorded() {
     let mut db = db();
     push(&mut db, b"list");
@@ -43,7 +43,7 @@ fn a_value_changed_in_place_must_be_recorded() {
 }
 
 #[test]
-#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has recorded it")]
+#[should_panic(expected = "the value of 'list' in database 0 was changed, but the change is not recorded")]
 fn another_key_that_is_recorded_does_not_stand_for_it() {
     let mut db = db();
     push(&mut db, b"list");
@@ -53,7 +53,7 @@ fn another_key_that_is_recorded_does_not_stand_for_it() {
 }
 
 #[test]
-#[should_panic(expected = "nobody has recorded it")]
+#[should_panic(expected = "the change is not recorded")]
 fn a_string_edited_in_place_must_be_recorded_whatever_the_edit_answers() {
     let mut db = db();
     db.put_buffer(b"text", b"before".to_vec(), None);
@@ -64,7 +64,7 @@ fn a_string_edited_in_place_must_be_recorded_whatever_the_edit_answers() {
 }
 
 #[test]
-#[should_panic(expected = "nobody has recorded it")]
+#[should_panic(expected = "the change is not recorded")]
 fn a_key_that_gets_an_expiry_must_be_recorded() {
     let mut db = db();
     db.set_expiry(b"list", Some(i64::MAX));
@@ -72,7 +72,7 @@ fn a_key_that_gets_an_expiry_must_be_recorded() {
 }
 
 #[test]
-#[should_panic(expected = "database 1 was changed, and nobody has recorded it")]
+#[should_panic(expected = "database 1 was changed, but the change is not recorded")]
 fn both_databases_that_are_exchanged_must_be_recorded() {
     let mut db = db();
     db.swap(0, 1);
@@ -119,7 +119,7 @@ fn an_exchange_must_be_propagated() {
     check_propagated(&mut db, &[]);
 }
 
-/// Nobody that watches the stream hears of it, but a copy needs it.
+/// WATCH does not report this change of the stream, but a copy needs it.
 #[test]
 #[should_panic(expected = "the value of 'stream' in database 0 was changed, and what is propagated is []")]
 fn groups_must_be_propagated() {

@@ -2,6 +2,7 @@
 
 use super::dictionary::{slot_of, text_len};
 
+/// Values compressed with one dictionary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Number of values.

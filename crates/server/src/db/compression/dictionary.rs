@@ -3,7 +3,7 @@
 //! ```text
 //!   | slot u8 | descriptor u8 | length - 256 u16, or length u8 | blocks |
 //!     ^         ^ a frame without magic number, dictionary id and checksum
-//!     which of the dictionaries in use
+//!     the dictionary's slot
 //! ```
 //! The length of the text is only in the frame's own field: STRLEN reads it from there.
 //!
@@ -13,7 +13,7 @@
 //!    ([`super::Compression`]).
 //! 2. The compressing context refers to a dictionary only during a call.
 //!
-//! Measured (`tests/outside/compression.py` makes such values), the mean of stored bytes to plain ones, and memory, for
+//! Measured (values of `tests/outside/compression.py`), the mean of stored bytes to plain ones, and memory, for
 //! sessions of 500 B, replies of an API of 1 KB and 4 KB, fragments of HTML of 1 KB, with dictionaries of 16 KB:
 //! level 1: .274 .285 .273 .251, 108 KB; level 2: .279 .263 .254 .235, 206 KB; level 3: .271 .263 .249 .235, 468 KB;
 //! level 6: .214 to .236, at 4 to 5 times the time of level 2. Dictionaries of 32 KB save 1.5 % at most.
@@ -201,11 +201,13 @@ pub fn text_len(stored: &[u8]) -> usize {
 }
 
 impl<'a> CompressedText<'a> {
+    /// A stored string whose dictionary is in `dictionaries`.
     #[inline]
     pub fn new(stored: &'a [u8], dictionaries: &'a Dictionaries) -> Self {
         CompressedText { stored, dictionaries }
     }
 
+    /// Length of the text.
     #[allow(clippy::len_without_is_empty)]
     #[inline]
     pub fn len(&self) -> usize {

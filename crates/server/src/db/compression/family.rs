@@ -61,6 +61,7 @@ struct Window {
     stored_bytes: u64,
 }
 
+/// State of a rule's family.
 pub struct Family {
     glob: Box<[u8]>,
     current: Option<u8>,
@@ -268,11 +269,13 @@ impl Family {
         self.training_period_ms = (2 * self.training_period_ms).min(TRAINING_PERIOD_MS_MAX);
     }
 
+    /// Sets the number of values to skip.
     #[cfg(test)]
     pub fn replace_skips(&mut self, skips: u32) {
         self.skips = skips;
     }
 
+    /// Whether there is no dictionary and the next training has been delayed.
     #[cfg(test)]
     pub fn is_put_off(&self) -> bool {
         self.current.is_none() && self.next_training_ms > 0
@@ -359,7 +362,7 @@ mod tests {
         assert_eq!(
             family.attempt(&text, false, 0),
             Attempt::None,
-            "what a walk finds says nothing of what comes"
+            "results of a walk do not predict new values"
         );
         family.note(100, Some(30), false, 0);
         family.skips = 0;
@@ -418,7 +421,7 @@ mod tests {
         family.note(1000, Some(300), false, TRAINING_PERIOD_MS);
         assert!(
             family.keeps(2, false) && family.wants(Some(1)),
-            "the walk is to come to those of the old one"
+            "the walk still has to visit the old one's values"
         );
         assert!(!family.keeps(1, false));
         put(&mut family, 300, TRAINING_PERIOD_MS);

@@ -60,10 +60,10 @@ fn text_at(db: &mut Db, key: &str) -> Option<Vec<u8>> {
 
 fn is_compressed(db: &Db, key: &str) -> bool {
     let entry = db.selected_database().get(db.key_hash(key.as_bytes()), key.as_bytes());
-    matches!(entry.expect("the key is there").value(), Stored::Compressed(_))
+    matches!(entry.expect("the key exists").value(), Stored::Compressed(_))
 }
 
-/// Turns cron until nothing is under way.
+/// Runs cron until `done`, and nothing is under way.
 fn turn_until(db: &mut Db, done: impl Fn(&Db) -> bool) {
     let started = Instant::now();
     loop {
@@ -197,7 +197,7 @@ fn a_dictionary_that_does_worse_is_replaced_while_values_of_the_old_one_live() {
     }
     assert!(versions_seen >= 2, "another dictionary was trained");
     turn_until(&mut db, |_| true);
-    assert_eq!(db.compression.dictionaries.taken().count(), 1, "the walk has left none of the old one");
+    assert_eq!(db.compression.dictionaries.taken().count(), 1, "the walk has replaced the old one");
     (0..2000).for_each(|i| assert_eq!(text_at(&mut db, &format!("a:{i}")), Some(record(i))));
     db.check();
 }
@@ -216,7 +216,7 @@ fn values_outlive_their_rule_and_are_plain_when_they_are_put_anew() {
     }
     db.step_compression(true);
     assert_eq!(db.dictionaries_bytes(), 0);
-    // The rule is there again, and finds what is plain.
+    // The rule exists again, and finds plain values.
     set_rules(&mut db, "b:* compress-values no ; a:* compress-values yes");
     turn_until(&mut db, has_version(1, 1));
     assert_eq!(db.compression_figures(1).values, 2000);
@@ -318,7 +318,7 @@ fn a_rule_that_comes_back_finds_the_dictionary_that_values_kept_meanwhile() {
         turn_until(&mut db, |_| true);
         db.check();
     }
-    // Nothing is left of it when its values have gone.
+    // The family is dropped with its last value.
     set_rules(&mut db, "b:* compress-values yes");
     for i in 0..2000 {
         put(&mut db, &format!("a:{i}"), b"short");
@@ -383,7 +383,7 @@ fn a_family_whose_dictionary_has_gone_learns_from_the_values_that_are_there() {
     db.check();
 }
 
-/// Random operations, compared with a map of what each key should be.
+/// Random operations, compared with a model of each key.
 #[test]
 fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
     for seed in 0..3 {

@@ -13,6 +13,7 @@ use structures::key_table::{EntryRef, NewValue, Value as Stored};
 const SCANS_PER_STEP: usize = 64;
 const BYTES_PER_STEP: usize = 64 * 1024;
 
+/// Position of the walk.
 #[derive(Debug, Default)]
 pub struct Walk {
     /// Database and cursor.

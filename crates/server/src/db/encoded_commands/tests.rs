@@ -79,5 +79,5 @@ fn a_command_goes_to_those_it_is_for() {
     assert_eq!(indexes(Receivers::REPLICAS), [0, 1, 2]);
     assert_eq!(commands.count_for(Receivers::FILE), 3);
     commands.restrict(3, Receivers::FILE);
-    assert_eq!(commands.count_for(Receivers::REPLICAS), 2, "there is nobody left for the last");
+    assert_eq!(commands.count_for(Receivers::REPLICAS), 2, "the last has no receiver left");
 }

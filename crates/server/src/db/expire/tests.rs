@@ -30,7 +30,7 @@ fn events(db: &mut Db) -> Vec<&'static str> {
     changes.iter().filter_map(event).collect()
 }
 
-/// What the command at hand has counted and said, and whether it is to be propagated itself.
+/// Counts and events of the current command, and whether it has to be propagated itself.
 fn told(db: &mut Db, dirty_before: u64) -> (u64, u64, bool, Vec<&'static str>) {
     let is_to_be_propagated = db.change_log.is_to_be_propagated();
     (db.figures.expired_keys, db.change_log.dirty - dirty_before, is_to_be_propagated, events(db))
@@ -42,7 +42,7 @@ fn a_key_that_is_met_expired_is_no_change_of_the_command() {
     let dirty = db.change_log.dirty;
     assert!(db.read(b"k").is_none());
     assert_eq!(told(&mut db, dirty), (1, 0, false, vec!["expired"]));
-    assert_eq!(db.change_log.unit().len(), 1, "its removal is told");
+    assert_eq!(db.change_log.unit().len(), 1, "its removal is propagated");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_command_whose_expiry_has_passed_is_told_as_a_removal() {
     db.remove_as_expired(b"k");
     assert_eq!(told(&mut db, dirty), (1, 0, false, vec!["expired"]), "it was expired before");
     db.remove_as_expired(b"k");
-    assert_eq!(told(&mut db, dirty), (1, 0, false, vec![]), "nothing was there");
+    assert_eq!(told(&mut db, dirty), (1, 0, false, vec![]), "the key did not exist");
 
     db.put_string(b"k", b"live", None);
     db.changed(EventClasses::STRING, "set", b"k");
@@ -95,7 +95,7 @@ fn an_expired_key_is_removed_where_nothing_takes_its_place() {
     assert!(db.remove_replaced(b"k"), "it is stored");
     assert!(!db.remove_replaced(b"k"));
     db.changed(EventClasses::GENERIC, "del", b"k");
-    assert_eq!((db.figures.expired_keys, events(&mut db)), (0, vec!["del"]), "only the command says it");
+    assert_eq!((db.figures.expired_keys, events(&mut db)), (0, vec!["del"]), "only the command records it");
 }
 
 #[test]

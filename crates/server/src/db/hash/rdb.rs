@@ -1,11 +1,11 @@
-//! Hashes in files.
+//! Hashes in RDB files.
 //!
 //! ```text
 //!  HASH     fields | (field | value)...
 //!  HASH_2   fields | (field | value | expiry, 8 bytes)...      -1: none
 //!  LISTPACK a listpack of fields and values, as a string
 //!
-//!  by Redis, in two forms each: what pre-releases of 7.4 wrote has no earliest expiry, and expiries as they are
+//!  by Redis, in two forms each: those of pre-releases of 7.4 have no earliest expiry, and absolute expiries
 //!  METADATA [earliest expiry, 8 bytes] | fields | (expiry, a length | field | value)...     0: none; 1: the earliest
 //!  LISTPACK [earliest expiry, 8 bytes] | a listpack of fields, values and expiries, as a string      0: none
 //! ```

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 const SEED: HashSeed = HashSeed::new(3, 4);
 
-/// Fields of which many come again, and many spell integers, so that a filter of them errs now and then.
+/// Texts of fields: many repeat, and many spell integers, so that a filter of them has false positives now and then.
 fn text(random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         0 => random.below(900).to_string().into_bytes(),
@@ -14,7 +14,7 @@ fn text(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Many fields at once, into lists of any length below and beyond the limit, are as if they came one by one.
+/// Setting many fields at once, in lists of any length below and beyond the limit, equals setting them one by one.
 #[test]
 fn fields_set_together_are_as_if_set_one_by_one() {
     for seed in 0..200 {
@@ -44,7 +44,7 @@ fn fields_set_together_are_as_if_set_one_by_one() {
             let mut found = BTreeMap::new();
             hash.for_each(0, &mut |field, value| {
                 let [field, value] = [field, value].map(|cell| cell.with_bytes(<[u8]>::to_vec));
-                assert!(found.insert(field, value).is_none(), "a field is there twice");
+                assert!(found.insert(field, value).is_none(), "a field occurs twice");
             });
             assert_eq!(found, model);
         }

@@ -50,6 +50,7 @@ impl RdbType for List {
 }
 
 impl List {
+    /// The type of value that lists are written as.
     pub const RDB_KIND: u8 = kind::LIST_QUICKLIST_2;
 
     fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<List> {

@@ -1,4 +1,4 @@
-//! Lists in a database beside models: in their entries, beside them, and on their way between.
+//! Lists in a database compared with models: embedded, not embedded, and converted between both.
 
 use super::*;
 use crate::config::{Config, PrefixRule};
@@ -29,7 +29,7 @@ fn policies(list_max_listpack_size: i32) -> Policies {
 }
 
 fn is_embedded(db: &mut Db, key: &[u8]) -> bool {
-    let value = db.inspect(key).expect("the key is there");
+    let value = db.inspect(key).expect("the key exists");
     matches!(value.entry().value(), Stored::Embedded(_))
 }
 
@@ -45,7 +45,7 @@ impl Lists {
         self.random.below(n as u64) as usize
     }
 
-    /// Short and long ones, for some of which an entry has another kind of header.
+    /// Short and long keys, some of which need another kind of entry header.
     fn key(&mut self) -> Vec<u8> {
         let len = [1, 1, 16, 16, 17, 130, 255, 256][self.below(8)];
         vec![b'a' + self.below(3) as u8; len]
@@ -102,7 +102,7 @@ impl Lists {
         assert_eq!(popped, (0..count).map_while(pop).collect::<Vec<_>>());
     }
 
-    /// What is done in the middle.
+    /// A random change in the middle.
     fn edit(&mut self, key: &[u8]) {
         let Some(mut model) = self.models.remove(key) else { return };
         let (text, at, kind) = (self.text(), self.below(model.len()), self.below(4));
@@ -132,7 +132,7 @@ impl Lists {
         self.models.insert(key.to_vec(), model);
     }
 
-    /// What concerns keys whatever their values.
+    /// A random change of keys, whatever their values.
     fn carry(&mut self, key: &[u8]) {
         let other = self.key();
         match self.below(7) {
@@ -160,7 +160,7 @@ impl Lists {
             4 => self.restore(key, &other),
             5 => self.db.policies = policies([-2, -2, -2, 3, 128][self.below(5)]),
             _ => {
-                // A string takes its place, and it that of a string.
+                // A string replaces it, and it replaces a string.
                 let text = vec![b's'; self.below(200)];
                 self.db.put_string(&other, &text, None);
                 self.models.remove(&other);
@@ -197,7 +197,7 @@ impl Lists {
         assert_eq!((list.len(), &texts), (model.len(), model));
         assert_eq!(list.get(index as i64, |element| element.to_vec()).as_ref(), model.get(index));
         assert!(list.positions(&model[index], 1, 0, 0).contains(&(index as u64)));
-        // One that is never small says the same.
+        // A list that is never small gives the same replies.
         let mut beside = Db::new(1, SEED, 0);
         beside.policies = policies(1);
         _ = beside.change_or_create(key, |list: &mut List, context| {
@@ -314,7 +314,7 @@ fn a_change_keeps_the_expiry_and_the_access_bits() {
     assert!(!is_embedded(&mut lists.db, b"key"));
 }
 
-/// A list is told, and saved, as one listpack no longer than all of it fits one, whichever of its nodes grow.
+/// A list is reported, and saved, as one listpack while all of it fits one, whichever of its nodes grow.
 #[test]
 fn a_list_of_several_nodes_outgrows_a_listpack_by_all_of_them() {
     for (first, then) in [(End::Right, End::Left), (End::Left, End::Right)] {
@@ -328,7 +328,8 @@ fn a_list_of_several_nodes_outgrows_a_listpack_by_all_of_them() {
             pushed.unwrap()
         };
         (0..76).for_each(|_| _ = push(&mut lists.db, first));
-        // What nearly fills a buffer is not moved within it for an element at the other end: another node begins.
+        // Contents that nearly fill a buffer are not moved within it for an element at the other end: another node
+        // begins.
         let mut pushed = push(&mut lists.db, then);
         let listpack_elements = (8192 - 7) / (100 + 3);
         while pushed.2 == List::SMALL_ENCODING && pushed.0 < 10_000 {

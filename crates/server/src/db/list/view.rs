@@ -4,6 +4,7 @@ use super::StringValue;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, NodeContents, PackedList, RecordsView};
 
+/// A read-only view of a list.
 #[derive(Clone, Copy)]
 pub struct ListView<'a> {
     place: Place<'a>,
@@ -18,16 +19,19 @@ enum Place<'a> {
 use Place::{Packed, Records};
 
 impl<'a> ListView<'a> {
+    /// A view of an embedded or small list.
     #[inline]
     pub fn of_records(list: RecordsView<'a>) -> Self {
         ListView { place: Records(list) }
     }
 
+    /// A view of packed nodes.
     #[inline]
     pub fn of_packed(list: &'a PackedList) -> Self {
         ListView { place: Packed(list) }
     }
 
+    /// Number of elements.
     #[allow(clippy::len_without_is_empty)]
     #[inline]
     pub fn len(&self) -> usize {

@@ -31,6 +31,7 @@ use std::ops::Range;
 /// Maximum number of globs of a matcher.
 pub const GLOBS_MAX: usize = 1 << 12;
 
+/// A compiled list of globs.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     first: Step,
@@ -156,6 +157,7 @@ impl Matcher {
         matcher
     }
 
+    /// The globs in order.
     pub fn globs(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.globs.iter().map(|glob| &**glob)
     }

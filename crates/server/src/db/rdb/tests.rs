@@ -92,7 +92,7 @@ fn payloads(db: &Db, compresses: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.database(0).iter().map(|entry| (entry.key().to_vec(), payload(entry))).collect()
 }
 
-/// Reads a payload without looking at its checksum.
+/// Reads a payload without checking its checksum.
 fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
     let mut reader = Reader::of_bytes(payload);
     let kind = reader.byte()?;
@@ -130,7 +130,7 @@ fn every_value_comes_back_as_it_was() {
     }
 }
 
-/// As it stands behind a stream in a payload, cut and changed too.
+/// The field after a stream in a payload, also truncated and changed.
 #[test]
 fn messages_of_producers_come_back() {
     let mut stream = sample_stream(&empty_db().policies.otherwise().limits);
@@ -216,7 +216,7 @@ fn damage_is_an_error_or_another_value_but_never_a_panic() {
     }
 }
 
-/// What was taken for good must bear being used.
+/// Accepted values must be usable.
 fn use_it(db: &mut Db) {
     db.digest();
     let value = db.inspect(b"key").unwrap();
@@ -232,7 +232,7 @@ fn use_it(db: &mut Db) {
     db.change_log.take();
 }
 
-/// Payloads of old servers, as their documentation of formats gives them.
+/// Payloads of old servers, from the documentation of their formats.
 #[test]
 fn old_forms_are_read() {
     let mut db = empty_db();
@@ -273,7 +273,7 @@ fn restore_loose(db: &mut Db, kind: u8, elements: &[&[u8]]) -> Result<Loaded> {
     restore(db, b"key", &[&[kind, listpack.len() as u8], &listpack[..]].concat())
 }
 
-/// Payloads say the same thing in more than one way; what is stored answers as if they had said it in ours.
+/// The same value can be written in several ways; the stored value behaves as if written in ours.
 #[test]
 fn loosely_written_payloads_behave_like_others() {
     let mut db = empty_db();
@@ -319,7 +319,7 @@ fn the_same_element_written_twice_in_different_ways_is_refused() {
         assert!(restore_loose(&mut db, kind::HASH_LISTPACK, &[a, b"\x81x", b, b"\x81y"]).is_err());
         assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[a, b"\x01", b, b"\x02"]).is_err());
     }
-    // Among many, which are told apart by their hashes.
+    // Among many, which are distinguished by their hashes.
     let fillers = (10..30).map(|value| vec![value]).collect::<Vec<_>>();
     for (a, b) in [(FIVE, FIVE_TEXT), (FIVE_WIDE, FIVE), (FIVE_TEXT, FIVE_WIDE), (FIVE_TEXT, b"\x815")] {
         let members = || fillers.iter().map(Vec::as_slice).chain([a]);

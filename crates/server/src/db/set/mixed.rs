@@ -13,27 +13,32 @@ use structures::packed_map::{CURSORS_END, PackedSet, Probe};
 use structures::random::Random;
 use wire::number::parse_i64;
 
-const _: () = assert!(CURSORS_END <= cursor::FIRST, "cursors of both parts are told apart");
+const _: () = assert!(CURSORS_END <= cursor::FIRST, "cursors of both parts are distinct");
 
 #[derive(Clone, Debug)]
 pub(super) struct Mixed {
+    /// The integers.
     pub integers: IntegerSet,
+    /// All other members.
     pub others: PackedSet,
 }
 
 impl Mixed {
+    /// A mixed set of these integers, without other members yet.
     pub fn new(integers: IntegerSet, seed: HashSeed) -> Self {
         Mixed { integers, others: PackedSet::new(seed) }
     }
 
+    /// Panics unless every invariant holds.
     pub fn check(&self) {
         self.integers.check();
         self.others.check();
         assert!(!self.integers.is_empty() && !self.others.is_empty(), "neither part is empty");
         let is_integer = |member: &[u8]| parse_i64(member).is_some();
-        assert!(!self.others.iter().any(is_integer), "integers stand among integers");
+        assert!(!self.others.iter().any(is_integer), "no other member spells an integer");
     }
 
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.integers.len() as usize + self.others.len()
     }
@@ -43,6 +48,7 @@ impl Mixed {
         self.integers.memory_bytes() + self.others.memory_bytes()
     }
 
+    /// Its memory layout.
     pub fn layout(&self) -> Layout {
         let (mut pages, mut used, mut held) =
             (self.others.pages_len(), self.others.used_bytes(), self.others.page_bytes());
@@ -66,6 +72,7 @@ impl Mixed {
         parse_i64(member).is_none().then(|| self.others.probe(self.others.hash(member)))
     }
 
+    /// Whether `member` is in the set.
     pub fn contains(&self, member: &[u8]) -> bool {
         match parse_i64(member) {
             Some(value) => self.integers.contains(value),

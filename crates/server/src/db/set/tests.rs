@@ -14,7 +14,7 @@ fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> Collection
 
 fn members(set: &Set) -> BTreeSet<Vec<u8>> {
     let mut all = BTreeSet::new();
-    set.for_each(&mut |member| assert!(all.insert(member.to_vec()), "a member is met twice"));
+    set.for_each(&mut |member| assert!(all.insert(member.to_vec()), "a member is visited twice"));
     all
 }
 
@@ -56,13 +56,13 @@ fn compare(set: &Set, model: &BTreeSet<Vec<u8>>, limits: &EncodingLimits, random
     let bytes = PayloadWriter::default().make(false, |writer| set.write_rdb(writer), std::mem::take);
     let mut read = ReadContext { limits, seed: SEED, random, now_ms: 0, fields_expired_before_ms: None };
     let again = Set::read_rdb(&mut Reader::of_bytes(&bytes), set.rdb_kind(), &mut read);
-    let ReadValue::Object(again) = again.unwrap() else { panic!("a set with members is read as one") };
+    let ReadValue::Object(again) = again.unwrap() else { panic!("a set with members is read as a set") };
     let again = members(Set::of(&again).unwrap());
     assert_eq!(&again, model);
     assert_eq!(members(&set.clone()), again);
 }
 
-/// Random operations, integers and others in turn, so that sets take every encoding and leave it again.
+/// Random operations on integers and other members in turn, so that sets enter and leave every encoding.
 #[test]
 fn every_form_matches_a_tree() {
     for seed in 0..6 {
@@ -72,7 +72,7 @@ fn every_form_matches_a_tree() {
         let (mut set, mut model) = (Set::new(&limits, SEED), BTreeSet::new());
         let mut forms = BTreeSet::new();
         for step in 0..30_000 {
-            // First integers alone, then all kinds, then the one kind goes, or the other.
+            // Integers only first, then all kinds, then one of the two kinds is removed.
             let phase = step / 3_000 % 5;
             let member = match phase {
                 0 | 1 => random.below(4_000).to_string().into_bytes(),
@@ -100,7 +100,7 @@ fn every_form_matches_a_tree() {
                 assert_eq!(set.add(&member, &context(&limits, &mut lots)), model.insert(member));
             }
             if step % 3_000 == 2_999 && phase > 2 {
-                // The rest of one kind.
+                // The remaining members of one kind.
                 let goes = |text: &Vec<u8>| {
                     wire::number::parse_i64(text).is_some() == ((seed % 2 == 0) == (phase == 3))
                 };
@@ -121,7 +121,7 @@ fn every_form_matches_a_tree() {
     }
 }
 
-/// The first other member of many integers leaves them where they are.
+/// The first other member of many integers does not move them.
 #[test]
 fn many_integers_are_not_converted_at_once() {
     let limits = EncodingLimits::of(&Config::default());

@@ -12,6 +12,7 @@ use structures::random::Random;
 /// Likely size of a score in a new list.
 const SCORE_BYTES_LIKELY: usize = 8;
 
+/// A small sorted set.
 #[derive(Clone, Default)]
 pub struct Compact {
     list: Listpack,
@@ -43,10 +44,12 @@ impl Compact {
         assert!(pairs.is_sorted(), "pairs are in order");
     }
 
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.list.len() / 2
     }
 
+    /// Memory held from the allocator.
     pub fn memory_bytes(&self) -> usize {
         self.list.memory_bytes()
     }
@@ -56,6 +59,7 @@ impl Compact {
         self.list.prefetch();
     }
 
+    /// Its memory layout.
     pub fn layout(&self) -> Layout {
         Layout::of_listpack(&self.list)
     }
@@ -103,10 +107,12 @@ impl Compact {
         Some((at, number(self.list.get(score))))
     }
 
+    /// The member's score.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.find(member).map(|(_, score)| score)
     }
 
+    /// The member's rank, from 0 at the lowest score, and its score.
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let (rank, at) = self.list.find_counted(self.list.first()?, member, 1)?;
         let score = self.list.next(at).expect("a member is followed by its score");
@@ -148,12 +154,14 @@ impl Compact {
         }
     }
 
+    /// Removes the member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (at, score) = self.find(member)?;
         self.list.remove_from(at, 2);
         Some(score)
     }
 
+    /// The ranks of the scores within both bounds.
     pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         self.range_of(|(_, score)| is_below(*score, min), |(_, score)| !is_above(*score, max))
     }
@@ -189,6 +197,7 @@ impl Compact {
         start..start + first.into_iter().chain(pairs).take_while(within).count()
     }
 
+    /// The ranks of the members within both bounds, where all scores are equal.
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         // Texts of integers are created only if there is a bound to compare with.
         let below_min = |member: &StringValue<'_>| match min {
@@ -209,6 +218,7 @@ impl Compact {
         self.range_of(|(member, _)| below_min(member), |(member, _)| within_max(member))
     }
 
+    /// Visits the ranks in `range`, upwards or downwards, until `visit` returns `false`.
     pub fn for_range<'a>(
         &'a self,
         range: Range<usize>,

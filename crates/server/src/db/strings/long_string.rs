@@ -26,6 +26,7 @@ use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::SharedBytes;
 
+/// A string in a buffer of its own.
 #[derive(Debug)]
 pub enum LongString {
     Exact(ExactBytes),
@@ -60,6 +61,7 @@ impl LongString {
         LongString::Shared(UnalignedBox::new(bytes))
     }
 
+    /// Capacity of the buffer in bytes.
     pub fn capacity(&self) -> usize {
         match self {
             LongString::Exact(bytes) => bytes.len(),

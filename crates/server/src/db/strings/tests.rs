@@ -33,17 +33,17 @@ const LENGTHS: [usize; 23] = [
 struct Kept {
     text: Vec<u8>,
     expiry_ms: Option<i64>,
-    /// It was put since it was last edited.
+    /// It was stored anew after its last edit.
     is_plain: bool,
-    /// A reply has referred to it: its buffer may keep another head than a new one has.
+    /// A reply has referred to it: its buffer may keep a different head than that of a new string.
     was_shared: bool,
 }
 
 fn memory(db: &mut Db, key: &[u8]) -> usize {
-    db.memory_bytes(key).expect("the key is there")
+    db.memory_bytes(key).expect("the key exists")
 }
 
-/// What the string takes in a database where nothing was before.
+/// Memory of the string in a fresh database.
 fn fresh_memory(key: &[u8], kept: &Kept) -> usize {
     let mut db = Db::new(1, HashSeed::new(1, 2), 1);
     db.begin(Turn::new(0, 1000));
@@ -99,10 +99,10 @@ fn strings_put_over_others_are_as_if_nothing_had_been_there() {
             }
             db.change_log = ChangeLog::default();
             for (reply, text) in &replies {
-                assert!(reply[..] == text[..], "a reply keeps what it was written with");
+                assert!(reply[..] == text[..], "a reply keeps its bytes");
             }
             let Some(kept) = model.get(&key) else { continue };
-            let text = db.read_string(&key).expect("it is a string").expect("it is there").to_vec();
+            let text = db.read_string(&key).expect("it is a string").expect("it exists").to_vec();
             assert!(text == kept.text, "{} bytes of {}", text.len(), kept.text.len());
             assert_eq!(db.inspect(&key).expect("it is there").expiry_ms(), kept.expiry_ms);
             if kept.is_plain && !kept.was_shared {

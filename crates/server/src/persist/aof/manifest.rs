@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+/// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Base,
@@ -23,6 +24,7 @@ pub enum FileKind {
     Increment,
 }
 
+/// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: Vec<u8>,

@@ -37,6 +37,7 @@ pub struct LoadError {
     pub reason: Reason,
 }
 
+/// Why a file cannot be loaded.
 #[derive(Debug)]
 pub enum Reason {
     Signature(Vec<u8>),
@@ -132,6 +133,7 @@ pub trait Observer {
     fn key(&mut self, db_index: usize, key: &[u8], value: &ReadValue, expiry_ms: Option<i64>);
 }
 
+/// A load under way.
 pub struct Loader<R> {
     reader: Reader<R>,
     options: LoadOptions,

@@ -26,7 +26,8 @@ pub struct Snapshot {
     pub with_frequencies: bool,
     /// Sources of function libraries.
     pub libraries: Vec<Vec<u8>>,
-    /// A pause after each key, in microseconds, for tests; negative: one microsecond after that number of keys.
+    /// A pause after each key, in microseconds, for tests; a negative number: one microsecond each time that number of
+    /// keys.
     pub key_delay_us: i32,
     pub now_ms: i64,
     /// Writes the form for servers without expiry of hash fields.

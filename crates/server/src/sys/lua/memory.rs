@@ -21,6 +21,7 @@ impl Memory {
         self.used_bytes > self.bytes_max / 4
     }
 
+    /// No bytes in use.
     pub fn new(bytes_max: usize) -> Self {
         Memory { used_bytes: 0, bytes_max, limited: false }
     }

@@ -96,6 +96,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         Stack { state, room: ROOM_AT_FIRST, steps: 0, _borrowed: PhantomData }
     }
 
+    /// Number of values on the stack.
     pub fn top(&self) -> i32 {
         // SAFETY: reads a number of a state that is alive.
         unsafe { ffi::lua_gettop(self.state) }
@@ -127,7 +128,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     #[inline]
     fn about_to_push(&mut self) {
         if self.room <= 1 {
-            assert!(self.reserve(ROOM_AT_FIRST) || self.reserve(1), "whoever pushes much has reserved room");
+            assert!(self.reserve(ROOM_AT_FIRST) || self.reserve(1), "large pushes reserve room first");
         }
         self.room -= 1;
     }
@@ -140,6 +141,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_settop(self.state, top) };
     }
 
+    /// Drops values from the top.
     #[inline]
     pub fn pop(&mut self, values: i32) {
         let top = self.top() - values;
@@ -148,24 +150,28 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_settop(self.state, top) };
     }
 
+    /// The type of a value.
     #[inline]
     pub fn kind(&self, index: i32) -> Kind {
         // SAFETY: the index is checked; one beyond the top is answered for.
         Kind::of(unsafe { ffi::lua_type(self.state, self.at(index)) })
     }
 
+    /// Pushes nil.
     pub fn push_nil(&mut self) {
         self.about_to_push();
         // SAFETY: there is room.
         unsafe { ffi::lua_pushnil(self.state) };
     }
 
+    /// Pushes a boolean.
     pub fn push_boolean(&mut self, value: bool) {
         self.about_to_push();
         // SAFETY: there is room.
         unsafe { ffi::lua_pushboolean(self.state, c_int::from(value)) };
     }
 
+    /// Pushes a number.
     #[inline]
     pub fn push_number(&mut self, value: f64) {
         self.about_to_push();
@@ -173,6 +179,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_pushnumber(self.state, value) };
     }
 
+    /// Pushes a string.
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         self.about_to_push();
@@ -180,12 +187,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_pushlstring_(self.state, bytes.as_ptr().cast(), bytes.len()) };
     }
 
+    /// Pushes the null pointer, `cjson.null`.
     pub fn push_null_pointer(&mut self) {
         self.about_to_push();
         // SAFETY: there is room; the address is never looked at.
         unsafe { ffi::lua_pushlightuserdata(self.state, std::ptr::null_mut()) };
     }
 
+    /// Pushes a native function.
     pub fn push_native(&mut self, native: Native<H>) {
         self.about_to_push();
         self.about_to_push();
@@ -224,6 +233,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_pushvalue(self.state, index) };
     }
 
+    /// Pushes the table of globals.
     pub fn push_globals(&mut self) {
         self.about_to_push();
         // SAFETY: there is room.
@@ -251,6 +261,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_insert(self.state, index) };
     }
 
+    /// Removes the value at `index`.
     pub fn remove(&mut self, index: i32) {
         assert!(self.kind(index) != Kind::None, "no value at {index}");
         // SAFETY: the index is of a value.
@@ -282,7 +293,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             }
             Kind::Number => {
                 self.push_value(index);
-                // SAFETY: converts the copy on top of the stack, which nobody iterates over.
+                // SAFETY: converts the copy on top of the stack, which no table iteration uses.
                 unsafe { ffi::lua_tolstring(self.state, -1, std::ptr::null_mut()) };
                 let text = self.bytes(-1).map(<[u8]>::to_vec);
                 self.pop(1);
@@ -328,6 +339,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { ffi::lua_toboolean(self.state, self.at(index)) != 0 }
     }
 
+    /// Whether the value is the null pointer.
     pub fn is_null_pointer(&self, index: i32) -> bool {
         // SAFETY: the index is checked.
         self.kind(index) == Kind::Pointer && unsafe { ffi::lua_touserdata(self.state, index) }.is_null()
@@ -441,6 +453,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { lua_isreadonly(self.state, self.table_at(table)) != 0 }
     }
 
+    /// Sets whether scripts may change the table.
     pub fn set_readonly(&mut self, table: i32, readonly: bool) {
         // SAFETY: the value is a table.
         unsafe { lua_setreadonly(self.state, self.table_at(table), c_int::from(readonly)) };
@@ -478,12 +491,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         Reference(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
     }
 
+    /// Pushes a value held by [`Stack::keep`].
     pub fn push_kept(&mut self, reference: Reference) {
         self.about_to_push();
         // SAFETY: there is room; an unknown number finds nil.
         unsafe { ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
     }
 
+    /// Releases a value held by [`Stack::keep`].
     pub fn forget(&mut self, reference: Reference) {
         // SAFETY: frees a slot of the registry.
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
@@ -494,8 +509,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// # Panics
     /// Outside of a run.
     pub fn host(&mut self) -> &mut H {
-        // SAFETY: whoever runs the script has lent the host mutably for that long, and the result borrows the stack,
-        // so that there is one such reference at a time.
+        // SAFETY: the script's caller has lent the host mutably for that long, and the result borrows the stack, so that
+        // there is one such reference at a time.
         unsafe {
             let shared = shared_of::<H>(self.state);
             (*shared).host.expect("native functions that need a host are called by scripts").as_mut()
@@ -513,7 +528,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn count_bytes(&mut self, bytes: usize) {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
         if bytes >= PIECE_BYTES {
-            // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
+            // SAFETY: the state is alive, and the stack is borrowed, so no reference to its host exists.
             unsafe { pause::<H>(self.state) };
         }
     }
@@ -533,7 +548,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Checks the script at once, for native functions that measure their own time.
     #[cold]
     pub fn checkpoint(&mut self) -> Result<(), Raise> {
-        // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
+        // SAFETY: the state is alive, and the stack is borrowed, so no reference to its host exists.
         let (overdrawn, end) = unsafe {
             let overdrawn = (*shared_of::<H>(self.state)).memory.is_overdrawn();
             (overdrawn, ask::<H>(self.state).0)
