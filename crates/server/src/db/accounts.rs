@@ -335,6 +335,7 @@ const CURSOR_SHIFT: u32 = 16;
 /// Respects in which keys are counted, each with its own classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Respect {
+    /// By given or learnt prefixes.
     Prefix,
     /// By the rules of `key-policy`: from the first request until the rules change.
     Policy,

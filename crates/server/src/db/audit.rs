@@ -48,7 +48,9 @@ pub struct Audit {
 /// The keys that a command finds among its arguments.
 #[derive(Clone, Debug)]
 pub struct NamedKeys {
+    /// The command's name.
     pub command: &'static str,
+    /// Its keys.
     pub keys: Vec<NamedKey>,
     /// The command reads keys derived from values it reads (SORT BY).
     pub reads_others: bool,

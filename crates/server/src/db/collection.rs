@@ -64,6 +64,7 @@ pub trait Collection: ValueType + 'static {
     /// A read-only view of a value, embedded or not.
     type View<'a>: Copy;
 
+    /// A view of this value.
     fn view(&self) -> Self::View<'_>;
 
     /// A view of an embedded value.
@@ -71,6 +72,7 @@ pub trait Collection: ValueType + 'static {
         None
     }
 
+    /// An empty value.
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
 
     /// Converts a small encoding that has too many elements for its limits, which may have been lowered since the last
@@ -141,6 +143,7 @@ impl Making {
 pub struct ExpiredFields {
     /// Fields that expire before this are expired.
     pub before_ms: i64,
+    /// The removed fields.
     pub removed: Vec<Vec<u8>>,
     /// One of them was the last field: the key had expired with it, and the current one is new.
     pub emptied: bool,

@@ -115,10 +115,14 @@ const _: () = assert!(size_of::<Object>() == 10 && align_of::<Object>() == 1);
 
 /// Conversions between a type and [`Object`].
 pub trait ObjectVariant: Sized {
+    /// The type's kind.
     const KIND: Kind;
 
+    /// The value in an object, if it is of this type.
     fn of(object: &Object) -> Option<&Self>;
+    /// As [`ObjectVariant::of`], mutable.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    /// The object of a value.
     fn into_object(self) -> Object;
 }
 

@@ -12,7 +12,9 @@ use matcher::Matcher;
 /// How the values of some keys are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
+    /// Limits of the encodings.
     pub limits: EncodingLimits,
+    /// Whether strings are compressed.
     pub compresses_values: bool,
     /// The rule's number, from 0; `None` for the server's options.
     pub rule: Option<usize>,

@@ -35,32 +35,49 @@ pub enum Open {
 /// Between [`Simulation::fork`] and [`Simulation::child_done`] all calls are a child's, whose effects the simulation may
 /// delay, or drop.
 pub trait Simulation: Send + Sync {
+    /// Opens a file; returns its number.
     fn open(&self, path: &Path, purpose: Open) -> io::Result<u64>;
+    /// Closes a file.
     fn close(&self, file: u64);
+    /// Reads at the offset `at`; returns the number of bytes.
     fn read(&self, file: u64, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Writes at the offset `at`, or at the end of a file opened to append.
     fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize>;
+    /// Changes a file's length.
     fn set_len(&self, file: u64, len: u64) -> io::Result<()>;
+    /// Forces a file to disk.
     fn sync(&self, file: u64) -> io::Result<()>;
+    /// An open file's length.
     fn len(&self, file: u64) -> io::Result<u64>;
+    /// A file's length.
     fn len_of(&self, path: &Path) -> io::Result<u64>;
+    /// Renames a file.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
+    /// Forces a directory's entries to disk.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
     /// Names of the files in the working directory.
     fn names(&self) -> io::Result<Vec<String>>;
+    /// This process's number.
     fn process_id(&self) -> u32;
+    /// Whether a process of this number exists.
     fn process_exists(&self, process: u32) -> bool;
     /// Starts a child; returns its number.
     fn fork(&self) -> io::Result<i32>;
+    /// Ends the work of a child.
     fn child_done(&self, child: i32, succeeded: bool);
+    /// How a child ended; `None` while it runs.
     fn poll(&self, child: i32) -> io::Result<Option<Ended>>;
+    /// Asks a child to end.
     fn cancel(&self, child: i32);
     /// Whether the requests to other threads are done by now, one at a time.
     fn is_background_done(&self) -> bool;
     /// Waits until they are done.
     fn wait_for_background(&self);
+    /// Ends the process.
     fn exit(&self, code: i32) -> !;
 }
 

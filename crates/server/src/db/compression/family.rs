@@ -2,7 +2,7 @@
 
 use super::CompressionFigures;
 
-/// Size of the most recent values that a dictionary is trained on, and the maximum taken of each value.
+/// Bytes of recent values that a dictionary is trained on, and the maximum taken of each value.
 const SAMPLES_BYTES: usize = 256 * 1024;
 const SAMPLE_LEN_MAX: usize = 4096;
 

@@ -27,7 +27,9 @@ pub enum FileKind {
 /// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// File name, without the directory.
     pub name: Vec<u8>,
+    /// Sequence number among the files of its type.
     pub sequence: u64,
 }
 
@@ -38,7 +40,9 @@ pub struct Manifest {
     /// The latest first.
     pub history: Vec<(Part, FileKind)>,
     pub increments: Vec<Part>,
+    /// Sequence number of the last base.
     pub base_sequence: u64,
+    /// Sequence number of the last increment.
     pub increment_sequence: u64,
 }
 

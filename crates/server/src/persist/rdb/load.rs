@@ -40,25 +40,33 @@ pub struct LoadError {
 /// Why a file cannot be loaded.
 #[derive(Debug)]
 pub enum Reason {
+    /// Not an RDB file.
     Signature(Vec<u8>),
+    /// A version that is not supported.
     Version(u16),
+    /// A type or opcode of another server.
     ForeignType {
         kind: u8,
         version: u16,
     },
+    /// An unknown type or opcode.
     UnknownType {
         kind: u8,
     },
+    /// A database that this server does not have.
     Database {
         index: u64,
         count: usize,
     },
+    /// A key that exists already.
     Duplicate {
         key: Vec<u8>,
     },
+    /// Data of a module.
     Module {
         name: String,
     },
+    /// A function library cannot be loaded.
     Library(String),
     /// Data of Redis that this server does not support.
     Unsupported {
@@ -128,8 +136,11 @@ struct Prefix {
 
 /// Receives a file's contents when it is only checked.
 pub trait Observer {
+    /// An attribute of the file.
     fn about(&mut self, name: &[u8], value: &[u8], at: u64);
+    /// The following keys are in this database.
     fn database(&mut self, index: u64, at: u64);
+    /// A key and its value.
     fn key(&mut self, db_index: usize, key: &[u8], value: &ReadValue, expiry_ms: Option<i64>);
 }
 
@@ -156,7 +167,7 @@ pub struct Loader<R> {
     pub libraries: Vec<Vec<u8>>,
     /// Selected database of the change stream after the snapshot, if stated.
     pub stream_db: Option<usize>,
-    /// Position in the history of changes.
+    /// Id of the history of changes, and the position in it.
     stream_id: Option<String>,
     stream_offset: Option<u64>,
     left_out: Option<LeftOut>,
