@@ -1,77 +1,77 @@
-complete -c warmline-server -l daemonize -d 'Goes into the background at the start. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l daemonize -d 'Runs the server in the background. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l supervised -d 'Who supervises the process: systemd is told of starting, readiness and stopping over its socket (Type=notify), upstart by a signal, auto finds out which of the two it is. Takes upstart, systemd, auto, no; default no' -r -f -a "upstart\t''
+complete -c warmline-server -l supervised -d 'The service manager of the process: systemd is notified of startup, readiness and stopping over its socket (Type=notify), upstart by a signal, auto detects which of the two is in use. Takes upstart, systemd, auto, no; default no' -r -f -a "upstart\t''
 systemd\t''
 auto\t''
 no\t''"
-complete -c warmline-server -l pidfile -d 'The file to write the process\'s number to; removed at the end. A server in the background writes /var/run/warmline.pid unless this names another. Takes text; default ""' -r -F
-complete -c warmline-server -l loglevel -d 'The least important lines that are still logged. Takes debug, verbose, notice, warning, nothing; default notice' -r -f -a "debug\t''
+complete -c warmline-server -l pidfile -d 'The file that holds the process ID; removed at shutdown. A server in the background writes /var/run/warmline.pid unless this names another file. Takes text; default ""' -r -F
+complete -c warmline-server -l loglevel -d 'The lowest level of messages that are logged. Takes debug, verbose, notice, warning, nothing; default notice' -r -f -a "debug\t''
 verbose\t''
 notice\t''
 warning\t''
 nothing\t''"
-complete -c warmline-server -l log-format -d 'How lines of the log are written: as people know them, as key=value pairs, or as JSON. Takes legacy, logfmt, json; default legacy' -r -f -a "legacy\t''
+complete -c warmline-server -l log-format -d 'The format of log lines: the traditional text, key=value pairs, or JSON. Takes legacy, logfmt, json; default legacy' -r -f -a "legacy\t''
 logfmt\t''
 json\t''"
-complete -c warmline-server -l log-timestamp-format -d 'How the log writes times. Takes legacy, iso8601, milliseconds; default legacy' -r -f -a "legacy\t''
+complete -c warmline-server -l log-timestamp-format -d 'The format of timestamps in the log. Takes legacy, iso8601, milliseconds; default legacy' -r -f -a "legacy\t''
 iso8601\t''
 milliseconds\t''"
-complete -c warmline-server -l logfile -d 'The file to log to; empty is standard output. Takes text; default ""' -r -F
-complete -c warmline-server -l crash-log-enabled -d 'Logs a fault of the process with the calls that led to it. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l logfile -d 'The log file; empty is standard output. Takes text; default ""' -r -F
+complete -c warmline-server -l crash-log-enabled -d 'Logs a crash with a stack trace. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l hide-user-data-from-log -d 'Keeps keys and what clients send out of the log. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l hide-user-data-from-log -d 'Keeps keys and clients\' data out of the log. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l set-proc-title -d 'Shows address and mode in the list of processes. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l set-proc-title -d 'Shows address and mode in the process title. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l proc-title-template -d 'What the list of processes shows: text with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} and {config-file}. Takes text; default "{title} {listen-addr} {server-mode}"' -r
-complete -c warmline-server -l extended-redis-compatibility -d 'Calls itself Redis, in the version it is compatible with, wherever clients ask (HELLO, INFO) and in errors. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l proc-title-template -d 'The template of the process title: text with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} and {config-file}. Takes text; default "{title} {listen-addr} {server-mode}"' -r
+complete -c warmline-server -l extended-redis-compatibility -d 'Reports the name Redis and the compatible Redis version to clients (HELLO, INFO) and in errors. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l enable-protected-configs -d 'Whether CONFIG SET may change where files are written (dir, dbfilename) and other protected options: nobody, everybody, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
+complete -c warmline-server -l enable-protected-configs -d 'Which clients can change protected options with CONFIG SET, such as the paths of files (dir, dbfilename): none, all, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
 yes\t''
 local\t''"
-complete -c warmline-server -l enable-debug-command -d 'Who may use DEBUG: nobody, everybody, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
+complete -c warmline-server -l enable-debug-command -d 'Which clients can use DEBUG: none, all, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
 yes\t''
 local\t''"
-complete -c warmline-server -l enable-module-command -d 'Who may use MODULE: nobody, everybody, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
+complete -c warmline-server -l enable-module-command -d 'Which clients can use MODULE: none, all, or clients of this machine. Takes no, yes, local; default no' -r -f -a "no\t''
 yes\t''
 local\t''"
-complete -c warmline-server -l dir -d 'The working directory: where the RDB file and the directory of the append-only file are, and what relative paths count from. Takes a directory that exists; default .' -r -f -a "(__fish_complete_directories)"
-complete -c warmline-server -l databases -d 'How many databases there are, numbered from 0. Takes 1 to 65536; default 16' -r
-complete -c warmline-server -l hz -d 'How often in a second the periodic work runs. Values out of range are brought into it. Takes 1 to 500; default 10' -r
-complete -c warmline-server -l shutdown-timeout -d 'How long a shutdown waits for replicas that lack something; 0 waits for none. Takes 0 or more seconds; default 10' -r
-complete -c warmline-server -l shutdown-on-sigint -d 'How SIGINT ends the server, in the words of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default' -r
-complete -c warmline-server -l shutdown-on-sigterm -d 'How SIGTERM ends the server, in the words of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default' -r
-complete -c warmline-server -l bind -d 'The addresses to listen on, up to 16. * is every IPv4 address, ::* every IPv6 one; with - in front an address may be missing. Takes addresses; default * -::*' -r
-complete -c warmline-server -l bind-source-addr -d 'The address that connections to a primary come from. Takes text; default ""' -r
+complete -c warmline-server -l dir -d 'The working directory: it contains the RDB file and the directory of the append-only file, and relative paths start there. Takes a directory that exists; default .' -r -f -a "(__fish_complete_directories)"
+complete -c warmline-server -l databases -d 'The number of databases, numbered from 0. Takes 1 to 65536; default 16' -r
+complete -c warmline-server -l hz -d 'How often per second the periodic work runs. Values out of range are clamped. Takes 1 to 500; default 10' -r
+complete -c warmline-server -l shutdown-timeout -d 'How long a shutdown waits for replicas that lag behind; 0 does not wait. Takes 0 or more seconds; default 10' -r
+complete -c warmline-server -l shutdown-on-sigint -d 'How SIGINT shuts the server down, in the options of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default' -r
+complete -c warmline-server -l shutdown-on-sigterm -d 'How SIGTERM shuts the server down, in the options of SHUTDOWN. Takes any of default, save, nosave, now, force, safe, failover; default default' -r
+complete -c warmline-server -l bind -d 'The addresses to listen on, up to 16. * is all IPv4 addresses, ::* all IPv6 addresses; an address with - in front is skipped if it is not available. Takes addresses; default * -::*' -r
+complete -c warmline-server -l bind-source-addr -d 'The source address of connections to a primary. Takes text; default ""' -r
 complete -c warmline-server -l port -d 'The TCP port for clients; 0 is none. Takes 0 to 65535; default 6379' -r
-complete -c warmline-server -l protected-mode -d 'Without a password of the user default, refuses clients from other machines. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l protected-mode -d 'Refuses clients from other machines while the user default has no password. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l unixsocket -d 'The path of a Unix socket to listen on; empty is none. Takes text; default ""' -r
-complete -c warmline-server -l unixsocketgroup -d 'The group that the Unix socket belongs to, by name or number. Takes text; default ""' -r
-complete -c warmline-server -l unixsocketperm -d 'The permissions of the Unix socket; 0 is what the process\'s umask leaves of 770. Takes 0 to 777, octal; default 0' -r
-complete -c warmline-server -l tcp-backlog -d 'How many connections may wait to be accepted; the system may allow fewer. Takes 0 or more; default 511' -r
-complete -c warmline-server -l tcp-keepalive -d 'Silence after which the system asks whether the peer is still there; 0 never asks. Takes 0 or more seconds; default 300' -r
-complete -c warmline-server -l tcp-nodelay -d 'Sends replies at once; no leaves Nagle\'s algorithm on for clients: fewer packets, later replies. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l unixsocketgroup -d 'The group of the Unix socket, by name or number. Takes text; default ""' -r
+complete -c warmline-server -l unixsocketperm -d 'The permissions of the Unix socket; 0 applies the process\'s umask to 770. Takes 0 to 777, octal; default 0' -r
+complete -c warmline-server -l tcp-backlog -d 'The maximum number of connections that wait to be accepted; the system can lower it. Takes 0 or more; default 511' -r
+complete -c warmline-server -l tcp-keepalive -d 'The idle time after which the system sends TCP keepalive probes; 0 sends none. Takes 0 or more seconds; default 300' -r
+complete -c warmline-server -l tcp-nodelay -d 'Sends replies immediately; no enables Nagle\'s algorithm on client connections: fewer packets, later replies. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l timeout -d 'Closes clients that have been silent for so long; 0 never. Takes 0 or more seconds; default 0' -r
-complete -c warmline-server -l maxclients -d 'How many clients may be connected; more are refused. Takes 1 or more; default 10000' -r
-complete -c warmline-server -l max-new-connections-per-cycle -d 'How many connections one turn of the loop accepts. Takes 1 to 1000; default 10' -r
-complete -c warmline-server -l max-new-tls-connections-per-cycle -d 'How many TLS connections one turn of the loop accepts. Takes 1 to 1000; default 1' -r
-complete -c warmline-server -l availability-zone -d 'Where this server is, for clients that prefer near ones: shown in HELLO and INFO. Takes text; default ""' -r
-complete -c warmline-server -l io-threads -d 'Threads that serve sockets; the main one, which runs all commands, is one of them. Takes 1 to 256; default 1' -r
-complete -c warmline-server -l prefetch-batch-max-size -d 'How many keys of the commands at hand are fetched from memory together; 0 is off. Takes 0 to 128; default 32' -r
-complete -c warmline-server -l client-output-buffer-limit -d 'For a class of clients (normal, replica, pubsub): how much unsent output closes one at once, and how much does so when it lasts for so many seconds. 0 is no limit. Takes groups of class, size, size, seconds; default normal 0 0 0; replica 256mb 64mb 60; pubsub 32mb 8mb 60' -r
-complete -c warmline-server -l client-query-buffer-limit -d 'How much of a request a client may send before it is whole; more closes the connection. Takes a size, 1mb or more; default 1gb' -r
-complete -c warmline-server -l proto-max-bulk-len -d 'The longest argument of a command, and the longest string that commands make. Takes a size, 1mb or more; default 512mb' -r
-complete -c warmline-server -l maxmemory-clients -d 'What all clients\' buffers may take together before those that take most are closed; 0 is no limit, a percentage is one of maxmemory. Takes a size or a percentage; default 0' -r
-complete -c warmline-server -l tracking-table-max-keys -d 'How many keys are remembered for clients that cache; beyond that some are told that theirs have changed. 0 is no limit. Takes 0 or more; default 1000000' -r
-complete -c warmline-server -l requirepass -d 'The password of the user default; empty is none. Users with rules are described by user lines or an aclfile. Takes text; default ""' -r
-complete -c warmline-server -l aclfile -d 'A file with users, one in a line, instead of user lines here. Takes text; default ""' -r -F
-complete -c warmline-server -l acllog-max-len -d 'How many entries ACL LOG keeps. Takes 0 or more; default 128' -r
-complete -c warmline-server -l acl-pubsub-default -d 'Whether a new user may use all channels or none. Takes allchannels, resetchannels; default resetchannels' -r -f -a "allchannels\t''
+complete -c warmline-server -l timeout -d 'The idle time after which a client is closed; 0 closes none. Takes 0 or more seconds; default 0' -r
+complete -c warmline-server -l maxclients -d 'The maximum number of connected clients; more are refused. Takes 1 or more; default 10000' -r
+complete -c warmline-server -l max-new-connections-per-cycle -d 'The maximum number of connections that one iteration of the event loop accepts. Takes 1 to 1000; default 10' -r
+complete -c warmline-server -l max-new-tls-connections-per-cycle -d 'The maximum number of TLS connections that one iteration of the event loop accepts. Takes 1 to 1000; default 1' -r
+complete -c warmline-server -l availability-zone -d 'The availability zone of this server, for clients that prefer near servers: shown in HELLO and INFO. Takes text; default ""' -r
+complete -c warmline-server -l io-threads -d 'The number of threads that serve sockets, including the main thread, which runs all commands. Takes 1 to 256; default 1' -r
+complete -c warmline-server -l prefetch-batch-max-size -d 'The maximum number of keys of pending commands that are prefetched from memory together; 0 is off. Takes 0 to 128; default 32' -r
+complete -c warmline-server -l client-output-buffer-limit -d 'For a class of clients (normal, replica, pubsub): the unsent output that closes a client immediately, and the unsent output that closes it if it lasts for the given number of seconds. 0 is no limit. Takes groups of class, size, size, seconds; default normal 0 0 0; replica 256mb 64mb 60; pubsub 32mb 8mb 60' -r
+complete -c warmline-server -l client-query-buffer-limit -d 'The maximum size of an incomplete request; more closes the connection. Takes a size, 1mb or more; default 1gb' -r
+complete -c warmline-server -l proto-max-bulk-len -d 'The maximum length of a command\'s argument, and of a string that commands create. Takes a size, 1mb or more; default 512mb' -r
+complete -c warmline-server -l maxmemory-clients -d 'The total size of all clients\' buffers above which the largest clients are closed; 0 is no limit, a percentage is relative to maxmemory. Takes a size or a percentage; default 0' -r
+complete -c warmline-server -l tracking-table-max-keys -d 'The maximum number of keys that are tracked for client-side caching; above it, some are invalidated. 0 is no limit. Takes 0 or more; default 1000000' -r
+complete -c warmline-server -l requirepass -d 'The password of the user default; empty is none. Users with rules are defined by user lines or an aclfile. Takes text; default ""' -r
+complete -c warmline-server -l aclfile -d 'A file with users, one per line, instead of user lines here. Takes text; default ""' -r -F
+complete -c warmline-server -l acllog-max-len -d 'The maximum number of entries in ACL LOG. Takes 0 or more; default 128' -r
+complete -c warmline-server -l acl-pubsub-default -d 'Whether a new user has access to all channels or none. Takes allchannels, resetchannels; default resetchannels' -r -f -a "allchannels\t''
 resetchannels\t''"
-complete -c warmline-server -l maxmemory -d 'How much memory data and clients may take before keys are evicted or writes refused; 0 is no limit. Takes a size; default 0' -r
-complete -c warmline-server -l maxmemory-policy -d 'What goes when memory is full: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, at random, the one that expires next; or nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, volatile-lrm, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm, noeviction; default noeviction' -r -f -a "volatile-lru\t''
+complete -c warmline-server -l maxmemory -d 'The memory for data and clients above which keys are evicted or writes refused; 0 is no limit. Takes a size; default 0' -r
+complete -c warmline-server -l maxmemory-policy -d 'What is evicted above maxmemory: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, a random one, or the one that expires next. noeviction evicts nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, volatile-lrm, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm, noeviction; default noeviction' -r -f -a "volatile-lru\t''
 volatile-lfu\t''
 volatile-random\t''
 volatile-ttl\t''
@@ -81,171 +81,171 @@ allkeys-lfu\t''
 allkeys-random\t''
 allkeys-lrm\t''
 noeviction\t''"
-complete -c warmline-server -l maxmemory-samples -d 'How many keys are compared to find one to evict: more are more exact and slower. Takes 1 to 64; default 5' -r
-complete -c warmline-server -l maxmemory-eviction-tenacity -d 'How long eviction may take at a time; 100 is until memory is within its limit. Takes 0 to 100; default 10' -r
-complete -c warmline-server -l lfu-log-factor -d 'How many uses the counter of frequency tells apart: the higher, the more. Takes 0 or more; default 10' -r
-complete -c warmline-server -l lfu-decay-time -d 'Time without use after which the counter of frequency falls by one; 0 never. Takes 0 or more minutes; default 1' -r
-complete -c warmline-server -l active-expire-effort -d 'How much processor time goes into finding expired keys that nobody asks for. Takes 1 to 10; default 1' -r
-complete -c warmline-server -l import-mode -d 'Expires and evicts nothing, while data is copied here from another server. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l maxmemory-samples -d 'The number of keys that are compared to find one to evict: more are more exact and slower. Takes 1 to 64; default 5' -r
+complete -c warmline-server -l maxmemory-eviction-tenacity -d 'The time that eviction takes at once; with 100 it runs until memory is within its limit. Takes 0 to 100; default 10' -r
+complete -c warmline-server -l lfu-log-factor -d 'The range of the access frequency counter: the higher, the more accesses it distinguishes. Takes 0 or more; default 10' -r
+complete -c warmline-server -l lfu-decay-time -d 'The time without access after which the frequency counter decreases by one; 0 never decreases it. Takes 0 or more minutes; default 1' -r
+complete -c warmline-server -l active-expire-effort -d 'The processor time for finding expired keys that are not accessed: the higher, the more. Takes 1 to 10; default 1' -r
+complete -c warmline-server -l import-mode -d 'Disables expiry and eviction while data is imported from another server. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l lazyfree-lazy-eviction -d 'Frees evicted values on a thread of their own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l lazyfree-lazy-eviction -d 'Frees evicted values in a background thread. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l lazyfree-lazy-expire -d 'Frees expired values on a thread of their own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l lazyfree-lazy-expire -d 'Frees expired values in a background thread. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l lazyfree-lazy-server-del -d 'Frees values that commands replace (RENAME, SET, ...) on a thread of their own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l lazyfree-lazy-server-del -d 'Frees values that commands replace (RENAME, SET, ...) in a background thread. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l lazyfree-lazy-user-del -d 'DEL frees as UNLINK does, on a thread of its own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l lazyfree-lazy-user-del -d 'DEL frees values in a background thread, as UNLINK does. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l lazyfree-lazy-user-flush -d 'FLUSHALL and FLUSHDB without SYNC or ASYNC free on a thread of their own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l lazyfree-lazy-user-flush -d 'FLUSHALL and FLUSHDB without SYNC or ASYNC free values in a background thread. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l hash-seed -d 'Makes the order of SCAN the same from start to start; empty is another one each time, which clients cannot guess. Takes text; default ""' -r
-complete -c warmline-server -l jemalloc-bg-thread -d 'Threads of the allocator give free memory back to the system. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l hash-seed -d 'A seed that makes the order of SCAN the same after each start; empty is a random seed, which clients cannot guess. Takes text; default ""' -r
+complete -c warmline-server -l jemalloc-bg-thread -d 'Threads of the allocator return free memory to the system. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l disable-thp -d 'Asks the system for no huge pages, which make a fork\'s copies expensive. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l disable-thp -d 'Disables transparent huge pages, which make copy-on-write after a fork expensive. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l hash-max-listpack-entries -d 'Fields up to which a hash is compact. Takes 0 or more; default 512' -r
-complete -c warmline-server -l hash-max-listpack-value -d 'Length of fields and values up to which a hash is compact. Takes a size; default 64' -r
-complete -c warmline-server -l list-max-listpack-size -d 'The size of a list\'s nodes. Positive: so many elements. -1 to -5: 4, 8, 16, 32 or 64 KB. Takes a whole number; default -2' -r
-complete -c warmline-server -l list-compress-depth -d 'Nodes at each end of a list that stay uncompressed; 0 compresses none. Takes 0 or more; default 0' -r
-complete -c warmline-server -l set-max-intset-entries -d 'Integers up to which a set of them is one sorted array. Takes 0 or more; default 512' -r
-complete -c warmline-server -l set-max-listpack-entries -d 'Members up to which a set is compact. Takes 0 or more; default 128' -r
-complete -c warmline-server -l set-max-listpack-value -d 'Length of members up to which a set is compact. Takes 0 or more bytes; default 64' -r
-complete -c warmline-server -l zset-max-listpack-entries -d 'Members up to which a sorted set is compact. Takes 0 or more; default 128' -r
-complete -c warmline-server -l zset-max-listpack-value -d 'Length of members up to which a sorted set is compact. Takes a size; default 64' -r
-complete -c warmline-server -l zset-index -d 'The structure of sorted sets past the compact limits, of those made from then on. Takes skiplist, fbtree; default fbtree' -r -f -a "skiplist\t''
+complete -c warmline-server -l hash-max-listpack-entries -d 'The maximum number of fields of a compact hash. Takes 0 or more; default 512' -r
+complete -c warmline-server -l hash-max-listpack-value -d 'The maximum length of fields and values of a compact hash. Takes a size; default 64' -r
+complete -c warmline-server -l list-max-listpack-size -d 'The size of a list\'s nodes. Positive: the number of elements. -1 to -5: 4, 8, 16, 32 or 64 KB. Takes a whole number; default -2' -r
+complete -c warmline-server -l list-compress-depth -d 'The number of nodes at each end of a list that stay uncompressed; 0 compresses none. Takes 0 or more; default 0' -r
+complete -c warmline-server -l set-max-intset-entries -d 'The maximum number of integers of a set that is one sorted array. Takes 0 or more; default 512' -r
+complete -c warmline-server -l set-max-listpack-entries -d 'The maximum number of members of a compact set. Takes 0 or more; default 128' -r
+complete -c warmline-server -l set-max-listpack-value -d 'The maximum length of members of a compact set. Takes 0 or more bytes; default 64' -r
+complete -c warmline-server -l zset-max-listpack-entries -d 'The maximum number of members of a compact sorted set. Takes 0 or more; default 128' -r
+complete -c warmline-server -l zset-max-listpack-value -d 'The maximum length of members of a compact sorted set. Takes a size; default 64' -r
+complete -c warmline-server -l zset-index -d 'The data structure of new sorted sets above the compact limits. Takes skiplist, fbtree; default fbtree' -r -f -a "skiplist\t''
 fbtree\t''"
-complete -c warmline-server -l hll-sparse-max-bytes -d 'Size up to which a HyperLogLog is sparse. Takes a size; default 3000' -r
-complete -c warmline-server -l stream-node-max-bytes -d 'Size of a stream\'s node; 0 is no limit. Takes a size; default 4kb' -r
-complete -c warmline-server -l stream-node-max-entries -d 'Entries in a stream\'s node; 0 is no limit. Takes 0 or more; default 100' -r
-complete -c warmline-server -l stream-idmp-duration -d 'Seconds for which a stream made from then on remembers messages that are to be added once (XADD with IDMP). Takes 1 to 86400; default 100' -r
-complete -c warmline-server -l stream-idmp-maxsize -d 'Such messages of each producer that a stream made from then on remembers. Takes 1 to 10000; default 100' -r
-complete -c warmline-server -l key-policy -d 'What holds for the keys that a glob matches instead of the options above: the glob, then pairs of setting and value (POLICY HELP lists them). Of several rules, each in a line of its own, the first whose glob matches holds; POLICY changes them one by one, "" is none. Takes a glob, then pairs of setting and value; `;` between rules; default ""' -r
-complete -c warmline-server -l save -d 'When to save in the background: pairs of seconds and changes; a save begins when so many seconds have passed since the last one and so many changes were made. "" never saves. Takes pairs of seconds and changes; default 3600 1 300 100 60 10000' -r
+complete -c warmline-server -l hll-sparse-max-bytes -d 'The maximum size of a sparse HyperLogLog. Takes a size; default 3000' -r
+complete -c warmline-server -l stream-node-max-bytes -d 'The maximum size of a stream\'s node; 0 is no limit. Takes a size; default 4kb' -r
+complete -c warmline-server -l stream-node-max-entries -d 'The maximum number of entries in a stream\'s node; 0 is no limit. Takes 0 or more; default 100' -r
+complete -c warmline-server -l stream-idmp-duration -d 'The seconds for which a new stream remembers messages that are added only once (XADD with IDMP). Takes 1 to 86400; default 100' -r
+complete -c warmline-server -l stream-idmp-maxsize -d 'The maximum number of such messages of each producer that a new stream remembers. Takes 1 to 10000; default 100' -r
+complete -c warmline-server -l key-policy -d 'Settings that replace the options above for the keys that a glob matches: the glob, then pairs of setting and value (POLICY HELP lists them). Of several rules, one per line, the first whose glob matches applies; POLICY changes single rules, "" is no rule. Takes a glob, then pairs of setting and value; `;` between rules; default ""' -r
+complete -c warmline-server -l save -d 'When to save in the background: pairs of seconds and changes; a save starts when that number of seconds has passed since the last save and that number of changes was made. "" never saves. Takes pairs of seconds and changes; default 3600 1 300 100 60 10000' -r
 complete -c warmline-server -l dbfilename -d 'The name of the RDB file in dir. Takes text; default "dump.rdb"' -r
 complete -c warmline-server -l rdbcompression -d 'Compresses long strings in RDB files. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l rdbchecksum -d 'Writes a checksum at the end of RDB files, and checks it. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l rdb-version-check -d 'Whether RDB files of versions that are not known are refused or tried. Takes strict, relaxed; default strict' -r -f -a "strict\t''
+complete -c warmline-server -l rdb-version-check -d 'Whether RDB files of unknown versions are refused or tried. Takes strict, relaxed; default strict' -r -f -a "strict\t''
 relaxed\t''"
-complete -c warmline-server -l rdb-del-sync-files -d 'Removes the RDB files of replication when nothing else asks for files. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l rdb-del-sync-files -d 'Removes the RDB files of replication if persistence is off. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l rdb-save-incremental-fsync -d 'Saves write to disk piece by piece, not all at the end. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l rdb-save-incremental-fsync -d 'Saves are synced to disk in parts, not only at the end. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l stop-writes-on-bgsave-error -d 'Refuses writes after a save in the background has failed, if there are save points. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l stop-writes-on-bgsave-error -d 'Refuses writes after a failed background save, if there are save points. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l appendonly -d 'Keeps an append-only file: what was done is on disk within a second, or as appendfsync says. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l appendonly -d 'Writes an append-only file: changes are on disk within a second, or as appendfsync configures. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l appendfilename -d 'The beginning of the names of the append-only files. Takes text; default "appendonly.aof"' -r
+complete -c warmline-server -l appendfilename -d 'The prefix of the names of the append-only files. Takes text; default "appendonly.aof"' -r
 complete -c warmline-server -l appenddirname -d 'The directory of the append-only files, in dir. Takes text; default "appendonlydir"' -r
-complete -c warmline-server -l appendfsync -d 'When the append-only file is forced to disk: before each reply, once a second, or when the system wants to. Takes everysec, always, no; default everysec' -r -f -a "everysec\t''
+complete -c warmline-server -l appendfsync -d 'When the append-only file is synced to disk: before each reply, once a second, or by the system\'s decision. Takes everysec, always, no; default everysec' -r -f -a "everysec\t''
 always\t''
 no\t''"
-complete -c warmline-server -l no-appendfsync-on-rewrite -d 'Forces nothing to disk while a child saves or rewrites. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l no-appendfsync-on-rewrite -d 'Does not sync the append-only file to disk while a child process saves or rewrites. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l auto-aof-rewrite-percentage -d 'Rewrites the append-only file when it has grown by so many percent since the last rewrite; 0 never. Takes 0 or more percent; default 100' -r
-complete -c warmline-server -l auto-aof-rewrite-min-size -d 'Size below which the append-only file is not rewritten by itself. Takes a size; default 64mb' -r
-complete -c warmline-server -l aof-load-truncated -d 'Starts with an append-only file whose end is missing, and cuts off what is not whole; no refuses. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l auto-aof-rewrite-percentage -d 'The growth in percent since the last rewrite that starts a rewrite of the append-only file; 0 never starts one. Takes 0 or more percent; default 100' -r
+complete -c warmline-server -l auto-aof-rewrite-min-size -d 'The minimum size of the append-only file for an automatic rewrite. Takes a size; default 64mb' -r
+complete -c warmline-server -l aof-load-truncated -d 'Loads an append-only file with an incomplete end, which is cut off; no refuses to start. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l aof-use-rdb-preamble -d 'Writes the base of the append-only file as an RDB file, which is smaller and loads faster. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l aof-timestamp-enabled -d 'Notes times in the append-only file, so that it can be cut off at one of them. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l aof-timestamp-enabled -d 'Writes timestamps to the append-only file, so that it can be truncated at one of them. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l aof-rewrite-incremental-fsync -d 'Rewrites write to disk piece by piece, not all at the end. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l aof-rewrite-incremental-fsync -d 'Rewrites are synced to disk in parts, not only at the end. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l busy-reply-threshold -d 'How long a script may run before other clients are answered, with BUSY. Takes 0 or more milliseconds; default 5000' -r
-complete -c warmline-server -l commandlog-execution-slower-than -d 'Logs commands (SLOWLOG) that take longer; 0 logs all, -1 none. Takes -1 or more microseconds; default 10000' -r
-complete -c warmline-server -l commandlog-slow-execution-max-len -d 'How many of the slow commands are kept. Takes 0 or more; default 128' -r
-complete -c warmline-server -l commandlog-request-larger-than -d 'Logs commands (COMMANDLOG) whose arguments are larger; -1 none. Takes -1 or more bytes; default 1048576' -r
-complete -c warmline-server -l commandlog-large-request-max-len -d 'How many of the large requests are kept. Takes 0 or more; default 128' -r
-complete -c warmline-server -l commandlog-reply-larger-than -d 'Logs commands (COMMANDLOG) whose reply is larger; -1 none. Takes -1 or more bytes; default 1048576' -r
-complete -c warmline-server -l commandlog-large-reply-max-len -d 'How many of the large replies are kept. Takes 0 or more; default 128' -r
-complete -c warmline-server -l latency-monitor-threshold -d 'Keeps events (LATENCY) that take so long; 0 is off. Takes 0 or more milliseconds; default 0' -r
-complete -c warmline-server -l latency-trace-max-len -d 'How many traces of requests are kept (LATENCY TRACE). Takes 0 to 1048576; default 1024' -r
-complete -c warmline-server -l latency-tracking -d 'Keeps a histogram of each command\'s time (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l busy-reply-threshold -d 'The run time of a script after which other clients get BUSY errors. Takes 0 or more milliseconds; default 5000' -r
+complete -c warmline-server -l commandlog-execution-slower-than -d 'Logs commands that take longer (SLOWLOG); 0 logs all, -1 none. Takes -1 or more microseconds; default 10000' -r
+complete -c warmline-server -l commandlog-slow-execution-max-len -d 'The maximum number of slow commands in the log. Takes 0 or more; default 128' -r
+complete -c warmline-server -l commandlog-request-larger-than -d 'Logs commands with larger requests (COMMANDLOG); -1 logs none. Takes -1 or more bytes; default 1048576' -r
+complete -c warmline-server -l commandlog-large-request-max-len -d 'The maximum number of large requests in the log. Takes 0 or more; default 128' -r
+complete -c warmline-server -l commandlog-reply-larger-than -d 'Logs commands with larger replies (COMMANDLOG); -1 logs none. Takes -1 or more bytes; default 1048576' -r
+complete -c warmline-server -l commandlog-large-reply-max-len -d 'The maximum number of large replies in the log. Takes 0 or more; default 128' -r
+complete -c warmline-server -l latency-monitor-threshold -d 'Records events that take at least this long (LATENCY); 0 is off. Takes 0 or more milliseconds; default 0' -r
+complete -c warmline-server -l latency-trace-max-len -d 'The maximum number of traces of requests (LATENCY TRACE). Takes 0 to 1048576; default 1024' -r
+complete -c warmline-server -l latency-tracking -d 'Records a histogram of each command\'s duration (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l latency-tracking-info-percentiles -d 'The percentiles of these times in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9' -r
-complete -c warmline-server -l hot-keys -d 'Keeps which keys are used most (HOTKEYS TOP): of one command in 64 at most. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l latency-tracking-info-percentiles -d 'The percentiles of these durations in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9' -r
+complete -c warmline-server -l hot-keys -d 'Records the most used keys (HOTKEYS TOP), from samples of at most one command in 64. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l memory-prefixes -d 'Prefixes by which keys and their memory are counted (MEMORY PREFIXES), like user:* session:*; the longest that a key has counts. learn takes those that keys have, up to the first of :, /, |, . and #. Empty counts nothing. Takes prefixes, or `learn`; default ""' -r
-complete -c warmline-server -l notify-keyspace-events -d 'Which changes of keys are published, in letters: K and E choose the channels, g$lshzxetdmn the events, A all of them but m and n. Takes letters; default ""' -r
+complete -c warmline-server -l memory-prefixes -d 'Prefixes for which keys and their memory are counted (MEMORY PREFIXES), like user:* session:*; a key counts for its longest prefix. learn takes the prefixes of keys up to the first of :, /, |, . and #. Empty counts nothing. Takes prefixes, or `learn`; default ""' -r
+complete -c warmline-server -l notify-keyspace-events -d 'Which keyspace events are published, in letters: K and E select the channels, g$lshzxetdmn the events; A is all events but m and n. Takes letters; default ""' -r
 complete -c warmline-server -l replicaof -d 'The primary to replicate, as host and port; no one is none. Takes host and port; default no one' -r
-complete -c warmline-server -l primaryauth -d 'The password to log in with at the primary. Takes text; default ""' -r
-complete -c warmline-server -l primaryuser -d 'The user to log in as at the primary. Takes text; default ""' -r
-complete -c warmline-server -l replica-serve-stale-data -d 'Answers clients while the link to the primary is down, or the first sync is under way. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l primaryauth -d 'The password for authentication at the primary. Takes text; default ""' -r
+complete -c warmline-server -l primaryuser -d 'The user name for authentication at the primary. Takes text; default ""' -r
+complete -c warmline-server -l replica-serve-stale-data -d 'Serves clients while the link to the primary is down or the first sync is in progress. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l replica-read-only -d 'Refuses writes of clients while this is a replica. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l replica-read-only -d 'Refuses clients\' writes while this server is a replica. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l replica-priority -d 'The order in which Sentinel promotes replicas, the lowest first; 0 is never. Takes 0 or more; default 100' -r
-complete -c warmline-server -l replica-announced -d 'Whether Sentinel tells clients of this replica. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l replica-priority -d 'The priority for promotion by Sentinel, the lowest first; 0 is never promoted. Takes 0 or more; default 100' -r
+complete -c warmline-server -l replica-announced -d 'Whether Sentinel reports this replica to clients. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l replica-announce-ip -d 'The address that this replica tells its primary. Takes text; default ""' -r
-complete -c warmline-server -l replica-announce-port -d 'The port that this replica tells its primary; 0 is its own. Takes 0 to 65535; default 0' -r
-complete -c warmline-server -l replica-lazy-flush -d 'Frees what a full sync replaces on a thread of its own. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l replica-announce-ip -d 'The address that this replica reports to its primary. Takes text; default ""' -r
+complete -c warmline-server -l replica-announce-port -d 'The port that this replica reports to its primary; 0 is its own. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l replica-lazy-flush -d 'Frees the data that a full sync replaces in a background thread. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l replica-ignore-maxmemory -d 'A replica evicts nothing: its primary does. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l replica-ignore-maxmemory -d 'A replica does not evict keys: its primary does. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l replica-ignore-disk-write-errors -d 'A replica goes on when its files cannot be written; no ends the process. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l replica-ignore-disk-write-errors -d 'A replica continues after failed writes to disk; no ends the process. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l propagation-error-behavior -d 'What a command of the primary\'s stream that fails does: nothing, or ends the process. Takes ignore, panic, panic-on-replicas; default ignore' -r -f -a "ignore\t''
+complete -c warmline-server -l propagation-error-behavior -d 'The effect of a failed command from the primary: none, or the end of the process. Takes ignore, panic, panic-on-replicas; default ignore' -r -f -a "ignore\t''
 panic\t''
 panic-on-replicas\t''"
-complete -c warmline-server -l min-replicas-to-write -d 'Refuses writes while fewer replicas follow; 0 is off. Takes 0 or more; default 0' -r
-complete -c warmline-server -l min-replicas-max-lag -d 'How old a replica\'s last acknowledgement may be for it to count. Takes 0 or more seconds; default 10' -r
-complete -c warmline-server -l repl-diskless-sync -d 'Sends snapshots to replicas straight from the child, without a file. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l min-replicas-to-write -d 'Refuses writes while fewer replicas are up to date; 0 is off. Takes 0 or more; default 0' -r
+complete -c warmline-server -l min-replicas-max-lag -d 'The maximum age of the last acknowledgement of a replica that is up to date. Takes 0 or more seconds; default 10' -r
+complete -c warmline-server -l repl-diskless-sync -d 'Sends snapshots to replicas directly from the child process, without a file. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l repl-diskless-sync-delay -d 'How long such a sync waits for more replicas to come. Takes 0 or more seconds; default 5' -r
-complete -c warmline-server -l repl-diskless-sync-max-replicas -d 'How many replicas end that wait; 0 waits for all of its time. Takes 0 or more; default 0' -r
-complete -c warmline-server -l repl-diskless-load -d 'Whether a replica loads a snapshot by way of a file (disabled) or as it comes: if it has no data, beside the old data, or in its place. Takes disabled, on-empty-db, swapdb, flush-before-load; default disabled' -r -f -a "disabled\t''
+complete -c warmline-server -l repl-diskless-sync-delay -d 'How long such a sync waits for further replicas. Takes 0 or more seconds; default 5' -r
+complete -c warmline-server -l repl-diskless-sync-max-replicas -d 'The number of replicas that ends the wait; 0 always waits for the whole time. Takes 0 or more; default 0' -r
+complete -c warmline-server -l repl-diskless-load -d 'How a replica loads a snapshot: from a file (disabled), or while receiving it: only without data of its own, beside the old data, or in place of it. Takes disabled, on-empty-db, swapdb, flush-before-load; default disabled' -r -f -a "disabled\t''
 on-empty-db\t''
 swapdb\t''
 flush-before-load\t''"
-complete -c warmline-server -l dual-channel-replication-enabled -d 'Full syncs over two connections, where both sides have this: the snapshot and the changes come side by side. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l dual-channel-replication-enabled -d 'Runs full syncs over two connections, if both sides have this option: the snapshot and the changes are sent in parallel. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l repl-ping-replica-period -d 'How often a primary gives its replicas a sign of life. Takes 1 or more seconds; default 10' -r
-complete -c warmline-server -l repl-timeout -d 'Silence after which a link of replication is given up. Takes 1 or more seconds; default 60' -r
-complete -c warmline-server -l repl-disable-tcp-nodelay -d 'The link to a replica gathers small writes: fewer packets, later. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l repl-ping-replica-period -d 'The interval at which a primary sends pings to its replicas. Takes 1 or more seconds; default 10' -r
+complete -c warmline-server -l repl-timeout -d 'The silence after which a replication link is closed. Takes 1 or more seconds; default 60' -r
+complete -c warmline-server -l repl-disable-tcp-nodelay -d 'Combines small writes on the link to a replica: fewer packets, later. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l repl-backlog-size -d 'How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb' -r
-complete -c warmline-server -l repl-backlog-ttl -d 'How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600' -r
-complete -c warmline-server -l cluster-enabled -d 'There is no cluster yet: yes stops the start. Takes no; default no' -r
-complete -c warmline-server -l http-port -d 'The port at which a console (/), metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0' -r
-complete -c warmline-server -l http-tls -d 'Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l repl-backlog-size -d 'The size of the replication backlog, for replicas that reconnect. Less than 16kb is 16kb. Takes a size; default 10mb' -r
+complete -c warmline-server -l repl-backlog-ttl -d 'How long the backlog is kept after the last replica has disconnected; 0 is for ever. Takes 0 or more seconds; default 3600' -r
+complete -c warmline-server -l cluster-enabled -d 'There is no cluster yet: yes prevents the start. Takes no; default no' -r
+complete -c warmline-server -l http-port -d 'The port of the HTTP server with a console (/), metrics (/metrics), health (/health) and readiness (/ready); 0 is none. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l http-tls -d 'HTTP over TLS only, with the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l http-bind -d 'The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -::1' -r
-complete -c warmline-server -l http-hosts -d 'Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""' -r
-complete -c warmline-server -l http-commands -d 'Whether commands that change something run over HTTP too, for users who may run them; otherwise only those that read. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l http-bind -d 'The addresses of the HTTP server, in the syntax of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -::1' -r
+complete -c warmline-server -l http-hosts -d 'Host names of this server that HTTP requests can use; addresses and localhost are always accepted. Takes addresses; default ""' -r
+complete -c warmline-server -l http-commands -d 'Whether HTTP also runs commands that change something, for users with the permission; otherwise only commands that read. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l tls-port -d 'The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0' -r
-complete -c warmline-server -l tls-cluster -d 'MIGRATE speaks TLS. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l tls-port -d 'The port for TLS clients; 0 is none. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l tls-cluster -d 'MIGRATE uses TLS. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l tls-replication -d 'The link to the primary speaks TLS. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l tls-replication -d 'The link to the primary uses TLS. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l tls-auth-clients -d 'Whether clients have to show a certificate. Takes no, yes, optional; default yes' -r -f -a "no\t''
+complete -c warmline-server -l tls-auth-clients -d 'Whether clients must present a certificate. Takes no, yes, optional; default yes' -r -f -a "no\t''
 yes\t''
 optional\t''"
 complete -c warmline-server -l tls-auth-clients-user -d 'Which field of a client\'s certificate names its user. Takes CN, URI, off; default off' -r -f -a "CN\t''
 URI\t''
 off\t''"
-complete -c warmline-server -l tls-cert-file -d 'The server\'s certificate, in PEM; a chain may follow. Takes text; default ""' -r -F
+complete -c warmline-server -l tls-cert-file -d 'The server\'s certificate, in PEM; its chain can follow. Takes text; default ""' -r -F
 complete -c warmline-server -l tls-key-file -d 'The key of the server\'s certificate, in PEM. Takes text; default ""' -r -F
 complete -c warmline-server -l tls-key-file-pass -d 'The password of that key. Takes text; default ""' -r
-complete -c warmline-server -l tls-client-cert-file -d 'The certificate for connections that the server makes; empty is that of tls-cert-file. Takes text; default ""' -r -F
+complete -c warmline-server -l tls-client-cert-file -d 'The certificate for outgoing connections; empty is that of tls-cert-file. Takes text; default ""' -r -F
 complete -c warmline-server -l tls-client-key-file -d 'The key of that certificate. Takes text; default ""' -r -F
 complete -c warmline-server -l tls-client-key-file-pass -d 'The password of that key. Takes text; default ""' -r
-complete -c warmline-server -l tls-ca-cert-file -d 'Certificates of the authorities that are believed. Takes text; default ""' -r -F
-complete -c warmline-server -l tls-ca-cert-dir -d 'A directory with files of such certificates. Takes text; default ""' -r -f -a "(__fish_complete_directories)"
-complete -c warmline-server -l tls-protocols -d 'Versions of TLS that are spoken, TLSv1.2 and TLSv1.3; empty is both. Takes text; default ""' -r
-complete -c warmline-server -l tls-ciphers -d 'Cipher suites of TLS 1.2, in OpenSSL\'s words; empty is all there are. Takes text; default ""' -r
-complete -c warmline-server -l tls-ciphersuites -d 'Cipher suites of TLS 1.3; empty is all there are. Takes text; default ""' -r
-complete -c warmline-server -l tls-prefer-server-ciphers -d 'The server\'s order of suites counts, not the client\'s. Takes yes, no; default no' -r -f -a "yes\t''
+complete -c warmline-server -l tls-ca-cert-file -d 'Certificates of the trusted authorities. Takes text; default ""' -r -F
+complete -c warmline-server -l tls-ca-cert-dir -d 'A directory of such certificates. Takes text; default ""' -r -f -a "(__fish_complete_directories)"
+complete -c warmline-server -l tls-protocols -d 'The permitted versions of TLS, TLSv1.2 and TLSv1.3; empty is both. Takes text; default ""' -r
+complete -c warmline-server -l tls-ciphers -d 'The cipher suites of TLS 1.2, by OpenSSL\'s names; empty is all that are supported. Takes text; default ""' -r
+complete -c warmline-server -l tls-ciphersuites -d 'The cipher suites of TLS 1.3; empty is all that are supported. Takes text; default ""' -r
+complete -c warmline-server -l tls-prefer-server-ciphers -d 'Uses the server\'s order of cipher suites, not the client\'s. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l tls-session-caching -d 'Lets clients resume sessions. Takes yes, no; default yes' -r -f -a "yes\t''
+complete -c warmline-server -l tls-session-caching -d 'Permits clients to resume sessions. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
-complete -c warmline-server -l tls-session-cache-size -d 'Sessions that are remembered by id; 0 is none. Takes 0 or more; default 20480' -r
+complete -c warmline-server -l tls-session-cache-size -d 'The maximum number of sessions that are remembered by id; 0 is none. Takes 0 or more; default 20480' -r
 complete -c warmline-server -l tls-session-cache-timeout -d 'How long a session can be resumed. Takes 0 or more seconds; default 300' -r
-complete -c warmline-server -l tls-auto-reload-interval -d 'How often the files of certificates are looked at; 0 is only when an option changes. Takes 0 or more seconds; default 0' -r
-complete -c warmline-server -l rdma-port -d 'As above: a port for it stops the start. Takes 0; default 0' -r
+complete -c warmline-server -l tls-auto-reload-interval -d 'How often the certificate files are checked for changes; 0 is only when an option changes. Takes 0 or more seconds; default 0' -r
+complete -c warmline-server -l rdma-port -d 'As above: a port prevents the start. Takes 0; default 0' -r
 complete -c warmline-server -s v -l version -d 'Print the version'
 complete -c warmline-server -s h -l help -d 'Print how it is called'
 complete -c warmline-server -l check-config -d 'Only tell whether the server would start with this configuration'
