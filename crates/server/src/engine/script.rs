@@ -437,7 +437,7 @@ impl Caller for Executor {
         if let Some(running) = &mut self.server.scripts.running {
             running.passed_us = self.stopwatch_ns.saturating_sub(running.started_ns) / 1000;
         }
-        reply.set_limit(self.script_reply_len_max(handle));
+        reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
         let next = self.call(handle, id, args, reply, origin);
         if reply.is_overflowed() {
             reply.set_limit(None);
@@ -485,16 +485,6 @@ impl Caller for Executor {
 }
 
 impl Executor {
-    /// Returns the maximum reply length of a script's command: the interpreter's free memory, and the client's output
-    /// limit. Commands replayed or sent by the primary are exempt, as they have run before.
-    fn script_reply_len_max(&self, handle: ClientHandle) -> Option<NonZeroUsize> {
-        let own = match self.disk.replays || self.server.clients[handle].is_primary {
-            true => None,
-            false => self.output_len_max(handle),
-        };
-        own.into_iter().chain(NonZeroUsize::new(environment::BYTES_MAX)).min()
-    }
-
     /// Returns whether the running script may continue.
     fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
         let threshold_ms = self.server.config.busy_reply_threshold_ms;
