@@ -187,6 +187,11 @@ impl Executor {
         self.tracing.zero_ns = self.clock.stopwatch_ns().wrapping_sub(now_ns);
         self.tracing.prefetch_share_ns = 0;
         self.finish_traces();
+        self.forget_ended_traces();
+    }
+
+    /// Stops recording which waits have ended while no traced request waits; frees memory once nothing is traced.
+    fn forget_ended_traces(&mut self) {
         if self.tracing.waiting.is_empty() {
             self.server.blocked.notes_ended = false;
             drop(self.server.blocked.take_ended());
@@ -403,6 +408,8 @@ impl Executor {
         let now_ns = self.trace_ns();
         self.tracing.end_waiting(handle);
         self.finish_those(|_, request| (request.handle == handle).then_some(now_ns));
+        // No traced tick follows if this was the last traced client.
+        self.forget_ended_traces();
     }
 
     /// Ends the requests for which `ended_ns` returns a time.
