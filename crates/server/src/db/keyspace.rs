@@ -156,6 +156,9 @@ impl Keyspace {
             database.table.step(buckets_max);
             if database.table.leave_use() {
                 database.ttl_average = None;
+                // Keys that come later are counted from the start on.
+                let accounts = database.accounts.take();
+                database.accounts = accounts.map(|accounts| Box::new(accounts.renewed()));
                 database.measure_big_keys();
             }
         });
