@@ -42,7 +42,8 @@ impl Chunk {
         let new = u16::try_from(capacity).expect("a chunk has at most 256 buckets");
         let old = usize::from(std::mem::replace(&mut self.capacity, new));
         if STRETCH_BUCKETS * STRETCHES > capacity {
-            self.stretches &= (1 << capacity.div_ceil(STRETCH_BUCKETS)) - 1;
+            let kept = u32::MAX >> (u32::BITS as usize - capacity.div_ceil(STRETCH_BUCKETS));
+            self.stretches &= kept as u16;
         }
         let from = self.buckets;
         let layout = chunk_layout(capacity);
