@@ -52,6 +52,7 @@ case $1 in start) start ;; stop) stop ;; restart) stop; start ;; *) exit 6 ;; es
 /// Beginnings of commands that are not run, and why.
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo build --profile dist", "the package: .ci/steps/package.sh builds, installs and upgrades it"),
+    ("/var/log/warmline/warmline.log {", "a configuration of logrotate, which is not installed"),
     ("podman build", "the image: packaging/container/test.sh"),
     ("import redis", "Python with redis-py: tests/clients/python"),
     ("warmline-benchmark -q", "a minute of load: crates/bench/tests/programs.rs"),

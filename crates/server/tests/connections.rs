@@ -253,7 +253,7 @@ fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
     control.ask(&format!("ZADD zset 1 {member}"));
     for command in ["HRANDFIELD hash", "SRANDMEMBER set", "ZRANDMEMBER zset"] {
         let mut client = process.connect();
-        client.stream.write_all(format!("{command} -6000000000000000000\r\n").as_bytes()).unwrap();
+        client.stream.write_all(format!("{command} -1000000\r\n").as_bytes()).unwrap();
         assert!(client.receive().is_none(), "{command}");
     }
     // A client that does not read while others publish to it.

@@ -8,6 +8,9 @@ use server::config::{Config, Flags, ROWS, Row, takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
+/// Pages that name crates and variables of tests.
+const FOR_DEVELOPERS: &[&str] = &["docs/dependencies.md", "docs/testing.md"];
+
 /// Dashed words in the pages that are no options.
 const OTHER_WORDS: &[(&str, &[&str])] = &[
     (
@@ -88,6 +91,7 @@ const OTHER_CAPITALS: &[(&str, &[&str])] = &[
             "OOM",
             "WARMLINE",
             "WRONGPASS",
+            "WRONGTYPE",
         ],
     ),
     (
@@ -324,8 +328,9 @@ fn files() -> Vec<(String, String)> {
     for directory in ["docs", "packaging/debian", "packaging/container"] {
         for file in std::fs::read_dir(root().join(directory)).unwrap() {
             let file = file.unwrap();
-            if file.file_type().unwrap().is_file() {
-                names.push(format!("{directory}/{}", file.file_name().to_str().unwrap()));
+            let name = format!("{directory}/{}", file.file_name().to_str().unwrap());
+            if file.file_type().unwrap().is_file() && !FOR_DEVELOPERS.contains(&name.as_str()) {
+                names.push(name);
             }
         }
     }

@@ -180,7 +180,9 @@ fn units_stand_whole_in_the_file() {
     play(&mut life, "BGREWRITEAOF");
     (0..100).for_each(|_| life.turn(20));
     play(&mut life, "INCR b");
-    assert_eq!(life.increments(), format!("#{};SELECT 2;INCR b;", now_s + 2));
+    // A new increment may begin with a note about the one before it.
+    let increments = life.increments();
+    assert_eq!(increments.trim_start_matches("#;"), format!("#{};SELECT 2;INCR b;", now_s + 2));
 }
 
 /// Stories, and how the reference tells the end of them.
