@@ -31,12 +31,16 @@ impl Default for Allowance {
     }
 }
 
+/// `*0` and its line end: the reply for a key that does not exist, which uses no allowance.
+const EMPTY_ARRAY_BYTES: usize = 4;
+
 /// The reply to a count, while it is being written.
 #[derive(Clone, Copy, Debug)]
 pub struct Repetition {
     start: usize,
     bytes_max: usize,
-    repeats: bool,
+    /// Elements taken from the allowance; 0 unless the count is negative.
+    elements: i64,
 }
 
 impl Repetition {
@@ -70,7 +74,7 @@ impl Context<'_> {
     pub fn begin_repetition(&mut self, count: i64) -> Result<Repetition, ClientError> {
         let start = self.reply.len();
         if count >= 0 {
-            return Ok(Repetition { start, bytes_max: usize::MAX, repeats: false });
+            return Ok(Repetition { start, bytes_max: usize::MAX, elements: 0 });
         }
         let mut own = Allowance::default();
         let allowance = if self.shares_allowance() { &mut self.server.allowance } else { &mut own };
@@ -80,17 +84,21 @@ impl Context<'_> {
             )));
         }
         allowance.elements += count;
-        Ok(Repetition { start, bytes_max: allowance.bytes, repeats: true })
+        Ok(Repetition { start, bytes_max: allowance.bytes, elements: -count })
     }
 
     /// Must be called after the last byte of the reply. Removes a reply that is too long.
     pub fn end_repetition(&mut self, repetition: Repetition) -> Outcome {
-        if !repetition.repeats || self.reply.is_overflowed() {
+        if repetition.elements == 0 || self.reply.is_overflowed() {
             return Ok(());
         }
         let written = self.reply.len().saturating_sub(repetition.start);
         if self.shares_allowance() {
-            self.server.allowance.bytes = repetition.bytes_max.saturating_sub(written);
+            let allowance = &mut self.server.allowance;
+            allowance.bytes = repetition.bytes_max.saturating_sub(written);
+            if written <= EMPTY_ARRAY_BYTES {
+                allowance.elements += repetition.elements;
+            }
         }
         if written > repetition.bytes_max {
             self.reply.truncate(repetition.start);

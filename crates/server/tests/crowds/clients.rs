@@ -410,6 +410,21 @@ fn what_has_nothing_to_do_with_a_crowd_does_not_pay_for_it() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// After the last traced client has gone, the ends of other clients' waits are not recorded.
+#[test]
+fn waits_leave_nothing_behind_once_tracing_is_over() {
+    let mut world = World::new(Config::default());
+    let (other, traced) = (world.connect(), world.connect());
+    world.expect(other, "LATENCY TRACE START EVERY 1");
+    world.end_turn();
+    world.say(traced, "BLPOP list 0");
+    world.end_turn();
+    assert!(world.executor.server.blocked.notes_ended, "the traced request waits");
+    world.expect(other, "LATENCY TRACE STOP");
+    world.leave(traced);
+    assert!(!world.executor.server.blocked.notes_ended);
+}
+
 /// Where the memory of clients is limited, it is known before each command: what was sent to others is counted once.
 #[test]
 fn what_others_were_sent_is_counted_once() {
