@@ -156,9 +156,9 @@ pub struct Running {
     pub settings: Settings,
     /// On the monotonic clock.
     pub started_us: u64,
-    /// On the stopwatch.
-    pub started_ns: u64,
-    /// The time for which it had run when it called its current command.
+    /// When the server's time was read that is frozen for the script's unit, on the stopwatch.
+    pub frozen_ns: u64,
+    /// The time from then to the call of the current command.
     pub passed_us: u64,
     /// It has run a command that may write: it can no longer be killed.
     pub wrote: bool,
@@ -173,12 +173,12 @@ pub struct Running {
 
 impl Running {
     /// The state of a script that starts now.
-    pub fn new(call: Call, started_us: u64, started_ns: u64, is_streamed: bool) -> Self {
+    pub fn new(call: Call, started_us: u64, frozen_ns: u64, is_streamed: bool) -> Self {
         Running {
             call,
             settings: Settings::default(),
             started_us,
-            started_ns,
+            frozen_ns,
             passed_us: 0,
             wrote: false,
             is_streamed,
@@ -186,6 +186,26 @@ impl Running {
             killed: false,
             command: vec![],
         }
+    }
+}
+
+/// The latest time that TIME has returned. Until the server's time is read again, TIME returns no earlier one: neither
+/// to the next script, which begins on another reading of the clocks, nor outside of scripts, where time is frozen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LatestTime {
+    /// The frozen time, in microseconds since the Unix epoch.
+    frozen_us: i64,
+    passed_us: i64,
+}
+
+impl LatestTime {
+    /// Returns the time `passed_us` after the frozen one, or the latest returned if that is later.
+    pub fn advance(&mut self, frozen_us: i64, passed_us: u64) -> i64 {
+        if self.frozen_us != frozen_us {
+            *self = LatestTime { frozen_us, passed_us: 0 };
+        }
+        self.passed_us = self.passed_us.max(i64::try_from(passed_us).unwrap_or(i64::MAX));
+        frozen_us.saturating_add(self.passed_us)
     }
 }
 
@@ -197,6 +217,7 @@ pub struct Scripts {
     pub cache: Cache,
     pub libraries: Libraries,
     pub running: Option<Running>,
+    pub latest_time: LatestTime,
     pub scratch: Scratch,
     pub random: Random48,
     runs: u64,
@@ -217,6 +238,7 @@ impl Scripts {
             cache: Cache::default(),
             libraries: Libraries::default(),
             running: None,
+            latest_time: LatestTime::default(),
             scratch: Scratch::default(),
             random: Random48::default(),
             runs: 0,

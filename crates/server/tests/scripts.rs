@@ -649,3 +649,40 @@ fn a_script_may_wait_by_time() {
         assert_eq!(client.ask("EXISTS k"), "0");
     }
 }
+
+/// The clock of a script counts the processor's cycles: it may be this much ahead of the system's.
+const CLOCKS_DIFFER_US: u64 = 1000;
+
+/// The scripts of one transaction, and what follows them in it, see one clock.
+#[test]
+fn time_does_not_go_back_within_a_transaction() {
+    let server = Process::start(&["--busy-reply-threshold", "40"]);
+    let client = &mut server.connect();
+    let waits = "local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end
+        local until_us = now() + tonumber(ARGV[1])
+        while now() < until_us do end
+        return redis.call('TIME')";
+    // The first one of each round lasts, within the time that scripts have, or beyond it.
+    for us in ["10000", "200000"] {
+        let scripts = [us, "0", "1000", "0"].map(|us| [b"EVAL", waits.as_bytes(), b"0", us.as_bytes()]);
+        client.send(&[b"MULTI"]);
+        scripts.iter().for_each(|words| client.send(words));
+        client.send(&[b"TIME"]);
+        client.send(&[b"EXEC"]);
+        (0..6).for_each(|_| assert!(!client.receive().unwrap().is_error()));
+        let reply = client.receive().unwrap();
+        let times: Vec<u64> = reply.as_list().unwrap().iter().map(microseconds).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(times[1] >= times[0] && times[2] >= times[1] + 1000, "{times:?}");
+        client.send(&[b"TIME"]);
+        let later = microseconds(&client.receive().unwrap());
+        assert!(later + CLOCKS_DIFFER_US >= times[4], "{later}, {times:?}");
+    }
+}
+
+/// The time that TIME returned.
+fn microseconds(time: &wire::response::Value) -> u64 {
+    let parts = time.as_list().unwrap();
+    let part = |index: usize| shown(&parts[index]).parse::<u64>().unwrap();
+    part(0) * 1_000_000 + part(1)
+}

@@ -52,11 +52,11 @@ fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The clock advances during a script, which may wait for it. Nothing expires meanwhile.
+/// The clock advances during a script, which may wait for it, and does not go back after it. Nothing expires meanwhile.
 fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let running = ctx.server.scripts.running.as_ref().filter(|_| ctx.origin.in_script);
-    let passed_us = running.map_or(0, |running| i64::try_from(running.passed_us).unwrap_or(i64::MAX));
-    let now_us = ctx.server.now.unix_us.saturating_add(passed_us);
+    let passed_us = running.map_or(0, |running| running.passed_us);
+    let now_us = ctx.server.scripts.latest_time.advance(ctx.server.now.unix_us, passed_us);
     ctx.reply.array(2);
     ctx.reply.bulk_integer(now_us / 1_000_000);
     ctx.reply.bulk_integer(now_us % 1_000_000);

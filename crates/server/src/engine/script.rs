@@ -102,7 +102,9 @@ impl Executor {
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
         let started_us = self.clock.monotonic_us();
-        scripts.running = Some(Running::new(call, started_us, started_ns, is_streamed));
+        let since_frozen_ns = started_us.saturating_sub(now.monotonic_us).saturating_mul(1000);
+        let frozen_ns = self.clock.stopwatch_ns().saturating_sub(since_frozen_ns);
+        scripts.running = Some(Running::new(call, started_us, frozen_ns, is_streamed));
         self.script_client = Some(handle);
         self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
@@ -435,7 +437,7 @@ impl Caller for Executor {
         // Time spent in Lua since the last command belongs to the script, not to this command.
         self.start_stopwatch();
         if let Some(running) = &mut self.server.scripts.running {
-            running.passed_us = self.stopwatch_ns.saturating_sub(running.started_ns) / 1000;
+            running.passed_us = self.stopwatch_ns.saturating_sub(running.frozen_ns) / 1000;
         }
         reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
         let next = self.call(handle, id, args, reply, origin);
