@@ -14,6 +14,7 @@ tests_with_io_threads!(
     nothing_acknowledged_is_lost_by_a_stop,
     a_slow_script_is_saved_whole,
     a_script_that_reads_ends_with_the_process,
+    a_stop_that_waits_for_nothing_saves_beside_a_script_that_reads,
     a_script_that_has_written_is_given_up,
     a_stop_that_cannot_save_does_not_happen,
     a_stop_that_a_pause_has_held_is_the_last_command,
@@ -63,13 +64,16 @@ impl Stop {
             Stop::Command(command) => {
                 let mut client = server.connect();
                 assert_eq!(client.ask("SET asked 1"), "OK");
-                let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-                let requests = [encode(&words), encode(&[b"SET", b"behind", b"1"])].concat();
+                let requests = [encode(&words(command)), encode(&[b"SET", b"behind", b"1"])].concat();
                 std::io::Write::write_all(&mut client.stream, &requests).unwrap();
                 assert!(client.is_closed_by_server(), "nothing behind SHUTDOWN is answered");
             }
         }
     }
+}
+
+fn words(command: &str) -> Vec<&[u8]> {
+    command.split(' ').map(str::as_bytes).collect()
 }
 
 const STOPS: [Stop; 7] = [
@@ -241,6 +245,31 @@ fn a_script_that_reads_ends_with_the_process() {
             }
             assert_eq!(loaded(&files.start(&options)).ask("GET y"), "kept", "{script}");
         }
+    }
+}
+
+/// A shutdown without time for a script has the time to end one that has not written, and saves.
+fn a_stop_that_waits_for_nothing_saves_beside_a_script_that_reads() {
+    let stops: [(&[&str], Stop); 5] = [
+        (&["--shutdown-timeout", "0"], Stop::Signal(Signal::TERM)),
+        (&["--shutdown-timeout", "0"], Stop::Command("SHUTDOWN")),
+        (&["--shutdown-on-sigterm", "now"], Stop::Signal(Signal::TERM)),
+        (&[], Stop::Command("SHUTDOWN NOW")),
+        (&[], Stop::Command("SHUTDOWN SAVE NOW")),
+    ];
+    for (timeout, stop) in stops {
+        let files = Files::new("reads-now");
+        let options = [&["--save", "3600 100000000", "--busy-reply-threshold", "1"], timeout].concat();
+        let mut server = files.start(&options);
+        loaded(&server).ask("SET y kept");
+        let _client = begin_endless(&server, "while true do end");
+        let mut asks = loaded_or_busy(&server);
+        match stop {
+            Stop::Signal(signal) => server.signal(signal),
+            Stop::Command(command) => asks.send(&words(command)),
+        }
+        assert_eq!(server.wait().code(), Some(0), "{stop:?}");
+        assert_eq!(loaded(&files.start(&options)).ask("GET y"), "kept", "{timeout:?} {stop:?}");
     }
 }
 

@@ -74,7 +74,10 @@ impl Executor {
         };
         let how = match self.is_within_unit() {
             true => {
-                self.end_script_that_reads();
+                if self.end_script_that_reads() {
+                    // It ends in its next slice, and what is then saved is whole.
+                    return;
+                }
                 let deadline_us = deadline_us.unwrap_or_else(|| self.begin_waiting_for_unit(how));
                 if self.clock.monotonic_us() < deadline_us {
                     return;
@@ -104,14 +107,19 @@ impl Executor {
         deadline_us
     }
 
-    /// Ends a script that has not written: it leaves no partial changes and need not delay the shutdown.
-    fn end_script_that_reads(&mut self) {
-        let Some(running) = &mut self.server.scripts.running else { return };
-        if running.wrote || running.is_streamed || running.killed {
-            return;
+    /// Ends a script that has not written: it leaves no partial changes and need not delay the shutdown. Returns whether
+    /// the running script is to end.
+    fn end_script_that_reads(&mut self) -> bool {
+        let Some(running) = &mut self.server.scripts.running else { return false };
+        if running.killed {
+            return true;
+        }
+        if running.wrote || running.is_streamed {
+            return false;
         }
         running.killed = true;
         log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
+        true
     }
 
     /// SHUTDOWN.
