@@ -87,6 +87,8 @@ pub struct Executor {
     stopping: Option<shutdown::Stopping>,
     /// The final save is done: a write that ran now would be acknowledged and lost.
     ends: bool,
+    /// It ends without a final snapshot that was wanted, because of a script or transaction that has not ended.
+    loses_changes: bool,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -129,6 +131,7 @@ impl Executor {
             suspended: None,
             stopping: None,
             ends: false,
+            loses_changes: false,
         };
         executor.reconfigured();
         executor.note_stream();

@@ -155,6 +155,8 @@ pub struct Shutdown {
     pub force: bool,
     /// Waits for no replica.
     pub now: bool,
+    /// A signal asked for it, and nothing waits for a reply: a script that does not end cannot prevent it.
+    pub by_signal: bool,
 }
 
 /// State of the append-only file for commands that wait for it; maintained by the engine.

@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use structures::hash::HashSeed;
 
-/// Why the process cannot serve.
+/// Why the process cannot serve, or has not ended well.
 #[derive(Debug)]
 pub enum StartError {
     Config(ConfigError),
@@ -36,6 +36,8 @@ pub enum StartError {
     Load(RestoreError),
     /// Invalid users in the configuration or their file.
     Users(String),
+    /// The process has served, and ends without changes that it should have saved.
+    Unsaved,
     /// Too few files for a single client: the number permitted, and the number needed.
     Files {
         permitted: u64,
@@ -55,6 +57,7 @@ impl fmt::Display for StartError {
             StartError::Listen(error) => error.fmt(f),
             StartError::Load(error) => error.fmt(f),
             StartError::Users(text) => f.write_str(text),
+            StartError::Unsaved => f.write_str("The server ends without the changes since the last save."),
             StartError::Files { permitted, needed } => write!(
                 f,
                 "Your current 'ulimit -n' of {permitted} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
@@ -157,7 +160,10 @@ fn run(startup: Startup) -> Result<(), StartError> {
     presence::tell_of_readiness(config);
     let result = event_loop.run().map_err(system("Serving"));
     drop(pid_file);
-    result
+    match event_loop.executor.loses_changes() {
+        true => result.and(Err(StartError::Unsaved)),
+        false => result,
+    }
 }
 
 /// Returns warnings about configured options that this version does not implement.

@@ -16,6 +16,8 @@ tests_with_io_threads!(
     a_script_that_reads_ends_with_the_process,
     a_stop_that_waits_for_nothing_saves_beside_a_script_that_reads,
     a_script_that_has_written_is_given_up,
+    a_command_to_stop_loses_no_changes_to_a_script,
+    a_signal_ends_what_a_command_waits_for,
     a_stop_that_cannot_save_does_not_happen,
     a_stop_that_a_pause_has_held_is_the_last_command,
 );
@@ -273,14 +275,23 @@ fn a_stop_that_waits_for_nothing_saves_beside_a_script_that_reads() {
     }
 }
 
-/// One that has written gets as long as replicas do; nothing of it is kept then.
+/// Writes, and never ends.
+const WRITES: &str = "redis.call('incr', KEYS[1]) while true do end";
+
+/// One that has written gets as long as replicas do; nothing of it is kept then. If that costs changes from before it,
+/// the status of the process and the log say so.
 fn a_script_that_has_written_is_given_up() {
     let snapshots: &[&str] = &["--save", "3600 100000000"];
     let log: &[&str] = &["--appendonly", "yes"];
-    for (kind, later) in [(snapshots, "Null"), (log, "kept")] {
+    for (kind, later, status, line) in [
+        (snapshots, "Null", 1, "all changes since the last save are lost"),
+        (log, "kept", 0, "the append-only file has everything before it"),
+    ] {
         for stop in [Signal::TERM, Signal::INT] {
             let files = Files::new("given-up");
-            let options = [kind, &["--busy-reply-threshold", "1", "--shutdown-timeout", "1"]].concat();
+            let log_path = files.0.join("log");
+            let fixed = ["--busy-reply-threshold", "1", "--shutdown-timeout", "1", "--logfile"];
+            let options = [kind, &fixed, &[log_path.to_str().unwrap()]].concat();
             let mut server = files.start(&options);
             let mut client = loaded(&server);
             assert_eq!(client.ask("SET saved kept"), "OK");
@@ -288,16 +299,72 @@ fn a_script_that_has_written_is_given_up() {
                 assert_eq!(client.ask("SAVE"), "OK");
             }
             assert_eq!(client.ask("SET later kept"), "OK");
-            let _client = begin_endless(&server, "redis.call('incr', KEYS[1]) while true do end");
+            let _client = begin_endless(&server, WRITES);
             let asked = std::time::Instant::now();
             server.signal(stop);
-            assert_eq!(server.wait().code(), Some(0));
+            assert_eq!(server.wait().code(), Some(status));
             let took = asked.elapsed();
             assert!((Duration::from_millis(900)..Duration::from_secs(8)).contains(&took), "{took:?}");
+            let lines = std::fs::read_to_string(&log_path).unwrap();
+            assert!(lines.contains(line), "{lines}");
             let replies = loaded(&files.start(&options)).ask("MGET saved later x");
             assert_eq!(replies, format!("[kept {later} Null]"), "{options:?}");
         }
     }
+}
+
+const CANNOT_STOP: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+/// Without an append-only file, SHUTDOWN fails beside a script that has written and does not end in time.
+fn a_command_to_stop_loses_no_changes_to_a_script() {
+    let snapshots: &[&str] =
+        &["--save", "3600 100000000", "--busy-reply-threshold", "1", "--shutdown-timeout", "0"];
+    let files = Files::new("not-lost");
+    let mut server = files.start(snapshots);
+    assert_eq!(loaded(&server).ask("SET y kept"), "OK");
+    let mut slow = begin_endless(
+        &server,
+        "redis.call('incr', KEYS[1]) \
+        local function now() local t = redis.call('TIME') return t[1] + t[2] / 1000000 end \
+        local until_s = now() + 3 while now() < until_s do end return 'ended'",
+    );
+    let mut asks = loaded_or_busy(&server);
+    for command in ["SHUTDOWN", "SHUTDOWN NOW", "SHUTDOWN SAVE"] {
+        assert_eq!(asks.ask(command), CANNOT_STOP);
+        assert_eq!(asks.ask("SHUTDOWN ABORT"), "ERR No shutdown in progress.");
+    }
+    assert_eq!(shown(&slow.receive().unwrap()), "ended", "the script goes on");
+    asks.send(&[b"SHUTDOWN"]);
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(loaded(&files.start(snapshots)).ask("MGET x y"), "[1 kept]");
+
+    // With FORCE the changes are given up, and with an append-only file none are lost.
+    let log: &[&str] = &[snapshots, &["--appendonly", "yes"]].concat();
+    for (options, command) in [(snapshots, "SHUTDOWN FORCE"), (log, "SHUTDOWN"), (log, "SHUTDOWN SAVE")] {
+        let files = Files::new("forced");
+        let mut server = files.start(options);
+        assert_eq!(loaded(&server).ask("SET y kept"), "OK");
+        let _slow = begin_endless(&server, WRITES);
+        loaded_or_busy(&server).send(&words(command));
+        assert_eq!(server.wait().code(), Some(0), "{command}");
+        let kept = if options == log { "[Null kept]" } else { "[Null Null]" };
+        assert_eq!(loaded(&files.start(options)).ask("MGET x y"), kept, "{command}");
+    }
+}
+
+/// A signal while SHUTDOWN waits for a script that does not end.
+fn a_signal_ends_what_a_command_waits_for() {
+    let files = Files::new("both");
+    let options = ["--save", "3600 100000000", "--busy-reply-threshold", "1", "--shutdown-timeout", "2"];
+    let mut server = files.start(&options);
+    assert_eq!(loaded(&server).ask("SET y lost"), "OK");
+    let _slow = begin_endless(&server, WRITES);
+    let mut asks = loaded_or_busy(&server);
+    asks.send(&[b"SHUTDOWN"]);
+    std::thread::sleep(Duration::from_millis(200));
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(1));
+    assert_eq!(asks.receive(), None);
 }
 
 fn loaded_or_busy(server: &Process) -> Client<TcpStream> {

@@ -98,8 +98,8 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ));
     }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    ctx.next =
-        Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force"), now: has("now") }));
+    let how = Shutdown { save, force: has("force"), now: has("now"), by_signal: false };
+    ctx.next = Next::Persist(PersistRequest::Shutdown(how));
     Ok(())
 }
 

@@ -54,9 +54,21 @@ impl Executor {
         self.shutdown_deadline_us().is_some()
     }
 
-    /// Requests a shutdown by signal.
+    /// Returns whether the process ends without changes that it should have saved.
+    pub fn loses_changes(&self) -> bool {
+        self.ends && self.loses_changes
+    }
+
+    /// Requests a shutdown by signal. One that a client has requested is no longer called off because of a script that
+    /// does not end.
     pub fn want_shutdown(&mut self, how: Shutdown) {
-        self.stopping.get_or_insert(Stopping::Wanted(how));
+        match &mut self.stopping {
+            Some(Stopping::Wanted(first) | Stopping::WaitsForUnit { how: first, .. }) => {
+                first.by_signal |= how.by_signal;
+            }
+            Some(Stopping::Waits { .. }) => {}
+            None => self.stopping = Some(Stopping::Wanted(how)),
+        }
     }
 
     /// Returns whether a script or transaction is suspended, other than a replayed one: its partial changes must not be
@@ -82,10 +94,9 @@ impl Executor {
                 if self.clock.monotonic_us() < deadline_us {
                     return;
                 }
-                log::warn!(
-                    "The script or transaction that runs has not ended in time: the server stops without what it has \
-                     done, and without a final snapshot, which would hold a part of that. Files are as they were before it."
-                );
+                if !self.may_stop_without_unit(how) {
+                    return self.call_shutdown_off();
+                }
                 Shutdown { save: Some(false), ..how }
             }
             false => how,
@@ -95,6 +106,41 @@ impl Executor {
         if matches!(self.begin_shutdown(how, None), Begun::Failed) {
             self.call_shutdown_off();
         }
+    }
+
+    /// Returns whether the server stops though a unit that has written does not end. A final snapshot would hold a part
+    /// of the unit and is not saved, so without an append-only file all changes since the last save are lost. A signal
+    /// is obeyed nevertheless, and so is FORCE; other clients' shutdowns fail.
+    fn may_stop_without_unit(&mut self, how: Shutdown) -> bool {
+        const WHAT: &str = "The script or transaction that runs has not ended in time. A final snapshot would hold a \
+                            part of what it has done";
+        let has_log = self.disk.aof.is_some() && !self.log_waits_for_rewrite();
+        if has_log {
+            log::warn!(
+                "{WHAT} and is not saved; the append-only file has everything before it and nothing of it."
+            );
+            return true;
+        }
+        if !self.saves_at_end(how) {
+            log::warn!(
+                "{WHAT}; none was wanted, and there is no append-only file: the server ends without its data."
+            );
+            return true;
+        }
+        if !how.by_signal && !how.force {
+            log::warn!(
+                "{WHAT}, can't exit. SHUTDOWN FORCE, SHUTDOWN NOSAVE and signals end the server without all changes \
+                 since the last save."
+            );
+            return false;
+        }
+        log::warn!("{WHAT} and is not saved: all changes since the last save are lost.");
+        self.loses_changes = !how.force;
+        true
+    }
+
+    fn saves_at_end(&self, how: Shutdown) -> bool {
+        how.save.unwrap_or(!self.server.config.save.is_empty())
     }
 
     /// Returns the deadline of a suspended unit, which has as much time as replicas.
@@ -198,6 +244,7 @@ impl Executor {
     /// Runs the held commands, and replies to the SHUTDOWN clients that it was aborted.
     fn call_shutdown_off(&mut self) {
         self.stopping = None;
+        self.loses_changes = false;
         self.server.observed.shutdown_deadline_us = None;
         self.server.pauses.end(PausePurpose::Shutdown);
         self.resume_primary();
@@ -242,8 +289,7 @@ impl Executor {
             return failed_to_end();
         }
         let loading = self.has_load_under_way();
-        let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
-        if saves && !loading {
+        if self.saves_at_end(how) && !loading {
             log::info!("Saving the final RDB snapshot before exiting.");
             supervisor::tell("STATUS=Saving the final RDB snapshot\n");
             if !self.save() {

@@ -258,7 +258,7 @@ impl EventLoop {
                 flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
             };
             let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
-            self.executor.want_shutdown(Shutdown { save, force, now });
+            self.executor.want_shutdown(Shutdown { save, force, now, by_signal: true });
         }
     }
 
