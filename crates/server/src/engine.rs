@@ -47,6 +47,8 @@ use crate::session::{Client, ClientHandle};
 use crate::sys::world::World;
 use replication::Replication;
 pub use replication::rdb_channel::ReplicaSockets;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use structures::hash::HashSeed;
 
 pub use execute::Flow;
@@ -83,6 +85,8 @@ pub struct Executor {
     script_client: Option<ClientHandle>,
     script_turn: script::ScriptTurn,
     suspended: Option<Box<script::SuspendedScript>>,
+    /// Set while a signal that requests a shutdown has arrived and is not handled yet.
+    pub stop_requests: [Arc<AtomicBool>; 2],
     /// A pending request to end the process.
     stopping: Option<shutdown::Stopping>,
     /// The final save is done: a write that ran now would be acknowledged and lost.
@@ -107,7 +111,7 @@ impl Executor {
         let registry = Registry::new(crate::commands::GROUPS);
         let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
         let server = Server::new(config, registry, identity, now, seeds.secret);
-        let reclaimer = reclaim::Reclaimer::start(std::sync::Arc::clone(&server.observed.memory.reclaiming));
+        let reclaimer = reclaim::Reclaimer::start(Arc::clone(&server.observed.memory.reclaiming));
         let mut executor = Executor {
             db,
             server,
@@ -129,6 +133,7 @@ impl Executor {
             script_client: None,
             script_turn: script::ScriptTurn::default(),
             suspended: None,
+            stop_requests: Default::default(),
             stopping: None,
             ends: false,
             loses_changes: false,

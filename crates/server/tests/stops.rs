@@ -250,6 +250,25 @@ fn a_script_that_reads_ends_with_the_process() {
     }
 }
 
+/// Whatever `busy-reply-threshold` is, a signal ends the process. The script runs for as long as the default allows.
+#[test]
+fn a_script_that_is_never_slow_ends_with_the_process() {
+    for (threshold, signal) in [("0", Signal::TERM), ("86400000", Signal::INT)] {
+        let files = Files::new("never-slow");
+        let options = ["--save", "3600 100000000", "--busy-reply-threshold", threshold];
+        let mut server = files.start(&options);
+        let mut client = loaded(&server);
+        assert_eq!(client.ask("SET y kept"), "OK");
+        client.send(&[b"EVAL", b"while true do end", b"0"]);
+        std::thread::sleep(Duration::from_millis(500));
+        let asked = std::time::Instant::now();
+        server.signal(signal);
+        assert_eq!(server.wait().code(), Some(0), "{threshold}");
+        assert!(asked.elapsed() < Duration::from_secs(20), "{threshold}: {:?}", asked.elapsed());
+        assert_eq!(loaded(&files.start(&options)).ask("GET y"), "kept", "{threshold}");
+    }
+}
+
 /// A shutdown without time for a script has the time to end one that has not written, and saves.
 fn a_stop_that_waits_for_nothing_saves_beside_a_script_that_reads() {
     let stops: [(&[&str], Stop); 5] = [

@@ -18,6 +18,7 @@ use crate::script::{
 use crate::session::ClientHandle;
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 
 /// State of a running script command.
@@ -487,9 +488,21 @@ impl Caller for Executor {
 }
 
 impl Executor {
+    /// Returns the duration from which a script is slow; 0: none is. Once the process is to end, a higher duration than
+    /// the default, or none, does not count: the script would keep the process from ending.
+    fn slow_script_ms_min(&self) -> u64 {
+        let configured_ms = self.server.config.busy_reply_threshold_ms;
+        let is_to_end =
+            self.is_stopping() || self.stop_requests.iter().any(|request| request.load(Ordering::Relaxed));
+        match configured_ms {
+            0 | SLOW_SCRIPT_MS_AT_STOP.. if is_to_end => SLOW_SCRIPT_MS_AT_STOP,
+            _ => configured_ms,
+        }
+    }
+
     /// Returns whether the running script may continue.
     fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
-        let threshold_ms = self.server.config.busy_reply_threshold_ms;
+        let threshold_ms = self.slow_script_ms_min();
         let is_stopping = self.is_stopping();
         let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
         if running.killed {
@@ -519,6 +532,8 @@ impl Executor {
     }
 }
 
+/// The default of `busy-reply-threshold`.
+const SLOW_SCRIPT_MS_AT_STOP: u64 = 5000;
 /// Length of a slow script's slice before the rest of the server runs.
 const SLICE_US: u64 = 500;
 /// Time of a script's commands that triggers a check, where Lua itself runs little between them.

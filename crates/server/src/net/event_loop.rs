@@ -114,6 +114,7 @@ impl EventLoop {
     /// Creates the loop with its poller; no socket listens yet.
     pub fn new(mut executor: Executor, signals: Signals) -> io::Result<Self> {
         let poller = Poller::new()?;
+        executor.stop_requests = signals.stop_requests();
         let listeners = Rc::new(RefCell::new(Listeners::new(poller.try_clone()?)));
         let tls = Rc::new(RefCell::new(TlsContext::new(Arc::clone(&executor.server.observed.tls))));
         let http = Rc::new(RefCell::new(Http::new(&executor.server, tls.borrow().published())?));

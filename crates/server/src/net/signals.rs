@@ -53,6 +53,12 @@ impl Signals {
         self.interrupted.store(false, Ordering::Relaxed);
     }
 
+    /// Returns flags that are set from the arrival of a signal that requests a shutdown until [`Signals::take`]: a script
+    /// that keeps the loop from its next turn looks at them.
+    pub fn stop_requests(&self) -> [Arc<AtomicBool>; 2] {
+        [Request::Interrupt, Request::Terminate].map(|request| Arc::clone(&self.received[request as usize].1))
+    }
+
     /// Returns the requests since the last call, each once.
     pub fn take(&self) -> impl Iterator<Item = Request> {
         // Unread bytes wake the loop again; the flags are taken below in any case.
