@@ -12,7 +12,7 @@
 //! 5. [`db`] finds the key, hides it if it is expired, and chooses how values are stored in `structures`.
 //! 6. Back in [`engine`], effects follow from what was recorded: broken transactions, stale client caches,
 //!    notifications, clients whose waiting is over.
-//! 7. [`net`] writes each client's output once, when all requests at hand have run.
+//! 7. [`net`] writes each client's output once, when all requests of the tick have run.
 //!
 //! Beside these: [`session`] (what is known of each client), [`acl`] (who may do what), [`persist`] (files), [`config`], [`clock`], [`observe`]
 //! (what the server knows of itself), and [`server`], which holds them together.

@@ -3,7 +3,7 @@
 // A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
 
-/// Prints a line on standard output. Whoever reads it may have left: a file that is checked or mended is so to its end.
+/// Prints a line on standard output. Ignores a closed pipe, so that a check or repair of a file is completed.
 macro_rules! print_line {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

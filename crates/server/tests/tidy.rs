@@ -666,6 +666,27 @@ fn retired_words_stay_away() {
     findings.expect_none("Use the field's term; ARCHITECTURE.md's glossary and the neighbours have it.");
 }
 
+/// Words in comments that name persons for things, or stand in place of a number or a noun.
+const WORDS_REFUSED: &[&str] =
+    &["whoever", "whomever", "nobody", "lest", "at hand", "told", "so many", "so much"];
+
+#[test]
+fn comments_are_plain() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| source.path.contains("/src/") && !source.is_test()) {
+        for (number, line) in source.text.lines().enumerate() {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let words =
+                comment.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+            let comment = format!(" {} ", words.collect::<Vec<_>>().join(" "));
+            for word in WORDS_REFUSED.iter().filter(|word| comment.contains(&format!(" {word} "))) {
+                findings.add(source, number + 1, word);
+            }
+        }
+    }
+    findings.expect_none("Use a subject, a verb and the field's noun; see CONTRIBUTING.md.");
+}
+
 /// The names under `[dependencies]` and its variants for targets.
 fn dependencies(manifest: &str) -> Vec<String> {
     let (mut inside, mut names) = (false, Vec::new());

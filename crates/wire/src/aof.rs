@@ -3,7 +3,7 @@
 //! ```text
 //!  *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n    a command
 //!  #TS:1731920000\r\n                   what follows was written at this second
-//!  #BEHIND:1024\r\n                     the file before this one has so many bytes, or what follows is not to be read
+//!  #BEHIND:1024\r\n                     the file before this one has this length, or the rest is not to be read
 //! ```
 
 use crate::convert;
@@ -256,12 +256,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// An empty one, which takes so many elements if they are short.
+    /// An empty one, which takes this number of elements if they are short.
     pub fn new(elements_max: usize) -> Self {
         Part { elements: 0, elements_max, bytes: 0 }
     }
 
-    /// An element of so many bytes is to be added; whether that begins another command.
+    /// Adds an element of this length. Returns whether it begins another command.
     pub fn add(&mut self, bytes: usize) -> bool {
         let is_full = self.elements == self.elements_max || self.bytes >= PART_BYTES;
         if is_full {
@@ -291,7 +291,7 @@ pub fn write_timestamp(out: &mut impl Write, unix_s: i64) -> io::Result<()> {
     write!(out, "#TS:{unix_s}\r\n")
 }
 
-/// Begins a file that goes on where another ends that has so many bytes, and may lose its end. Servers that do not know
+/// Begins a file that continues another of this length, which may lose its end. Servers that do not know
 /// this note pass over it.
 pub fn write_bytes_before(out: &mut impl Write, bytes: u64) -> io::Result<()> {
     write!(out, "#BEHIND:{bytes}\r\n")

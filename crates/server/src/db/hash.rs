@@ -384,7 +384,7 @@ impl Hash {
         }
     }
 
-    /// A uniformly random field; `None` if so many are expired that no other is found soon.
+    /// A uniformly random field; `None` if most fields are expired and no other is found soon.
     pub fn random(&self, random: &mut Random, now_ms: i64) -> Option<(Cell<'_>, Cell<'_>)> {
         match &self.encoding {
             Encoding::Packed(map) => {

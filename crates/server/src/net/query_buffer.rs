@@ -322,7 +322,7 @@ impl QueryBuffer {
             }
         } else if room < wanted || wanted == 0 && room < READ_BYTES {
             // Doubling would hold as much again for the last few bytes of an argument. Where more of the like is to come there is
-            // room for it, up to so many times what has arrived: each step copies all of it, and leaves as much behind.
+            // room for it, up to this multiple of what has arrived: each step copies all of it, and leaves as much behind.
             let expected = self.parser.bytes_to_come().min(len * EXPECTED_ROOM);
             self.input.reserve_exact(READ_BYTES.max(len / 4).max(expected));
         }

@@ -22,7 +22,7 @@ pub enum BlockedOn {
     /// A change to any of these keys of the client's database, if it holds this type: the command then runs again. `keys` are
     /// their places among its arguments.
     Keys { db_index: usize, keys: Range<usize>, kind: Kind },
-    /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
+    /// That this number of replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
     /// append-only file is on disk up to there.
     Acknowledgement { local: bool, replicas: i64, on_disk: bool },
     /// The end of a pause: the command then runs.
@@ -137,7 +137,7 @@ impl Blocked {
 /// What it costs to mention a key.
 const MENTION_BYTES: usize = size_of::<Arc<[u8]>>();
 
-/// What waiting for a key costs beside that and its name, where nobody else waits for it: a place in the table of queues, and a
+/// What waiting for a key costs beside that and its name, if no other client waits for it: a place in the table of queues, and a
 /// queue.
 const QUEUE_BYTES: usize = 340;
 

@@ -103,7 +103,7 @@ pub struct ConnectionFigures {
     pub output_bytes_total: u64,
     /// What had passed on the socket when its client had been idle for a while.
     pub last_progress: Option<SocketProgress>,
-    /// So much of what is to be sent has been counted in the statistics of all connections already: when it was handed to a
+    /// Bytes to be sent that are already counted in the statistics of all connections: they were handed to a
     /// thread, which has given it back.
     pub output_bytes_counted: u64,
 }

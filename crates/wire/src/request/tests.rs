@@ -5,7 +5,7 @@ use crate::reference::{Random, Reference, scaled};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
-/// As [`read_pieces`], with each argument under way of at least so many bytes gathered beside the buffer, if its command has
+/// As [`read_pieces`], with each incomplete argument of at least this length gathered beside the buffer, if its command has
 /// none of those yet.
 fn read_pieces_with_apart(
     pieces: &[&[u8]],

@@ -315,7 +315,7 @@ impl Family {
     }
 }
 
-/// Whether so many of the sampled bytes are distinct that compression is hopeless.
+/// Returns whether the sampled bytes have too many distinct values to be compressible.
 fn looks_random(text: &[u8]) -> bool {
     let mut seen = [0u64; 4];
     for &byte in text.iter().step_by((text.len() / LOOKED_AT).max(1)).take(LOOKED_AT) {

@@ -16,7 +16,7 @@ impl Memory {
         self.used_bytes > self.bytes_max
     }
 
-    /// Whether so much of the limit is used that the next script may lack it.
+    /// Returns whether the remaining memory may not suffice for the next script.
     pub fn is_nearly_full(&self) -> bool {
         self.used_bytes > self.bytes_max / 4
     }
