@@ -52,9 +52,11 @@ fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The clock advances during a script, which may wait for it, and does not go back after it. Nothing expires meanwhile.
+/// The clock stands still in a script until that counts as slow, as in the reference; then it advances, since the script may
+/// wait for it, and does not go back after it. Nothing expires meanwhile.
 fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let running = ctx.server.scripts.running.as_ref().filter(|_| ctx.origin.in_script);
+    let is_slow = ctx.server.scripts.slow().is_some();
+    let running = ctx.server.scripts.running.as_ref().filter(|_| ctx.origin.in_script && is_slow);
     let passed_us = running.map_or(0, |running| running.passed_us);
     let now_us = ctx.server.scripts.latest_time.advance(ctx.server.now.unix_us, passed_us);
     ctx.reply.array(2);
