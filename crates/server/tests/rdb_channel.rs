@@ -323,6 +323,24 @@ fn half_a_snapshot_ends_without_its_mark() {
     }
 }
 
+#[test]
+fn a_channel_that_takes_nothing_does_not_have_replicas_of_its_release_refused() {
+    let (server, mut client) = start(&["--repl-timeout", "2", "--logfile", "log"]);
+    client.ask(MANY_KEYS);
+    let mut rdb = Replica::connect(&server);
+    assert_eq!(rdb.ask("REPLCONF capa eof rdb-only 1 rdb-channel 1 listening-port 7777"), "+OK");
+    rdb.send("SYNC");
+    promise(&mut rdb);
+    assert!(rdb.line().starts_with("$EOF:"));
+    // It reads nothing for longer than it may.
+    eventually("the child has gone", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+    let log = std::fs::read_to_string(server.directory.join("log")).unwrap();
+    assert!(log.contains("Write error sending the data to replicas"), "the child has ended by itself: {log}");
+    let mut next = Replica::connect(&server);
+    assert_eq!(next.ask("REPLCONF capa eof"), "+OK");
+    assert!(next.full_sync().rdb.starts_with(b"REDIS0011"));
+}
+
 /// A server of which nobody serves the sockets: what it writes stays where it is unless it is taken.
 struct Unserved(Executor);
 

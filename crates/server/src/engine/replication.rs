@@ -29,7 +29,7 @@ use crate::observe::replication::BacklogFigures;
 use crate::server::{AcknowledgedOffsets, Durability};
 use crate::session::{ClientHandle, ClientId};
 use failover::Failover;
-use full_sync::{Format, Transfer};
+use full_sync::Transfer;
 use history::{History, ID_LEN};
 use indexmap::IndexMap;
 use primary::Replica;
@@ -68,8 +68,6 @@ pub(crate) struct Replication {
     next_transfer: u64,
     /// The offset of the last snapshot begun for replicas.
     snapshot_offset: u64,
-    /// The format of the last snapshot begun for replicas.
-    snapshot_format: Option<Format>,
     /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
     /// format cannot represent.
     old_form_refused_until_us: u64,
@@ -109,7 +107,6 @@ impl Replication {
             failover: None,
             next_transfer: 0,
             snapshot_offset: 0,
-            snapshot_format: None,
             old_form_refused_until_us: 0,
             sync_file: None,
             without_replicas_since_us: 0,

@@ -4,7 +4,8 @@ use super::Executor;
 use super::persistence::Answer;
 use super::replication::rdb_channel::ReplicaSockets;
 use crate::error::ClientError;
-use crate::persist::child::{Child, Purpose};
+use crate::persist::child::{Child, Outcome, Purpose};
+use crate::persist::rdb::save::is_unrepresentable;
 use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
@@ -219,10 +220,7 @@ impl Executor {
                         reporter.progress(so_far);
                     });
                     reporter.tell(keys);
-                    if let Err(error) = &written {
-                        log::warn!("Write error sending the data to replicas: {error}");
-                    }
-                    written.is_ok()
+                    outcome_of_sending(written.map(drop))
                 });
                 self.child_started(started)
             }
@@ -257,10 +255,7 @@ impl Executor {
             });
             reporter.sent_bytes = sent_bytes.get();
             reporter.tell(keys);
-            if let Err(error) = &written {
-                log::warn!("Write error sending the data to replicas: {error}");
-            }
-            written.is_ok()
+            outcome_of_sending(written)
         });
         self.child_started(started)
     }
@@ -378,6 +373,13 @@ impl Write for Sending<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Logs why a child did not send a snapshot to replicas.
+fn outcome_of_sending(sent: io::Result<()>) -> Outcome {
+    let Err(error) = sent else { return Outcome::Written };
+    log::warn!("Write error sending the data to replicas: {error}");
+    if is_unrepresentable(&error) { Outcome::Unrepresentable } else { Outcome::Failed }
 }
 
 fn temporary_path(process: u32) -> PathBuf {

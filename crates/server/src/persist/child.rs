@@ -26,6 +26,22 @@ pub enum Purpose {
     Sync,
 }
 
+/// Result of a child's work. Its number is the child's exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Written = 0,
+    Failed = 1,
+    /// A value has no representation in the version of the format.
+    Unrepresentable = 2,
+}
+
+impl Outcome {
+    /// The code with which a child exits that had this outcome.
+    pub const fn exit_code(self) -> i32 {
+        self as i32
+    }
+}
+
 /// The reading end of a pipe from a child. Reading does not block.
 pub struct ChildPipe(File);
 
@@ -112,14 +128,17 @@ impl Child {
         if let World::Simulated(simulation) = world {
             return Child::simulate(simulation, purpose, temporary, work);
         }
-        Child::fork(world, purpose, &[], temporary, work)
+        Child::fork(world, purpose, &[], temporary, |reporter, temporary| match work(reporter, temporary) {
+            true => Outcome::Written,
+            false => Outcome::Failed,
+        })
     }
 
     /// As [`Child::start`], for a child that writes to sockets of this process, whose files it keeps open.
     pub fn start_sending(
         world: &World,
         sockets: &[RawFd],
-        work: impl FnOnce(&mut Reporter) -> bool,
+        work: impl FnOnce(&mut Reporter) -> Outcome,
     ) -> io::Result<Child> {
         if matches!(world, World::Simulated(_)) {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
@@ -130,7 +149,7 @@ impl Child {
     /// As [`Child::start`], for a child that writes to this process and not to a file.
     pub fn start_streaming(
         world: &World,
-        work: impl FnOnce(&mut Reporter, File) -> bool,
+        work: impl FnOnce(&mut Reporter, File) -> Outcome,
     ) -> io::Result<Child> {
         if matches!(world, World::Simulated(_)) {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
@@ -154,7 +173,7 @@ impl Child {
         purpose: Purpose,
         outputs: &[RawFd],
         temporary: impl Fn(u32) -> PathBuf,
-        work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
+        work: impl FnOnce(&mut Reporter, PathBuf) -> Outcome,
     ) -> io::Result<Child> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (reports, pipe) = (File::from(reader), File::from(writer));
@@ -175,8 +194,8 @@ impl Child {
             Side::Child => {
                 server_log::become_child();
                 let mut reporter = Reporter::new(Some(pipe));
-                let done = work(&mut reporter, temporary(std::process::id()));
-                child::exit(i32::from(!done))
+                let outcome = work(&mut reporter, temporary(std::process::id()));
+                child::exit(outcome.exit_code())
             }
         }
     }

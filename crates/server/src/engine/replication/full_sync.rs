@@ -13,7 +13,7 @@
 use super::super::Executor;
 use super::super::saving::Target;
 use super::primary::{Stage, no_id};
-use crate::persist::child::{Child, ChildPipe, Purpose};
+use crate::persist::child::{Child, ChildPipe, Outcome, Purpose};
 use crate::persist::rdb::Snapshot;
 use crate::persist::rdb::save::VERSION_OF_7_2;
 use crate::session::ClientHandle;
@@ -359,16 +359,13 @@ impl Executor {
         is_refused
     }
 
-    /// Records that a snapshot failed by itself, neither by its replicas nor by a signal.
-    fn note_unwritten(&mut self) {
-        if self.replication.snapshot_format.is_some_and(|format| format.version == VERSION_OF_7_2) {
-            let now_us = self.server.now.monotonic_us;
-            self.replication.old_form_refused_until_us = now_us + OLD_FORM_REFUSED_US;
-            log::warn!(
-                "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
-                OLD_FORM_REFUSED_US / SECOND_US
-            );
-        }
+    /// Records that a value has no representation in the format of older releases.
+    fn note_unrepresentable(&mut self) {
+        self.replication.old_form_refused_until_us = self.server.now.monotonic_us + OLD_FORM_REFUSED_US;
+        log::warn!(
+            "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
+            OLD_FORM_REFUSED_US / SECOND_US
+        );
     }
 
     fn begin_sync(&mut self, format: Format) {
@@ -397,7 +394,7 @@ impl Executor {
             self.replication.transfer = Some(Transfer::new(number, pipe, mark));
         }
         let offset = self.replication.history.offset();
-        (self.replication.snapshot_offset, self.replication.snapshot_format) = (offset, Some(format));
+        self.replication.snapshot_offset = offset;
         self.replication.forget_selected();
         if !piped && self.server.config.rdb_del_sync_files {
             self.replication.sync_file = Some(self.disk.saving.target.clone());
@@ -465,9 +462,11 @@ impl Executor {
         self.server.observed.statistics.replication_output_bytes += sent_bytes;
         match ended {
             Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
-            Ended::Exited(_) => {
+            Ended::Exited(code) => {
                 log::warn!("Background RDB transfer error");
-                self.note_unwritten();
+                if code == Outcome::Unrepresentable.exit_code() {
+                    self.note_unrepresentable();
+                }
             }
             Ended::Killed { signal } => {
                 log::warn!("Background RDB transfer terminated by signal {signal}");

@@ -111,7 +111,7 @@ impl Executor {
             return self.refuse_waiting();
         }
         self.pause_after_fork_if_wanted();
-        (self.replication.snapshot_offset, self.replication.snapshot_format) = (offset, Some(format));
+        self.replication.snapshot_offset = offset;
         self.replication.forget_selected();
         for &handle in channels {
             if let Some(replica) = self.replication.replicas.get_mut(&handle) {

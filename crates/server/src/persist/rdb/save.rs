@@ -4,6 +4,7 @@ use crate::db::object::Value;
 use crate::db::rdb::{kind_of, write_asides, write_value};
 use crate::db::{Db, Object};
 use crate::error::quoted;
+use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
@@ -54,6 +55,23 @@ pub const OWN_VERSION: &str = "warmline-ver";
 
 /// Version of the format for releases before 9.0.
 pub const VERSION_OF_7_2: u16 = 11;
+
+/// Why a snapshot of that version was not written: it has a value that only the newest version represents.
+#[derive(Debug)]
+struct Unrepresentable;
+
+impl fmt::Display for Unrepresentable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value that this version of the format has no form for")
+    }
+}
+
+impl std::error::Error for Unrepresentable {}
+
+/// Whether a snapshot was not written for a value that its version of the format does not represent.
+pub fn is_unrepresentable(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Unrepresentable>())
+}
 
 /// The newest type of value in it.
 const KIND_MAX_OF_7_2: u8 = kind::STREAM_LISTPACKS_3;
@@ -163,7 +181,7 @@ fn write_key<W: Write>(
         log::warn!(
             "Can't store key {key}(db {db_index}) in RDB version {VERSION_OF_7_2}: this {kind} needs version {VERSION}{hidden}"
         );
-        return Err(io::Error::other("a value that this version of the format has no form for"));
+        return Err(io::Error::other(Unrepresentable));
     }
     writer.byte(kind)?;
     writer.string(entry.key())?;
