@@ -6,6 +6,7 @@
 
 pub mod aof;
 pub mod blocked;
+mod call;
 pub mod client_limits;
 pub mod cron;
 pub mod effects;

@@ -1,24 +1,18 @@
 //! Blocked clients: blocking, serving and timing out.
 
 use super::Executor;
+use super::call::Call;
 use crate::command::args::OwnedArgs;
-use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Group, Next, Origin, flag};
+use crate::command::{Args, Group, Next, Origin, flag};
 use crate::db::Turn;
 use crate::db::stream::Stream;
 use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
 
 impl Executor {
-    pub(super) fn block(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        request: BlockRequest,
-    ) {
+    pub(super) fn block(&mut self, call: &Call<'_>, request: BlockRequest) {
+        let &Call { client, id, row, args, .. } = call;
         let now_us = self.server.now.monotonic_us;
-        let row = self.server.registry.row(id);
         let blocked = Blocked {
             on: request.on,
             timeout_reply: request.timeout_reply,
@@ -33,7 +27,7 @@ impl Executor {
             wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, handle, blocked, args, request.claim);
+        self.server.blocked.block(&mut self.server.clients, client, blocked, args, request.claim);
     }
 
     /// Retries the commands of clients that wait for changed keys, in the order in which they blocked. Their changes
@@ -65,9 +59,9 @@ impl Executor {
         let begun = self.is_tracing().then(|| self.begin_retry());
         let origin = Origin { retried: true, ..Origin::default() };
         let (id, all_args) = (blocked.command, blocked.all_args().into_owned());
-        let args = all_args.view();
-        let next = match self.permission(handle, id, args) {
-            Ok(()) => self.call(handle, id, args, &mut reply, origin),
+        let call = Call { origin, ..Call::new(&self.server.registry, handle, id, all_args.view()) };
+        let next = match self.permission(&call) {
+            Ok(()) => self.call(&call, &mut reply),
             Err(error) => {
                 // The permission was revoked while the client was blocked.
                 self.server.observed.commands[id.0 as usize].rejected += 1;
@@ -128,28 +122,22 @@ impl Executor {
     }
 
     /// Holds back a command that the current pause covers.
-    pub(super) fn hold_back(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        row: &Command,
-        args: Args<'_>,
-    ) -> bool {
-        if self.server.clients[handle].is_replica {
+    pub(super) fn hold_back(&mut self, call: &Call<'_>) -> bool {
+        if self.server.clients[call.client].is_replica {
             // The client that paused the server may wait for its replicas to catch up.
             return false;
         }
-        let holds = self.pauses_hold(handle, row, args);
+        let holds = self.pauses_hold(call);
         if holds {
-            self.hold(handle, id, args);
+            self.hold(call);
         }
         holds
     }
 
     /// Returns whether the current pause covers this command.
-    fn pauses_hold(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> bool {
+    fn pauses_hold(&self, call: &Call<'_>) -> bool {
         let pauses = &self.server.pauses;
-        let writes = || self.flags_with_queue(handle, row, args) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+        let writes = || self.flags_with_queue(call) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
         pauses.are_any() && (pauses.hold_all() || writes())
     }
 
@@ -157,12 +145,13 @@ impl Executor {
     /// before the connection that set the pause is closed.
     fn is_still_held(&self, handle: ClientHandle) -> bool {
         let Some(blocked) = &self.server.clients[handle].blocked else { return false };
-        self.pauses_hold(handle, self.server.registry.row(blocked.command), blocked.all_args().view())
+        let args = blocked.all_args();
+        self.pauses_hold(&Call::new(&self.server.registry, handle, blocked.command, args.view()))
     }
 
     /// Holds a command until the pause ends.
-    pub(super) fn hold(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
-        self.block(handle, id, args, BlockRequest::until(BlockedOn::Pause));
+    pub(super) fn hold(&mut self, call: &Call<'_>) {
+        self.block(call, BlockRequest::until(BlockedOn::Pause));
     }
 
     /// Runs a held command, which may block again.

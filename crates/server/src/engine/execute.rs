@@ -1,6 +1,7 @@
 //! Runs one command, from request to reply.
 
 use super::Executor;
+use super::call::Call;
 use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::key_spec::Begin;
@@ -105,12 +106,12 @@ impl Executor {
         self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
-            Ok(Admitted::Run(id)) => {
+            Ok(Admitted::Run(call)) => {
                 let FirstKey { at, hash } = request.first_key;
                 if at > 0 {
                     self.db.plan_key(args.at(at as usize), hash);
                 }
-                self.run(handle, id, args, reply);
+                self.run(&call, reply);
             }
             Ok(Admitted::Queued) => reply.simple("QUEUED"),
             Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
@@ -179,12 +180,12 @@ impl Executor {
 
     /// Look-up, refusals, pause, and queueing in an open transaction.
     #[inline]
-    fn admit(
+    fn admit<'a>(
         &mut self,
         handle: ClientHandle,
         id: Option<CommandId>,
-        args: Args<'_>,
-    ) -> Result<Admitted, ClientError> {
+        args: Args<'a>,
+    ) -> Result<Admitted<'a>, ClientError> {
         self.server.clients[handle].last_command = id;
         let row = id.map(|id| self.server.registry.row(id));
         if row.is_none() && is_http(args) {
@@ -198,23 +199,23 @@ impl Executor {
         }
         self.authentication(handle, row)?;
         let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
-        let row = self.server.registry.row(id);
-        if let Err(error) = self.refusal(handle, id, args) {
+        let call = Call::new(&self.server.registry, handle, id, args);
+        if let Err(error) = self.refusal(&call) {
             if error.is_redirect() && self.is_handing_over() {
                 // The replica would redirect the client back here until it is promoted.
-                self.hold(handle, id, args);
+                self.hold(&call);
                 return Ok(Admitted::Paused);
             }
             return Err(error);
         }
-        if self.server.pauses.are_any() && self.hold_back(handle, id, row, args) {
+        if self.server.pauses.are_any() && self.hold_back(&call) {
             return Ok(Admitted::Paused);
         }
-        if self.server.clients[handle].transaction.is_some() && !row.control.runs_inside_multi() {
-            self.queue(handle, id, args);
+        if self.server.clients[handle].transaction.is_some() && !call.row.control.runs_inside_multi() {
+            self.queue(&call);
             return Ok(Admitted::Queued);
         }
-        Ok(Admitted::Run(id))
+        Ok(Admitted::Run(call))
     }
 
     fn refuse(&mut self, handle: ClientHandle, args: Args<'_>, error: ClientError, reply: &mut ReplyBuffer) {
@@ -231,38 +232,26 @@ impl Executor {
 
     /// Runs an admitted command and applies its effects. Inlined in both callers: another call cost 2 % of a GET.
     #[inline(always)]
-    pub(super) fn run(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        reply: &mut ReplyBuffer,
-    ) {
-        self.run_alone(handle, id, args, reply);
+    pub(super) fn run(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
+        self.run_alone(call, reply);
         self.serve_ready();
     }
 
     /// As [`Self::run`], without serving blocked clients.
     #[inline(always)]
-    pub(super) fn run_alone(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        reply: &mut ReplyBuffer,
-    ) {
-        match self.call(handle, id, args, reply, Origin::default()) {
+    pub(super) fn run_alone(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
+        match self.call(call, reply) {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
-            Next::Block(request) => self.block(handle, id, args, *request),
+            Next::Block(request) => self.block(call, *request),
             Next::BlockAs(again) => {
                 let (request, args) = *again;
-                self.block(handle, id, args.view(), request);
+                self.block(&Call { args: args.view(), ..*call }, request);
             }
-            Next::RunTransaction => self.run_transaction(handle, id, args, reply),
-            Next::RunScript(call) => {
+            Next::RunTransaction => self.run_transaction(call, reply),
+            Next::RunScript(script) => {
                 // A suspended script replies when it ends.
-                if self.run_script(handle, id, args, *call, reply) == ScriptEnd::Done {
-                    self.end_unit(handle);
+                if self.run_script(call, *script, reply) == ScriptEnd::Done {
+                    self.end_unit(call.client);
                 }
             }
         }
@@ -277,32 +266,25 @@ impl Executor {
     }
 
     /// Calls the handler and applies the effects of a single command, inside transactions too.
-    pub(super) fn call(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        reply: &mut ReplyBuffer,
-        origin: Origin,
-    ) -> Next {
-        let command = self.server.registry.row(id);
+    pub(super) fn call(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) -> Next {
+        let &Call { client, row, args, origin, .. } = call;
         self.bound_discarded();
         self.begin_changes(origin.replayed);
-        self.turn_to_data(handle, command, args, origin);
+        self.turn_to_data(call);
         let start = reply.len();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
             reply,
-            client: handle,
-            command,
+            client,
+            command: row,
             origin,
             next: Next::Reply,
         };
-        let mut outcome = (command.handler)(&mut context, args);
+        let mut outcome = (row.handler)(&mut context, args);
         let mut next = context.next;
         if matches!(next, Next::Persist(_) | Next::Replicate(_)) {
-            let done = self.do_requested(handle, next, origin, reply);
+            let done = self.do_requested(call, next, reply);
             (next, outcome) = done.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
         let mut failed = outcome.is_err();
@@ -310,10 +292,10 @@ impl Executor {
             self.fail(error, reply);
         }
         self.db.forget_plan();
-        self.propagate(handle, command, args, origin);
-        self.apply_effects(Some(handle));
+        self.propagate(call);
+        self.apply_effects(Some(client));
         // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).
-        self.remember_read_keys(handle, command, args, origin);
+        self.remember_read_keys(call);
         if let Some(prepared) = self.server.prepared_config.take()
             && let Err(error) = self.put_in_force(origin, *prepared)
         {
@@ -325,52 +307,37 @@ impl Executor {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {
                 let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
-                self.observe_call(Finished {
-                    handle,
-                    id,
-                    args,
-                    elapsed_ns,
-                    reply_bytes,
-                    failed,
-                    is_in_script: origin.in_script,
-                });
+                self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
             }
             Next::Block(_) | Next::BlockAs(..) => {}
             // Recorded when all queued commands have run.
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
-            self.feed_monitors(handle, command, args, origin, failed);
+            self.feed_monitors(call, failed);
         }
         next
     }
 
     /// Sets the database's per-command state for the next command.
     #[inline(always)]
-    fn turn_to_data(
-        &mut self,
-        handle: ClientHandle,
-        command: &'static Command,
-        args: Args<'_>,
-        origin: Origin,
-    ) {
-        self.db.begin(self.turn_of(handle, command, origin));
-        self.announce_keys(command, args);
-        self.db.name_keys(|| named_keys(command, args));
+    fn turn_to_data(&mut self, call: &Call<'_>) {
+        self.db.begin(self.turn_of(call));
+        self.announce_keys(call.row, call.args);
+        self.db.name_keys(|| named_keys(call.row, call.args));
     }
 
     /// Does what a command has requested of the engine.
     #[cold]
     fn do_requested(
         &mut self,
-        handle: ClientHandle,
+        call: &Call<'_>,
         next: Next,
-        origin: Origin,
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
         match next {
-            Next::Persist(request) => self.persist(handle, request, origin, reply),
-            Next::Replicate(request) => self.replicate(handle, *request, reply),
+            Next::Persist(request) => self.persist(call.client, request, call.origin, reply),
+            Next::Replicate(request) => self.replicate(call.client, *request, reply),
             next => Ok(next),
         }
     }
@@ -436,23 +403,18 @@ impl Executor {
 
     /// Remembers a tracking client's reads for invalidation.
     #[inline]
-    fn remember_read_keys(
-        &mut self,
-        handle: ClientHandle,
-        command: &Command,
-        args: Args<'_>,
-        origin: Origin,
-    ) {
+    fn remember_read_keys(&mut self, call: &Call<'_>) {
         if self.server.tracking.clients == 0 {
             return;
         }
-        let client = &mut self.server.clients[handle];
+        let &Call { client, row, args, origin, .. } = call;
+        let client = &mut self.server.clients[client];
         let Some(tracking) = &mut client.tracking else { return };
         // For a script, the keys its commands read count, not the keys it declares.
-        let is_script = command.group == Group::Scripting;
-        let reads = command.is(flag::READONLY) && !command.is(flag::PUBSUB) && !is_script;
+        let is_script = row.group == Group::Scripting;
+        let reads = row.is(flag::READONLY) && !row.is(flag::PUBSUB) && !is_script;
         if reads && tracking.remembers_reads() {
-            for spec in command.keys {
+            for spec in row.keys {
                 spec.positions(args, &mut |at| {
                     client.tracked_bytes += self.server.tracking.remember(client.id, &args[at]);
                 });
@@ -460,14 +422,14 @@ impl Executor {
         }
         // CLIENT CACHING covers one command or one transaction.
         let in_transaction = origin.in_transaction || client.transaction.is_some();
-        if !in_transaction && !is_script && !command.is(flag::KEEPS_CACHING) {
+        if !in_transaction && !is_script && !row.is(flag::KEEPS_CACHING) {
             tracking.caching_given = false;
         }
     }
 }
 
-enum Admitted {
-    Run(CommandId),
+enum Admitted<'a> {
+    Run(Call<'a>),
     Queued,
     Paused,
     Closed,

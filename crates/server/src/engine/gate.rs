@@ -2,9 +2,9 @@
 //! on them.
 
 use super::Executor;
+use super::call::Call;
 use super::memory::Room;
-use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Control, flag};
+use crate::command::{Command, Control, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
 use crate::server::{Loading, TOO_FEW_REPLICAS};
 use crate::session::ClientHandle;
@@ -12,35 +12,29 @@ use crate::session::ClientHandle;
 impl Executor {
     /// Returns the error reply as `Err`; nothing has run yet.
     #[inline]
-    pub(super) fn refusal(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-    ) -> Result<(), ClientError> {
-        let row = self.server.registry.row(id);
-        arity(row, args)?;
-        self.protected(handle, row)?;
-        self.inside_transaction(handle, row)?;
-        self.permission(handle, id, args)?;
+    pub(super) fn refusal(&mut self, call: &Call<'_>) -> Result<(), ClientError> {
+        arity(call)?;
+        self.protected(call)?;
+        self.inside_transaction(call)?;
+        self.permission(call)?;
         let is_replica = self.is_replica();
         if is_replica {
-            self.redirected(handle, row, args)?;
+            self.redirected(call)?;
         }
-        self.memory_shortage(handle, row, args)?;
-        self.disk_trouble(handle, row, args)?;
-        self.replica_shortage(handle, row, args)?;
+        self.memory_shortage(call)?;
+        self.disk_trouble(call)?;
+        self.replica_shortage(call)?;
         if is_replica {
-            self.read_only_replica(handle, row, args)?;
+            self.read_only_replica(call)?;
         }
         self.limit_tracking();
-        self.subscribed_context(handle, row)?;
+        self.subscribed_context(call)?;
         if is_replica {
-            self.stale_data(handle, row, args)?;
+            self.stale_data(call)?;
         }
-        self.loading(handle, row, args)?;
-        self.beside_slow_script(row)?;
-        self.as_replica(handle, row, args)
+        self.loading(call)?;
+        self.beside_slow_script(call.row)?;
+        self.as_replica(call)
     }
 
     /// Checks authentication before all else, even whether the command exists.
@@ -63,7 +57,8 @@ impl Executor {
     }
 
     /// Commands that only a local administrator may use, unless configured otherwise.
-    fn protected(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
+    fn protected(&self, call: &Call<'_>) -> Result<(), ClientError> {
+        let &Call { client, row, .. } = call;
         if !row.is(flag::PROTECTED) {
             return Ok(());
         }
@@ -73,7 +68,7 @@ impl Executor {
             "debug" => (config.enable_debug_command, "enable-debug-command"),
             _ => (config.enable_module_command, "enable-module-command"),
         };
-        if permission.allows(self.server.clients[handle].connection.is_loopback) {
+        if permission.allows(self.server.clients[client].connection.is_loopback) {
             return Ok(());
         }
         Err(ClientError::formatted(format!(
@@ -83,25 +78,15 @@ impl Executor {
     }
 
     /// Returns the command's flags; EXEC has those of all its queued commands.
-    pub(super) fn flags_with_queue(
-        &self,
-        handle: ClientHandle,
-        row: &Command,
-        args: Args<'_>,
-    ) -> flag::Flags {
-        let transaction = self.server.clients[handle]
+    pub(super) fn flags_with_queue(&self, call: &Call<'_>) -> flag::Flags {
+        let transaction = self.server.clients[call.client]
             .transaction
             .as_ref()
-            .filter(|_| row.control == Control::RunsTransaction);
-        self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags)
+            .filter(|_| call.row.control == Control::RunsTransaction);
+        self.flags_of(call.row, call.args) | transaction.map_or(0, |transaction| transaction.flags)
     }
 
-    fn memory_shortage(
-        &mut self,
-        handle: ClientHandle,
-        row: &Command,
-        args: Args<'_>,
-    ) -> Result<(), ClientError> {
+    fn memory_shortage(&mut self, call: &Call<'_>) -> Result<(), ClientError> {
         // The result from before the slow script began holds for its commands.
         if self.is_busy() {
             return Ok(());
@@ -111,17 +96,17 @@ impl Executor {
         if !self.server.short_of_memory {
             return Ok(());
         }
-        if self.flags_with_queue(handle, row, args) & flag::DENY_OOM == 0 {
+        if self.flags_with_queue(call) & flag::DENY_OOM == 0 {
             return Ok(());
         }
         Err(ClientError::OutOfMemory)
     }
 
     /// Refuses writes that could be lost.
-    fn disk_trouble(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn disk_trouble(&self, call: &Call<'_>) -> Result<(), ClientError> {
         let Some(error) = self.disk_error() else { return Ok(()) };
-        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
-        if !writes && row.control != Control::Ping { Ok(()) } else { Err(error) }
+        let writes = self.flags_with_queue(call) & flag::WRITE != 0;
+        if !writes && call.row.control != Control::Ping { Ok(()) } else { Err(error) }
     }
 
     /// Returns the error for writes while they could be lost.
@@ -134,24 +119,19 @@ impl Executor {
         Some(ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {reason}")))
     }
 
-    fn replica_shortage(
-        &self,
-        handle: ClientHandle,
-        row: &Command,
-        args: Args<'_>,
-    ) -> Result<(), ClientError> {
+    fn replica_shortage(&self, call: &Call<'_>) -> Result<(), ClientError> {
         if !self.server.lacks_replicas() {
             return Ok(());
         }
-        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
+        let writes = self.flags_with_queue(call) & flag::WRITE != 0;
         if writes { Err(ClientError::text(TOO_FEW_REPLICAS)) } else { Ok(()) }
     }
 
     /// Redirects a capable client to the primary for commands that a replica does not run or may be stale in.
-    fn redirected(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn redirected(&self, call: &Call<'_>) -> Result<(), ClientError> {
         let Some(primary) = &self.server.config.replicaof else { return Ok(()) };
-        let client = &self.server.clients[handle];
-        let flags = self.flags_with_queue(handle, row, args);
+        let client = &self.server.clients[call.client];
+        let flags = self.flags_with_queue(call);
         let reads = flags & flag::READONLY != 0 && !client.reads_replicas;
         if client.capabilities_redirect && (flags & flag::WRITE != 0 || reads) {
             return Err(ClientError::redirect(&primary.host, primary.port));
@@ -160,16 +140,11 @@ impl Executor {
     }
 
     /// Refuses writes on a replica, except from its primary.
-    fn read_only_replica(
-        &self,
-        handle: ClientHandle,
-        row: &Command,
-        args: Args<'_>,
-    ) -> Result<(), ClientError> {
+    fn read_only_replica(&self, call: &Call<'_>) -> Result<(), ClientError> {
         if !self.server.config.replica_read_only {
             return Ok(());
         }
-        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
+        let writes = self.flags_with_queue(call) & flag::WRITE != 0;
         if writes { Err(READ_ONLY_REPLICA) } else { Ok(()) }
     }
 
@@ -179,32 +154,32 @@ impl Executor {
     }
 
     /// Refuses commands on stale data without a primary, unless configured otherwise.
-    fn stale_data(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn stale_data(&self, call: &Call<'_>) -> Result<(), ClientError> {
         if !self.has_stale_data() {
             return Ok(());
         }
-        let is_answered =
-            self.flags_of(row, args) & flag::STALE != 0 && !self.has_queued_without(handle, row, flag::STALE);
+        let is_answered = self.flags_of(call.row, call.args) & flag::STALE != 0
+            && !self.has_queued_without(call, flag::STALE);
         if is_answered { Ok(()) } else { Err(PRIMARY_DOWN) }
     }
 
     /// While data is loaded, only commands that need no data run; and none that conflicts with a load that is to
     /// replace the data.
-    fn loading(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn loading(&self, call: &Call<'_>) -> Result<(), ClientError> {
         let is_refused = match self.server.loading {
             Loading::Nothing => return Ok(()),
-            Loading::InPlace => !row.is(flag::LOADING) || self.has_queued_without(handle, row, flag::LOADING),
-            Loading::Beside => self.flags_with_queue(handle, row, args) & flag::NO_ASYNC_LOADING != 0,
+            Loading::InPlace => !call.row.is(flag::LOADING) || self.has_queued_without(call, flag::LOADING),
+            Loading::Beside => self.flags_with_queue(call) & flag::NO_ASYNC_LOADING != 0,
         };
         if is_refused { Err(ClientError::loading(self.server_name())) } else { Ok(()) }
     }
 
     /// Returns whether EXEC would run a command that lacks this flag.
-    fn has_queued_without(&self, handle: ClientHandle, row: &Command, flag: flag::Flags) -> bool {
-        let transaction = self.server.clients[handle]
+    fn has_queued_without(&self, call: &Call<'_>, flag: flag::Flags) -> bool {
+        let transaction = self.server.clients[call.client]
             .transaction
             .as_ref()
-            .filter(|_| row.control == Control::RunsTransaction);
+            .filter(|_| call.row.control == Control::RunsTransaction);
         transaction.is_some_and(|transaction| transaction.missing_flags & flag != 0)
     }
 
@@ -230,8 +205,9 @@ impl Executor {
         }
     }
 
-    fn subscribed_context(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
-        if row.is(flag::WHILE_SUBSCRIBED) || !self.server.clients[handle].in_subscribed_context() {
+    fn subscribed_context(&self, call: &Call<'_>) -> Result<(), ClientError> {
+        let &Call { client, row, .. } = call;
+        if row.is(flag::WHILE_SUBSCRIBED) || !self.server.clients[client].in_subscribed_context() {
             return Ok(());
         }
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })
@@ -239,24 +215,26 @@ impl Executor {
 
     /// Refuses data commands from a replica's connection; MONITOR clients count as replicas.
     #[inline]
-    fn as_replica(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn as_replica(&self, call: &Call<'_>) -> Result<(), ClientError> {
         const DATA: flag::Flags = flag::WRITE | flag::READONLY | flag::MAY_REPLICATE;
-        let client = &self.server.clients[handle];
-        if (client.is_monitor || client.is_replica) && self.flags_with_queue(handle, row, args) & DATA != 0 {
+        let client = &self.server.clients[call.client];
+        if (client.is_monitor || client.is_replica) && self.flags_with_queue(call) & DATA != 0 {
             return Err(ClientError::text("ERR Replica can't interact with the keyspace"));
         }
         Ok(())
     }
 
-    fn inside_transaction(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
-        if self.server.clients[handle].transaction.is_some() && row.is(flag::NO_MULTI) {
+    fn inside_transaction(&self, call: &Call<'_>) -> Result<(), ClientError> {
+        let &Call { client, row, .. } = call;
+        if self.server.clients[client].transaction.is_some() && row.is(flag::NO_MULTI) {
             return Err(ClientError::NotAllowedInTransaction { command: row.name });
         }
         Ok(())
     }
 }
 
-fn arity(row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+fn arity(call: &Call<'_>) -> Result<(), ClientError> {
+    let &Call { row, args, .. } = call;
     if row.accepts(args.len()) {
         return Ok(());
     }

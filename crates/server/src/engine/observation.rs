@@ -2,40 +2,36 @@
 //! clients.
 
 use super::Executor;
-use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Group, Origin, flag};
+use super::call::Call;
+use crate::command::{Args, Command, Group, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened, shortened_name};
 use crate::observe::hot_keys::Cost;
 use crate::observe::hottest::Costs;
-use crate::session::ClientHandle;
 
 /// A command that has run.
 #[derive(Clone, Copy)]
 pub(super) struct Finished<'a> {
-    pub handle: ClientHandle,
-    pub id: CommandId,
-    pub args: Args<'a>,
+    pub call: &'a Call<'a>,
     pub elapsed_ns: u64,
     pub reply_bytes: usize,
     pub failed: bool,
-    pub is_in_script: bool,
 }
 
 impl Executor {
     #[inline(always)]
     pub(super) fn observe_call(&mut self, finished: Finished<'_>) {
-        let Finished { handle, id, elapsed_ns, .. } = finished;
+        let Finished { call, elapsed_ns, .. } = finished;
         let server = &mut self.server;
         let (observed, config) = (&mut server.observed, &server.config);
-        observed.commands[id.0 as usize].count(elapsed_ns, finished.failed, config.latency_tracking);
+        observed.commands[call.id.0 as usize].count(elapsed_ns, finished.failed, config.latency_tracking);
         observed.statistics.commands_processed += 1;
         observed.statistics.command_ns += elapsed_ns;
         let monitors_latency = config.latency_monitor_threshold_ms != 0;
-        let client = &mut server.clients[handle];
+        let client = &mut server.clients[call.client];
         client.commands_total += 1;
         let asked = observed.hot_keys.is_some();
-        let request_bytes = finished.args.request_bytes() as u64;
+        let request_bytes = call.args.request_bytes() as u64;
         let costs = [1, elapsed_ns, request_bytes, finished.reply_bytes as u64];
         if observed.countdown.pass(costs) {
             self.note_hottest(finished, costs);
@@ -44,7 +40,7 @@ impl Executor {
             self.note_hot_keys(finished);
         }
         if monitors_latency {
-            self.note_command_latency(id, elapsed_ns);
+            self.note_command_latency(call.row, elapsed_ns);
         }
         let thresholds = self.server.observed.command_logs.thresholds;
         if thresholds.are_reached(elapsed_ns, request_bytes, finished.reply_bytes as u64) {
@@ -53,9 +49,9 @@ impl Executor {
     }
 
     #[inline(never)]
-    fn note_command_latency(&mut self, id: CommandId, elapsed_ns: u64) {
+    fn note_command_latency(&mut self, row: &Command, elapsed_ns: u64) {
         let server = &mut self.server;
-        let event = if server.registry.row(id).is(flag::FAST) { "fast-command" } else { "command" };
+        let event = if row.is(flag::FAST) { "fast-command" } else { "command" };
         let (unix_s, threshold_ms) =
             (server.now.unix_us / 1_000_000, server.config.latency_monitor_threshold_ms);
         server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
@@ -65,36 +61,26 @@ impl Executor {
     /// that of all of them, and a preceding CLIENT CACHING covered it.
     pub(super) fn observe_composite(
         &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
+        call: &Call<'_>,
         started_ns: u64,
         reply_bytes: usize,
         failed: bool,
     ) {
-        if let Some(tracking) = &mut self.server.clients[handle].tracking {
+        if let Some(tracking) = &mut self.server.clients[call.client].tracking {
             tracking.caching_given = false;
         }
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - started_ns;
-        self.observe_call(Finished {
-            handle,
-            id,
-            args,
-            elapsed_ns,
-            reply_bytes,
-            failed,
-            is_in_script: false,
-        });
+        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
     }
 
     /// The cost of a script includes its commands.
     #[inline(never)]
     fn note_hot_keys(&mut self, finished: Finished<'_>) {
-        let Finished { id, args, elapsed_ns, reply_bytes, is_in_script, .. } = finished;
-        let (row, now_ms) = (self.server.registry.row(id), self.server.now.unix_ms());
+        let Finished { call: &Call { row, args, origin, .. }, elapsed_ns, reply_bytes, .. } = finished;
+        let now_ms = self.server.now.unix_ms();
         let Some(keys) = &mut self.server.observed.hot_keys else { return };
-        if is_in_script || !row.has_keys() || !keys.is_active(now_ms) {
+        if origin.in_script || !row.has_keys() || !keys.is_active(now_ms) {
             return;
         }
         // Scripts may have no keys.
@@ -113,16 +99,15 @@ impl Executor {
     /// As [`Self::note_hot_keys`]: a script's cost is attributed to its keys.
     #[inline(never)]
     fn note_hottest(&mut self, finished: Finished<'_>, costs: Costs) {
-        let Finished { handle, id, args, is_in_script, .. } = finished;
-        let row = self.server.registry.row(id);
+        let &Call { client, row, args, origin, .. } = finished.call;
         let observed = &mut self.server.observed;
         let Some(hottest) = &mut observed.hottest else { return };
         // Replay of an append-only file is not use by clients.
-        let is_use = !is_in_script && !self.disk.replays && row.has_keys();
+        let is_use = !origin.in_script && !self.disk.replays && row.has_keys();
         let count = if is_use { key_count(row, args) } else { 0 };
         let mut paid = hottest.take(&mut observed.countdown, costs, count);
         if count > 0 {
-            let db_index = self.server.clients[handle].db_index;
+            let db_index = self.server.clients[client].db_index;
             let writes = !row.is(flag::READONLY);
             row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
         }
@@ -161,16 +146,16 @@ impl Executor {
     #[cold]
     fn log(&mut self, finished: Finished<'_>, kind: LogKind, value: u64, len_max: usize) {
         let server = &mut self.server;
-        let row = server.registry.row(finished.id);
+        let &Call { client, row, args, .. } = finished.call;
         if row.is(flag::SKIP_COMMANDLOG) || len_max == 0 {
             return;
         }
-        let client = &server.clients[finished.handle];
+        let client = &server.clients[client];
         let entry = Entry {
             id: 0,
             unix_s: server.now.unix_us / 1_000_000,
             value,
-            args: shortened(finished.args.iter(), &hidden_arguments(row, finished.args)),
+            args: shortened(args.iter(), &hidden_arguments(row, args)),
             client_address: client.connection.address.clone(),
             client_name: shortened_name(&client.name),
             stages: None,
@@ -184,35 +169,24 @@ impl Executor {
     }
 
     #[inline]
-    pub(super) fn feed_monitors(
-        &mut self,
-        handle: ClientHandle,
-        command: &Command,
-        args: Args<'_>,
-        origin: Origin,
-        failed: bool,
-    ) {
-        if self.server.monitors.is_empty() || command.is(flag::ADMIN) {
+    pub(super) fn feed_monitors(&mut self, call: &Call<'_>, failed: bool) {
+        let row = call.row;
+        if self.server.monitors.is_empty() || row.is(flag::ADMIN) {
             return;
         }
         // A script is reported at its start, before its own commands.
-        let is_shown = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
+        let is_shown = row.is(flag::SKIP_MONITOR) && !(failed && row.group == Group::Scripting);
         if !is_shown {
-            self.show_to_monitors(handle, command, args, origin);
+            self.show_to_monitors(call);
         }
     }
 
     #[cold]
-    pub(super) fn show_to_monitors(
-        &mut self,
-        handle: ClientHandle,
-        command: &Command,
-        args: Args<'_>,
-        origin: Origin,
-    ) {
+    pub(super) fn show_to_monitors(&mut self, call: &Call<'_>) {
+        let &Call { client, row, args, origin, .. } = call;
         let server = &mut self.server;
         let now_us = self.clock.read().unix_us;
-        let client = &server.clients[handle];
+        let client = &server.clients[client];
         let (db_index, connection) = (client.db_index, &client.connection);
         let unix = if connection.is_unix_socket { "unix:" } else { "" };
         let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);
@@ -220,7 +194,7 @@ impl Executor {
         let (unix, address) = if origin.in_script { ("", "lua") } else { (unix, address) };
         let (seconds, microseconds) = (now_us / 1_000_000, now_us % 1_000_000);
         let mut line = format!("+{seconds}.{microseconds:06} [{db_index} {unix}{address}]").into_bytes();
-        let hidden = hidden_arguments(command, args);
+        let hidden = hidden_arguments(row, args);
         for (at, arg) in args.iter().enumerate() {
             line.push(b' ');
             line.extend(crate::config::quoted(if hidden.contains(&at) { REDACTED } else { arg }));

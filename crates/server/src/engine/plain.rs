@@ -13,11 +13,12 @@
 //! Measured: a GET in pipelines of 100 takes 1,690 instructions in place of 2,290, parsing and prefetch improvements
 //! included (callgrind), and 0.89 of the time; ZSCORE in pipelines of 16 0.94.
 
+use super::call::Call;
 use super::execute::named_keys;
 use super::observation::Finished;
 use super::{Executor, Flow};
 use crate::command::registry::CommandId;
-use crate::command::{Command, Context, FirstKey, Next, Origin, Request, flag};
+use crate::command::{Context, FirstKey, Next, Request, flag};
 use crate::server::Loading;
 use crate::session::{Client, ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -55,13 +56,14 @@ impl Executor {
         if !self.server.registry.is_plain(id) {
             return false;
         }
-        let (row, args) = (self.server.registry.row(id), request.args);
-        let is_open = self.plain.client == Some(handle) || self.begin_plain(handle, row);
+        let call = Call::new(&self.server.registry, handle, id, request.args);
+        let Call { row, args, .. } = call;
+        let is_open = self.plain.client == Some(handle) || self.begin_plain(&call);
         is_open
             && !row.is(self.plain.unfit)
             && row.accepts(args.len())
             && args.len() <= self.plain.args_max
-            && (self.plain.permits_all || self.check_permission(handle, id, args).is_ok())
+            && (self.plain.permits_all || self.check_permission(&call).is_ok())
             // Eviction changes the selected database.
             && (!self.plain.limits_memory || self.needs_no_room())
     }
@@ -69,7 +71,8 @@ impl Executor {
     /// Returns whether client and server are in their usual state; then plain commands of this client take the fast
     /// path.
     #[inline(never)]
-    fn begin_plain(&mut self, handle: ClientHandle, row: &Command) -> bool {
+    fn begin_plain(&mut self, call: &Call<'_>) -> bool {
+        let handle = call.client;
         let client = &self.server.clients[handle];
         if !is_ordinary(client) || !self.is_nothing_special() || self.needs_authentication(handle) {
             return false;
@@ -95,7 +98,7 @@ impl Executor {
         self.begin_changes(false);
         self.server.clients[handle].last_interaction = self.server.now;
         // Only a replica leaves expiry to its source, and its plain commands are all reads: one turn serves all.
-        self.db.begin(self.turn_of(handle, row, Origin::default()));
+        self.db.begin(self.turn_of(call));
         true
     }
 
@@ -129,13 +132,14 @@ impl Executor {
         request: Request<'_>,
         reply: &mut ReplyBuffer,
     ) -> Flow {
-        let (command, args) = (self.server.registry.row(id), request.args);
-        self.check_plain(handle, id, &request);
+        let call = &Call::new(&self.server.registry, handle, id, request.args);
+        let &Call { row, args, origin, .. } = call;
+        self.check_plain(call);
         self.server.clients[handle].last_command = Some(id);
         self.bound_discarded();
         self.db.change_log.begin_next();
         self.db.begin_next();
-        self.db.name_keys(|| named_keys(command, args));
+        self.db.name_keys(|| named_keys(row, args));
         let FirstKey { at, hash } = request.first_key;
         if at > 0 {
             self.db.plan_key(args.at(at as usize), hash);
@@ -146,12 +150,12 @@ impl Executor {
             server: &mut self.server,
             reply,
             client: handle,
-            command,
-            origin: Origin::default(),
+            command: row,
+            origin,
             next: Next::Reply,
         };
-        let outcome = (command.handler)(&mut context, args);
-        assert!(matches!(context.next, Next::Reply), "invariant 3: {} is not plain", command.name);
+        let outcome = (row.handler)(&mut context, args);
+        assert!(matches!(context.next, Next::Reply), "invariant 3: {} is not plain", row.name);
         // It is empty, which the compiler cannot know.
         std::mem::forget(context.next);
         let failed = match outcome {
@@ -162,12 +166,11 @@ impl Executor {
             }
         };
         self.db.forget_plan();
-        self.propagate(handle, command, args, Origin::default());
+        self.propagate(call);
         self.apply_effects(Some(handle));
         let elapsed_ns = self.lap_ns();
         let reply_bytes = reply.len().saturating_sub(start);
-        let is_in_script = false;
-        self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed, is_in_script });
+        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
         if self.server.blocked.has_ready() {
             self.end_plain();
             self.serve_blocked();
@@ -189,16 +192,19 @@ impl Executor {
 
     /// In debug builds, checks invariant 1: the gate would admit the command, to the same database at the same time.
     #[inline(always)]
-    fn check_plain(&mut self, handle: ClientHandle, id: CommandId, request: &Request<'_>) {
+    fn check_plain(&mut self, call: &Call<'_>) {
         if !cfg!(debug_assertions) {
             return;
         }
-        assert!(self.is_nothing_special() && is_ordinary(&self.server.clients[handle]), "plain: invariant 1");
-        assert_eq!(self.db.selected(), self.server.clients[handle].db_index, "plain: invariant 1");
+        assert!(
+            self.is_nothing_special() && is_ordinary(&self.server.clients[call.client]),
+            "plain: invariant 1"
+        );
+        assert_eq!(self.db.selected(), self.server.clients[call.client].db_index, "plain: invariant 1");
         assert_eq!(self.db.now_ms(), self.server.now.unix_ms(), "plain: invariant 1");
         // Where memory is limited the gate may evict: other threads use memory too.
         if !self.plain.limits_memory {
-            let refusal = self.refusal(handle, id, request.args);
+            let refusal = self.refusal(call);
             assert!(refusal.is_ok(), "plain: invariant 1: {refusal:?}");
         }
     }

@@ -2,21 +2,23 @@
 //! names exceptions; handlers that rewrite commands record them themselves.
 
 use super::Executor;
-use crate::command::{Args, Command, Group, Origin, flag};
+use super::call::Call;
+use crate::command::{Command, Group, flag};
 use crate::db::encoded_commands::Receivers;
 use crate::session::ClientHandle;
 
 impl Executor {
     /// Records the effect of the command that has just run.
     #[inline(always)]
-    pub(super) fn propagate(&mut self, handle: ClientHandle, row: &Command, args: Args<'_>, origin: Origin) {
+    pub(super) fn propagate(&mut self, call: &Call<'_>) {
         match self.db.change_log.is_recording() {
-            true => self.propagate_recorded(handle, row, args, origin),
+            true => self.propagate_recorded(call),
             false => self.db.change_log.audit.forget_unpropagated(),
         }
     }
 
-    fn propagate_recorded(&mut self, handle: ClientHandle, row: &Command, args: Args<'_>, origin: Origin) {
+    fn propagate_recorded(&mut self, call: &Call<'_>) {
+        let &Call { client, row, args, origin, .. } = call;
         let mut receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
         if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();
@@ -33,7 +35,7 @@ impl Executor {
                     && let Some(command) = args.as_written()
                 {
                     self.feed_lone_command(command);
-                    self.note_fed(handle);
+                    self.note_fed(client);
                     return self.save_if_flushed();
                 }
                 self.db.change_log.propagate_verbatim(self.db.selected(), args.iter());
@@ -46,11 +48,11 @@ impl Executor {
         if is_unit && row.is(flag::TOUCHES_ARBITRARY_KEYS) {
             // The keys that it found expired are removed as independent units.
             self.feed_removals();
-            self.note_fed(handle);
+            self.note_fed(client);
         }
         self.db.change_log.end_command(receivers);
         if !origin.in_transaction && self.suspended.is_none() {
-            self.end_unit(handle);
+            self.end_unit(client);
         }
     }
 

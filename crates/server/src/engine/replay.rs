@@ -1,6 +1,7 @@
 //! Loading an append-only file: its base, then its commands, replayed in order.
 
 use super::Executor;
+use super::call::Call;
 use super::loading::{RestoreError, keys_in};
 use super::persistence::Answer;
 use crate::acl::UserHandle;
@@ -320,9 +321,10 @@ impl Executor {
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
         // Servers before version 7 propagated scripts verbatim. Whatever else a replayed command requests, nothing
         // blocks during a load.
-        if let Next::RunScript(call) = self.call(client, id, args.view(), &mut reply, origin) {
+        let call = Call { origin, ..Call::new(&self.server.registry, client, id, args.view()) };
+        if let Next::RunScript(script) = self.call(&call, &mut reply) {
             // A long script is suspended, and finished by the event loop.
-            let _ = self.run_script(client, id, args.view(), *call, &mut reply);
+            let _ = self.run_script(&call, *script, &mut reply);
         }
         self.free_discarded();
     }

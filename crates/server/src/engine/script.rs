@@ -2,6 +2,7 @@
 //! that other clients get `BUSY` and can kill it.
 
 use super::Executor;
+use super::call::Call;
 use super::permission::counts_as;
 use super::transaction::TransactionRun;
 use crate::clock::Reading;
@@ -86,26 +87,25 @@ impl Executor {
     /// Runs a script. Its result is the reply; on suspension `reply` is unchanged.
     pub(super) fn run_script(
         &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        call: script::Call,
+        call: &Call<'_>,
+        script: script::Call,
         reply: &mut ReplyBuffer,
     ) -> ScriptEnd {
+        let &Call { client: handle, id, args, .. } = call;
         if !self.server.monitors.is_empty() {
-            self.show_to_monitors(handle, self.server.registry.row(id), args, Origin::default());
+            self.show_to_monitors(call);
         }
         let client = &self.server.clients[handle];
         let is_streamed = client.is_primary;
         let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
         let run = ScriptRun { handle, id, db_index, now, started_ns };
         let scripts = &mut self.server.scripts;
-        let mut interpreter = scripts.take(call.mode);
-        let arguments = push_call(&mut interpreter, &call, args);
+        let mut interpreter = scripts.take(script.mode);
+        let arguments = push_call(&mut interpreter, &script, args);
         let started_us = self.clock.monotonic_us();
         let since_frozen_ns = started_us.saturating_sub(now.monotonic_us).saturating_mul(1000);
         let frozen_ns = self.clock.stopwatch_ns().saturating_sub(since_frozen_ns);
-        scripts.running = Some(Running::new(call, started_us, frozen_ns, is_streamed));
+        scripts.running = Some(Running::new(script, started_us, frozen_ns, is_streamed));
         self.script_client = Some(handle);
         self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
@@ -165,7 +165,8 @@ impl Executor {
         written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
         self.server.clients[run.handle].db_index = run.db_index;
         let reply_bytes = reply.len().saturating_sub(start);
-        self.observe_composite(run.handle, run.id, args, run.started_ns, reply_bytes, written.failed);
+        let call = Call::new(&self.server.registry, run.handle, run.id, args);
+        self.observe_composite(&call, run.started_ns, reply_bytes, written.failed);
     }
 
     /// Returns whether a script is suspended: only it may change data meanwhile.
@@ -300,13 +301,8 @@ impl Executor {
     }
 
     /// Returns whether a script may call the command now. `Err` is the error line, in the texts that scripts expect.
-    fn script_refusal(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-    ) -> Result<(), Cow<'static, str>> {
-        let row = self.server.registry.row(id);
+    fn script_refusal(&mut self, call: &Call<'_>) -> Result<(), Cow<'static, str>> {
+        let &Call { row, args, .. } = call;
         if !row.accepts(args.len()) {
             return Err("ERR Wrong number of args calling command from script".into());
         }
@@ -326,8 +322,8 @@ impl Executor {
         if may_fail && self.lacks_memory_for_script(row, running) {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
-        if let Err(denied) = self.check_permission(handle, id, args) {
-            return Err(self.denied_in_script(handle, id, args, denied).into());
+        if let Err(denied) = self.check_permission(call) {
+            return Err(self.denied_in_script(call, denied).into());
         }
         let running = self.server.scripts.running.as_ref().expect("a script is running");
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
@@ -418,30 +414,31 @@ impl Caller for Executor {
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         let args = Args::new(&command.buffer, &command.ranges);
         let handle = self.script_client.expect("a script runs for a client");
-        let found = self.server.registry.find(args);
+        let replayed = self.disk.replays;
+        let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
+        let registry = &self.server.registry;
+        let found = registry.find(args).map(|id| Call { origin, ..Call::new(registry, handle, id, args) });
         let refused = match &found {
-            Ok(id) => self.script_refusal(handle, *id, args).err(),
+            Ok(call) => self.script_refusal(call).err(),
             Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),
             Err(error) => Some(error.to_string().into()),
         };
         if let Some(line) = refused {
-            if let Ok(id) = found {
-                self.server.observed.commands[id.0 as usize].rejected += 1;
+            if let Ok(call) = found {
+                self.server.observed.commands[call.id.0 as usize].rejected += 1;
             }
             self.server.observed.statistics.count_error(counts_as(&line));
             reply.error(on_the_wire(&line));
             return false;
         }
-        let Ok(id) = found else { return false };
-        let replayed = self.disk.replays;
-        let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
+        let Ok(call) = found else { return false };
         // Time spent in Lua since the last command belongs to the script, not to this command.
         self.start_stopwatch();
         if let Some(running) = &mut self.server.scripts.running {
             running.passed_us = self.stopwatch_ns.saturating_sub(running.frozen_ns) / 1000;
         }
         reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
-        let next = self.call(handle, id, args, reply, origin);
+        let next = self.call(&call, reply);
         if reply.is_overflowed() {
             reply.set_limit(None);
             reply.error("ERR the command's reply is too large for a script");
@@ -457,7 +454,7 @@ impl Caller for Executor {
         let args = Args::new(&command.buffer, &command.ranges);
         let id = self.server.registry.find(args).ok()?;
         let handle = self.script_client.expect("a script runs for a client");
-        Some(self.check_permission(handle, id, args).is_ok())
+        Some(self.check_permission(&Call::new(&self.server.registry, handle, id, args)).is_ok())
     }
 
     fn register(&mut self, _: functions::NewFunction) -> Result<(), &'static str> {

@@ -1,11 +1,12 @@
 //! MULTI's queue and EXEC.
 
 use super::Executor;
+use super::call::Call;
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::repetition::Allowance;
-use crate::command::{Args, Control, Next, Origin};
+use crate::command::{Control, Next, Origin};
 use crate::error::ClientError;
 use crate::session::ClientHandle;
 use crate::session::client::Transaction;
@@ -13,10 +14,10 @@ use wire::reply::ReplyBuffer;
 
 impl Executor {
     /// Queues the command until EXEC; if EXEC is certain to fail, only acknowledges it.
-    pub(super) fn queue(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
-        let row = self.server.registry.row(id);
+    pub(super) fn queue(&mut self, call: &Call<'_>) {
+        let &Call { client, id, row, args, .. } = call;
         let (flags, databases) = (self.flags_of(row, args), self.db.database_count());
-        let client = &mut self.server.clients[handle];
+        let client = &mut self.server.clients[client];
         let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted || client.watch_broken {
             return;
@@ -61,14 +62,9 @@ impl Executor {
     }
 
     /// Runs all queued commands as one unit: nothing else runs in between, and its changes wake blocked clients only at
-    /// its end. `id` and `args` are EXEC's.
-    pub(super) fn run_transaction(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        args: Args<'_>,
-        reply: &mut ReplyBuffer,
-    ) {
+    /// its end. `call` is EXEC's.
+    pub(super) fn run_transaction(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
+        let &Call { client: handle, id, args, .. } = call;
         let started_ns = self.stopwatch_ns;
         let client = &mut self.server.clients[handle];
         let transaction = client.transaction.take().expect("EXEC found a transaction");
@@ -93,15 +89,16 @@ impl Executor {
         let origin = Origin { in_transaction: true, ..Origin::default() };
         while let Some((id, args)) = run.transaction.queued.get(run.next) {
             run.next += 1;
-            if let Err(denied) = self.check_permission(handle, *id, args.view()) {
-                let error = self.denied_in_transaction(handle, *id, args.view(), denied);
+            let call = Call { origin, ..Call::new(&self.server.registry, handle, *id, args.view()) };
+            if let Err(denied) = self.check_permission(&call) {
+                let error = self.denied_in_transaction(&call, denied);
                 self.fail(error, reply);
                 continue;
             }
-            match self.call(handle, *id, args.view(), reply, origin) {
+            match self.call(&call, reply) {
                 Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
-                Next::RunScript(call) => {
-                    let end = self.run_script(handle, *id, args.view(), *call, reply);
+                Next::RunScript(script) => {
+                    let end = self.run_script(&call, *script, reply);
                     if end == ScriptEnd::Suspended {
                         self.keep_with_suspended(reply.copy_from(start), Some(run));
                         reply.truncate(start);
@@ -115,9 +112,9 @@ impl Executor {
         }
         self.end_unit(handle);
         let reply_bytes = reply.len().saturating_sub(start);
-        let (id, args) = (run.id, run.args.view());
-        self.observe_composite(handle, id, args, run.started_ns, reply_bytes, false);
-        self.feed_monitors(handle, self.server.registry.row(id), args, Origin::default(), false);
+        let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
+        self.observe_composite(&exec, run.started_ns, reply_bytes, false);
+        self.feed_monitors(&exec, false);
         ScriptEnd::Done
     }
 }

@@ -1,19 +1,19 @@
 //! The circumstances ([`Turn`]) under which commands and the server's own work use the data, determined here alone.
 
 use super::Executor;
-use crate::command::{Command, Origin, flag};
+use super::call::Call;
+use crate::command::flag;
 use crate::db::{ExpiredKeys, Turn};
-use crate::session::ClientHandle;
 
 impl Executor {
     /// Returns the turn of a client's command.
     #[inline(always)]
-    pub(super) fn turn_of(&self, handle: ClientHandle, row: &Command, origin: Origin) -> Turn {
-        let client = &self.server.clients[handle];
+    pub(super) fn turn_of(&self, call: &Call<'_>) -> Turn {
+        let client = &self.server.clients[call.client];
         let is_source = client.import_source || client.is_primary;
-        let expired = if origin.replayed || self.db.importing && is_source {
+        let expired = if call.origin.replayed || self.db.importing && is_source {
             ExpiredKeys::Shown
-        } else if row.is(flag::WRITE) {
+        } else if call.row.is(flag::WRITE) {
             // A write removes expired keys it finds, and the removal is propagated: a copy of the data expires nothing
             // itself.
             ExpiredKeys::Removed

@@ -5,8 +5,8 @@
 //!    omits any.
 
 use super::super::Executor;
+use super::super::call::Call;
 use super::link::Stage;
-use crate::command::registry::CommandId;
 use crate::command::{Command, Control, FirstKey, Group, Request, flag};
 use crate::config::PropagationError;
 use crate::error::quoted;
@@ -136,7 +136,8 @@ impl Executor {
         let Some(id) = request.id.or_else(|| self.server.registry.find(args).ok()) else {
             return self.desert_for(handle, args.at(0), "it is not known here");
         };
-        let row = self.server.registry.row(id);
+        let call = Call::new(&self.server.registry, handle, id, args);
+        let row = call.row;
         if !row.accepts(args.len()) {
             return self.desert_for(handle, args.at(0), "it has a wrong number of arguments");
         }
@@ -164,9 +165,9 @@ impl Executor {
             {
                 return self.desert_for(handle, args.at(0), NO_DATABASE);
             }
-            self.queue(handle, id, args);
+            self.queue(&call);
         } else {
-            let failed = self.run_streamed(handle, id, request, reply);
+            let failed = self.run_streamed(&call, request.first_key, reply);
             self.serve_ready();
             if failed {
                 if row.control == Control::SelectsDatabase {
@@ -180,23 +181,17 @@ impl Executor {
 
     /// Runs the command without a reply; returns whether it failed.
     #[inline]
-    fn run_streamed(
-        &mut self,
-        handle: ClientHandle,
-        id: CommandId,
-        request: Request<'_>,
-        reply: &mut ReplyBuffer,
-    ) -> bool {
+    fn run_streamed(&mut self, call: &Call<'_>, first_key: FirstKey, reply: &mut ReplyBuffer) -> bool {
         let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
-        if let FirstKey { at: at @ 1.., hash } = request.first_key {
-            self.db.plan_key(request.args.at(at as usize), hash);
+        if let FirstKey { at: at @ 1.., hash } = first_key {
+            self.db.plan_key(call.args.at(at as usize), hash);
         }
         if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
             self.make_room();
         }
         // The primary removes the keys to which it gives an expiry.
         self.db.note_client_expiry(false);
-        self.run_alone(handle, id, request.args, reply);
+        self.run_alone(call, reply);
         self.note_client_expiry();
         reply.truncate(start);
         self.server.observed.statistics.errors > errors
