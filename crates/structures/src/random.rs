@@ -41,6 +41,12 @@ impl Random {
         ((self.next_u64() as u128 * n as u128) >> 64) as u64
     }
 
+    /// A uniform index of what has this length, as [`Self::below`].
+    #[inline]
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
     /// A uniform number in `[0, 1)`, 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64

@@ -21,6 +21,37 @@ pub const fn signed_len(len: usize) -> i64 {
     len as i64
 }
 
+/// A count, a time or an offset that is known to be below 2^63: it began at zero and grows by what happens, or has been
+/// checked.
+#[inline]
+#[expect(clippy::cast_possible_wrap, reason = "callers know that it fits")]
+pub const fn signed_count(count: u64) -> i64 {
+    debug_assert!(count <= i64::MAX.unsigned_abs());
+    count as i64
+}
+
+/// A length, position or count that is known not to be negative. Nothing is lost: both have 64 bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits")]
+pub const fn unsigned_len(number: i64) -> usize {
+    debug_assert!(number >= 0);
+    number as usize
+}
+
+/// The whole part of a number: what is beyond the range becomes its nearer end, and NaN zero.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn whole_i64(number: f64) -> i64 {
+    number as i64
+}
+
+/// As [`whole_i64`]; a negative number becomes zero.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn whole_u64(number: f64) -> u64 {
+    number as u64
+}
+
 /// The text of a number below ten.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is below ten")]
@@ -34,6 +65,13 @@ pub const fn digit(value: usize) -> u8 {
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_u8(bits: u64) -> u8 {
     bits as u8
+}
+
+/// The lowest 32 bits; the others are meant to be left out.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn low_u32(bits: u64) -> u32 {
+    bits as u32
 }
 
 /// The lowest 64 bits; the others are meant to be left out.
@@ -55,12 +93,28 @@ pub const fn signed_bits(bits: u64) -> i64 {
     i64::from_ne_bytes(bits.to_ne_bytes())
 }
 
-/// A length or position that is known to be below 2^32.
+/// A length, position or index that is known to be below 2^32.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
 pub const fn short_len(len: usize) -> u32 {
     debug_assert!(len <= u32::MAX as usize);
     len as u32
+}
+
+/// A length, position or index that is known to be below 2^16.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
+pub const fn len_u16(len: usize) -> u16 {
+    debug_assert!(len <= u16::MAX as usize);
+    len as u16
+}
+
+/// A length, position or index that is known to be below 2^8.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
+pub const fn len_u8(len: usize) -> u8 {
+    debug_assert!(len <= u8::MAX as usize);
+    len as u8
 }
 
 #[cfg(test)]
@@ -76,5 +130,10 @@ mod tests {
         assert_eq!((signed_byte(0xFF), signed_byte(0x80), signed_byte(0x7F)), (-1, -128, 127));
         assert_eq!((signed_bits(u64::MAX), signed_bits(1 << 63)), (-1, i64::MIN));
         assert_eq!(short_len(u32::MAX as usize), u32::MAX);
+        assert_eq!((len_u16(0xFFFF), len_u8(0xFF)), (u16::MAX, u8::MAX));
+        assert_eq!((signed_count(1 << 62), unsigned_len(i64::MAX)), (1 << 62, isize::MAX.unsigned_abs()));
+        assert_eq!(low_u32(u64::MAX - 1), u32::MAX - 1);
+        assert_eq!([-1.9, 1.9, 1e30, -1e30, f64::NAN].map(whole_i64), [-1, 1, i64::MAX, i64::MIN, 0]);
+        assert_eq!([-1.9, 1.9, 1e30, f64::NAN].map(whole_u64), [0, 1, u64::MAX, 0]);
     }
 }

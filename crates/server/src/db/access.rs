@@ -14,6 +14,7 @@
 use super::Object;
 use structures::key_table::EntryMut;
 use structures::random::Random;
+use wire::convert::low_u32;
 
 const LRU_MASK: u32 = (1 << 24) - 1;
 /// A new key's LFU counter: high enough to survive until it has been used.
@@ -130,11 +131,11 @@ impl AccessPolicy {
 }
 
 fn seconds(now_ms: i64) -> u32 {
-    (now_ms / 1000) as u32 & LRU_MASK
+    low_u32((now_ms / 1000) as u64) & LRU_MASK
 }
 
 fn minutes(now_ms: i64) -> u32 {
-    (now_ms / 60_000) as u32 & 0xffff
+    low_u32((now_ms / 60_000) as u64) & 0xffff
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::Db;
 use super::object::{StringValue, Value, by_type};
 use super::value_type::ValueType;
 use sha1::{Digest as _, Sha1};
+use wire::convert::short_len;
 
 /// Added for an expiry, whatever its time.
 const EXPIRES: &[u8] = b"!!expire!!";
@@ -47,7 +48,7 @@ impl Db {
     pub fn digest(&self) -> Digest {
         let mut all = Digest::default();
         for (index, database) in self.keyspace.iter().filter(|(_, database)| !database.is_empty()) {
-            all.mix(&(index as u32).to_be_bytes());
+            all.mix(&short_len(index).to_be_bytes());
             for entry in database.iter() {
                 let mut digest = Digest::default();
                 digest.mix(entry.key());

@@ -14,6 +14,7 @@
 //! unit of its own and already has its encoded form in the query buffer does not pass through here: it is fed from there.
 
 use wire::aof::{write_argument, write_count};
+use wire::convert::short_len;
 
 /// Capacity kept of empty buffers.
 const BYTES_KEPT: usize = 1 << 16;
@@ -83,7 +84,7 @@ impl EncodedCommands {
             write_argument(&mut self.bytes, argument).expect(TAKEN);
         }
         let (receivers, end) = (Receivers::ALL, self.bytes.len());
-        self.commands.push(Encoded { db_index: db_index as u32, of_its_own, receivers, end });
+        self.commands.push(Encoded { db_index: short_len(db_index), of_its_own, receivers, end });
     }
 
     /// Number of commands.

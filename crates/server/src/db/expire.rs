@@ -5,6 +5,7 @@ mod tests;
 
 use super::object::kind_of;
 use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys, Kind};
+use wire::convert::whole_i64;
 
 /// Stretches of the table searched between two readings of the clock.
 const STRETCHES_PER_STEP: usize = 4;
@@ -122,7 +123,7 @@ impl Db {
             });
             ttls.average()
         });
-        average.map_or(0, |average| average.0 as i64)
+        average.map_or(0, |average| whole_i64(average.0))
     }
 
     /// Sets or clears the key's expiry; returns whether the key exists. Records no event.

@@ -20,6 +20,7 @@ use structures::listpack::{Element, Listpack, Position};
 use structures::packed_map::{Expiry, Insertion, PackedMap};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
+use wire::convert::{signed_len, usize_of};
 
 /// A field or its value: bytes, or the integer that they spell.
 pub type Cell<'a> = StringValue<'a>;
@@ -395,14 +396,13 @@ impl Hash {
             }
             Encoding::Expiring(list) if list.is_empty() => None,
             Encoding::Expiring(list) => {
-                let mut tries =
-                    (0..RANDOM_TRIES_MAX).map_while(|_| list.at(random.below(list.len() as u64) as usize));
+                let mut tries = (0..RANDOM_TRIES_MAX).map_while(|_| list.at(random.index(list.len())));
                 let found = tries.find(|&(.., expiry_ms)| !is_gone(expiry_ms, now_ms));
                 found.map(|(field, value, _)| (field.into(), value.into()))
             }
             Encoding::Compact(list) if list.is_empty() => None,
             Encoding::Compact(list) => {
-                let field = list.at(2 * random.below(self.len() as u64) as i64)?;
+                let field = list.at(signed_len(2 * random.index(self.len())))?;
                 Some((list.get(field).into(), list.get(list.next(field)?).into()))
             }
         }
@@ -537,7 +537,7 @@ impl FieldFilter {
     }
 
     fn add(&mut self, hash: u64) -> bool {
-        let (word, bit) = (hash as usize / 64 % FILTER_WORDS, 1 << (hash % 64));
+        let (word, bit) = (usize_of(hash / 64) % FILTER_WORDS, 1 << (hash % 64));
         let is_new = self.bits[word] & bit == 0;
         self.bits[word] |= bit;
         is_new

@@ -20,6 +20,7 @@ use structures::listpack::Element;
 use structures::packed_list::{Direction, PackedList, RecordsView, SingleList, SmallList};
 use structures::unaligned_box::UnalignedBox;
 pub use view::ListView;
+use wire::convert::{signed_len, unsigned_len, usize_of};
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl List {
         match &self.encoding {
             Small(list) => list.len(),
             Single(list) => list.len(),
-            Packed(list) | Outgrown(list) => list.len() as usize,
+            Packed(list) | Outgrown(list) => usize_of(list.len()),
         }
     }
 
@@ -395,8 +396,8 @@ fn fits_listpack(elements: usize, bytes: usize, limits: &EncodingLimits, divisor
 
 /// Resolves inclusive positions, negative from the end, in a list of length `len`; `None` if the range is empty.
 pub fn resolve_range(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
-    let len = len as i64;
+    let len = signed_len(len);
     let start = if start < 0 { start.saturating_add(len).max(0) } else { start };
     let end = if end < 0 { end.saturating_add(len) } else { end.min(len - 1) };
-    (start <= end && start < len && end >= 0).then_some((start as usize, end as usize))
+    (start <= end && start < len && end >= 0).then(|| (unsigned_len(start), unsigned_len(end)))
 }

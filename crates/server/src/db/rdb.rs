@@ -19,6 +19,7 @@ use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::listpack::Listpack;
 use structures::random::Random;
+use wire::convert::usize_of;
 use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module, opcode};
 use wire::{ziplist, zipmap};
 
@@ -406,7 +407,7 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     let places_mask = (texts.len() * 2).next_power_of_two() - 1;
     let mut places: Vec<Option<StringValue<'a>>> = vec![None; places_mask + 1];
     texts.iter().all(|text| {
-        let mut at = hash(&hasher, *text) as usize & places_mask;
+        let mut at = usize_of(hash(&hasher, *text)) & places_mask;
         while let Some(other) = places[at] {
             if same(other, *text) {
                 return false;

@@ -16,6 +16,7 @@ use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::PackedSet;
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
+use wire::convert::{signed_len, usize_of};
 
 /// The value of a set key.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl Set {
     /// Number of members.
     pub fn len(&self) -> usize {
         match &self.encoding {
-            Encoding::Integers { set, .. } => set.len() as usize,
+            Encoding::Integers { set, .. } => usize_of(set.len()),
             Encoding::Compact(list) => list.len(),
             Encoding::Packed(set) => set.len(),
             Encoding::Mixed(set) => set.len(),
@@ -96,7 +97,7 @@ impl Set {
             match wire::number::parse_i64(member) {
                 Some(value) => {
                     let added = set.insert(value);
-                    *outgrown |= set.len() as usize > context.limits.set_intset_entries_max;
+                    *outgrown |= usize_of(set.len()) > context.limits.set_intset_entries_max;
                     return added;
                 }
                 None if self.leave_integers(member, context) => return true,
@@ -212,7 +213,7 @@ impl Set {
         let Encoding::Integers { set, outgrown } = &mut self.encoding else { return false };
         let limits = context.limits;
         let compact = !*outgrown
-            && (set.len() as usize) < limits.set_listpack_entries_max
+            && usize_of(set.len()) < limits.set_listpack_entries_max
             && member.len() <= limits.set_listpack_value_bytes_max;
         if compact {
             let (list, is_whole) = list_with(set, member);
@@ -316,7 +317,7 @@ impl Set {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.random(random).map(StringValue::Integer),
             Encoding::Compact(list) => {
-                list.at(random.below(self.len() as u64) as i64).map(|at| list.get(at).into())
+                list.at(signed_len(random.index(self.len()))).map(|at| list.get(at).into())
             }
             Encoding::Packed(set) => set.random(random).map(StringValue::Bytes),
             Encoding::Mixed(set) => set.random(random),
@@ -346,7 +347,7 @@ impl Set {
                 });
             }
             Encoding::Integers { set, .. } => {
-                let mut taken = Vec::with_capacity(wanted.min(set.len() as usize));
+                let mut taken = Vec::with_capacity(wanted.min(usize_of(set.len())));
                 set.random_distinct(wanted as u64, random, |value| taken.push(value));
                 taken.iter().for_each(|&value| {
                     set.remove(value);
@@ -427,7 +428,7 @@ fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
 
 /// A list of integers followed by another member, and whether that fitted.
 fn list_with(integers: &IntegerSet, member: &[u8]) -> (Listpack, bool) {
-    let mut list = Builder::with_room(INTEGER_ROOM_BYTES * integers.len() as usize + member.len());
+    let mut list = Builder::with_room(INTEGER_ROOM_BYTES * usize_of(integers.len()) + member.len());
     integers.iter().for_each(|value| list.push(Element::Integer(value)));
     let has_room = list.fits(member.len(), 1);
     if has_room {

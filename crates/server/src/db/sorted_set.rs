@@ -326,7 +326,7 @@ impl SortedSet {
             while left > 0 && goes_on {
                 let mut ranks = [0; DRAWN_TOGETHER];
                 let ranks = &mut ranks[..left.min(DRAWN_TOGETHER)];
-                ranks.iter_mut().for_each(|rank| *rank = random.below(set.len() as u64) as usize);
+                ranks.iter_mut().for_each(|rank| *rank = random.index(set.len()));
                 set.at_each(ranks, &mut |member, score| {
                     goes_on = visit(StringValue::Bytes(member), score);
                     goes_on
@@ -370,7 +370,7 @@ impl SortedSet {
 fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> Vec<usize> {
     let mut ranks = Vec::with_capacity(wanted);
     while ranks.len() < wanted {
-        ranks.extend((ranks.len()..wanted).map(|_| random.below(len as u64) as usize));
+        ranks.extend((ranks.len()..wanted).map(|_| random.index(len)));
         ranks.sort_unstable();
         ranks.dedup();
     }

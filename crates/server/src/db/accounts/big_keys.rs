@@ -14,6 +14,7 @@
 use crate::db::object::{kind_of, memory_bytes_of};
 use crate::db::{Kind, Object};
 use structures::key_table::EntryRef;
+use wire::convert::low_u32;
 
 /// Smaller values are not recorded: larger than any string that lies in its entry.
 const BYTES_MIN: usize = 4096;
@@ -40,7 +41,7 @@ struct Largest {
 
 impl Largest {
     fn note(&mut self, hash: u64, key: &[u8], bytes: usize) {
-        let hash = hash as u32;
+        let hash = low_u32(hash);
         let mut same = self.hashes.iter().enumerate().filter(|&(_, &other)| other == hash);
         if let Some((at, _)) = same.find(|&(at, _)| *self.kept[at].key == *key) {
             self.kept[at].bytes = bytes;

@@ -20,6 +20,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use wire::convert::len_u8;
 use zstd_safe::{
     CCtx, CDict, CParameter, DCtx, DDict, DParameter, FrameFormat, ResetDirective, train_from_buffer,
 };
@@ -117,7 +118,7 @@ impl Dictionaries {
             None => return None,
         };
         self.slots[slot] = Some(dictionary);
-        Some(slot as u8)
+        Some(len_u8(slot))
     }
 
     /// Empties a slot that no value refers to. The last dictionary's removal frees the contexts.
@@ -135,7 +136,7 @@ impl Dictionaries {
 
     /// The slots that hold a dictionary.
     pub fn taken(&self) -> impl Iterator<Item = u8> {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(index, _)| index as u8)
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(index, _)| len_u8(index))
     }
 
     /// The same dictionaries in the same slots, for a second set of databases.

@@ -19,6 +19,7 @@ use crate::db::rdb::{
 use std::io::{self, Read, Write};
 use structures::expiring_list::ExpiringList;
 use structures::listpack::Listpack;
+use wire::convert::signed_count;
 use wire::rdb::{Reader, Writer, kind};
 
 /// The expiry of a field that does not expire.
@@ -231,7 +232,7 @@ impl Hash {
     ) -> Result<()> {
         let expiry = match expiry_ms {
             REDIS_NO_EXPIRY => FieldExpiry::Clear,
-            1..=REDIS_EXPIRY_MS_MAX => FieldExpiry::At(expiry_ms as i64),
+            1..=REDIS_EXPIRY_MS_MAX => FieldExpiry::At(signed_count(expiry_ms)),
             _ => return corrupt("A hash field expires later than any can"),
         };
         if let (FieldExpiry::At(at_ms), Some(now_ms)) = (&expiry, context.fields_expired_before_ms)

@@ -3,6 +3,7 @@
 use super::StringValue;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, NodeContents, PackedList, RecordsView};
+use wire::convert::usize_of;
 
 /// A read-only view of a list.
 #[derive(Clone, Copy)]
@@ -37,7 +38,7 @@ impl<'a> ListView<'a> {
     pub fn len(&self) -> usize {
         match self.place {
             Records(list) => list.len(),
-            Packed(list) => list.len() as usize,
+            Packed(list) => usize_of(list.len()),
         }
     }
 

@@ -27,6 +27,7 @@
 //! call.
 
 use std::ops::Range;
+use wire::convert::{len_u16, short_len};
 
 /// Maximum number of globs of a matcher.
 pub const GLOBS_MAX: usize = 1 << 12;
@@ -94,7 +95,7 @@ impl Matches {
     fn of(glob: &[u8]) -> Self {
         let (literal, rest) = glob.split_at(literal_bytes(glob));
         match rest {
-            [] => Matches::Whole(literal.len() as u16),
+            [] => Matches::Whole(len_u16(literal.len())),
             rest if rest.iter().all(|byte| *byte == b'*') => Matches::All,
             _ => Matches::Some,
         }
@@ -169,7 +170,7 @@ impl Matcher {
             while !self.entries[at].beginning.starts_with(&self.entries[shorter].beginning) {
                 shorter = self.entries[shorter].shorter.into();
             }
-            self.entries[at].shorter = shorter as u16;
+            self.entries[at].shorter = len_u16(shorter);
         }
     }
 
@@ -185,31 +186,31 @@ impl Matcher {
                 if matches!(matches, Matches::Whole(len) if usize::from(len) < entry.beginning.len()) {
                     continue;
                 }
-                self.candidates.push(Candidate { glob: index as u16, matches });
+                self.candidates.push(Candidate { glob: len_u16(index), matches });
                 if matches == Matches::All && !entry.beginning.is_empty() {
                     break;
                 }
             }
             entry.first = self.candidates.get(start).copied();
-            entry.others = (start + 1) as u32..self.candidates.len().max(start + 1) as u32;
+            entry.others = short_len(start + 1)..short_len(self.candidates.len().max(start + 1));
         }
     }
 
     /// Builds the tree of a range of entries; `otherwise` is the longest entry for keys without a child.
     fn build(&mut self, mut range: Range<usize>, mut otherwise: u16) -> Step {
         if range.len() == 1 {
-            return Step(range.start as u16 | ENTRY);
+            return Step(len_u16(range.start) | ENTRY);
         }
         let beginning = |at: usize| &self.entries[at].beginning;
         let (first, last) = (beginning(range.start), beginning(range.end - 1));
         let position = first.iter().zip(last).take_while(|(a, b)| a == b).count();
         if first.len() == position {
-            otherwise = range.start as u16;
+            otherwise = len_u16(range.start);
             range.start += 1;
         }
         let (index, otherwise_step) = (self.nodes.len(), Step(otherwise | ENTRY));
         let next = [otherwise_step; 256];
-        self.nodes.push(Node { position: position as u16, otherwise: otherwise_step, next });
+        self.nodes.push(Node { position: len_u16(position), otherwise: otherwise_step, next });
         while !range.is_empty() {
             let byte = self.entries[range.start].beginning[position];
             let is_child = |entry: &&Entry| entry.beginning[position] == byte;
@@ -218,7 +219,7 @@ impl Matcher {
             self.nodes[index].next[usize::from(byte)] = child;
             range.start += count;
         }
-        Step(index as u16)
+        Step(len_u16(index))
     }
 
     /// The first glob that matches the key.

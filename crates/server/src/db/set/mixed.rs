@@ -11,6 +11,7 @@ use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, cursor};
 use structures::packed_map::{CURSORS_END, PackedSet, Probe};
 use structures::random::Random;
+use wire::convert::usize_of;
 use wire::number::parse_i64;
 
 const _: () = assert!(CURSORS_END <= cursor::FIRST, "cursors of both parts are distinct");
@@ -40,7 +41,7 @@ impl Mixed {
 
     /// Number of members.
     pub fn len(&self) -> usize {
-        self.integers.len() as usize + self.others.len()
+        usize_of(self.integers.len()) + self.others.len()
     }
 
     /// Memory held from the allocator, without the value itself.
@@ -63,7 +64,7 @@ impl Mixed {
                     (pages + figures.pages, used + figures.used_bytes, held + figures.page_bytes);
             }
         }
-        let parts = vec![("integers", self.integers.len() as usize), ("pages", pages)];
+        let parts = vec![("integers", usize_of(self.integers.len())), ("pages", pages)];
         Layout::new("integer pages and packed set", parts).packed(used, held)
     }
 
@@ -140,7 +141,7 @@ impl Mixed {
             left -= 1;
         }
         self.integers.random_distinct(integers_wanted, random, |value| visit(StringValue::Integer(value)));
-        let others_wanted = wanted - integers_wanted as usize;
+        let others_wanted = wanted - usize_of(integers_wanted);
         self.others.random_distinct(others_wanted, random, &mut |member| visit(StringValue::Bytes(member)));
     }
 }

@@ -7,6 +7,7 @@ use crate::db::rdb::{
 };
 use std::io::{self, Read, Write};
 use structures::integer_set::IntegerSet;
+use wire::convert::usize_of;
 use wire::rdb::{Reader, Writer, kind};
 
 impl RdbType for Set {
@@ -62,7 +63,7 @@ impl Set {
 
     fn of_integers(bytes: &[u8], context: &ReadContext<'_>) -> Result<Set> {
         let Ok(set) = IntegerSet::validate(bytes) else { return corrupt("Intset integrity check failed.") };
-        let outgrown = set.len() as usize > context.limits.set_intset_entries_max;
+        let outgrown = usize_of(set.len()) > context.limits.set_intset_entries_max;
         Ok(Set { encoding: Encoding::Integers { set, outgrown } })
     }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use structures::listpack::{self, Builder, Element, Listpack, Position};
 use structures::ordered_set::{Insertion, LexBound, ScoreBound};
 use structures::random::Random;
+use wire::convert::signed_len;
 
 /// Likely size of a score in a new list.
 const SCORE_BYTES_LIKELY: usize = 8;
@@ -97,7 +98,7 @@ impl Compact {
 
     /// The members from a rank on, with their scores.
     fn pairs_from(&self, rank: usize) -> Pairs<'_> {
-        Pairs { elements: self.list.iter_from(self.list.at(2 * rank as i64)) }
+        Pairs { elements: self.list.iter_from(self.list.at(signed_len(2 * rank))) }
     }
 
     /// A member's position and score.
@@ -230,7 +231,7 @@ impl Compact {
             self.pairs_from(range.start).take(count).all(|(text, score)| visit(text, score));
             return;
         }
-        let mut at = self.list.at(2 * range.end as i64 - 1);
+        let mut at = self.list.at(signed_len(2 * range.end) - 1);
         for _ in 0..count {
             let Some(score) = at else { return };
             let member = self.list.previous(score).expect("a score follows its member");
@@ -244,7 +245,7 @@ impl Compact {
     /// Removes the ranks in `range`; returns how many existed.
     pub fn drop_range(&mut self, range: Range<usize>) -> usize {
         let count = range.end.min(self.len()).saturating_sub(range.start);
-        self.list.remove_range(2 * range.start as i64, 2 * count);
+        self.list.remove_range(signed_len(2 * range.start), 2 * count);
         count
     }
 
@@ -256,14 +257,14 @@ impl Compact {
         visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
         if wanted == 1 {
-            let rank = random.below(self.len() as u64) as usize;
+            let rank = random.index(self.len());
             self.for_range(rank..rank + 1, false, visit);
             return;
         }
         // Any access scans the list: one scan serves all.
         let pairs: Vec<Scored<'a>> = self.pairs().collect();
         (0..wanted).all(|_| {
-            let (member, score) = pairs[random.below(pairs.len() as u64) as usize];
+            let (member, score) = pairs[random.index(pairs.len())];
             visit(member, score)
         });
     }

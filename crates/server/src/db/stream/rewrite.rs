@@ -3,6 +3,7 @@
 use super::{Group, Pending, Producers, Stream, StreamId};
 use crate::db::rewrite::CommandSink;
 use std::io;
+use wire::convert::signed_count;
 
 impl Stream {
     /// See [`crate::db::value_type::ValueType::rewrite`].
@@ -44,7 +45,7 @@ fn send(sink: &mut CommandSink<'_>, arguments: &[Vec<u8>]) -> io::Result<()> {
 
 fn rewrite_group(sink: &mut CommandSink<'_>, key: &[u8], name: &[u8], group: &Group) -> io::Result<()> {
     let last_id = group.last_id.to_string();
-    let read = group.entries_read.map_or(-1, |read| read as i64).to_string();
+    let read = group.entries_read.map_or(-1, signed_count).to_string();
     sink(&[b"XGROUP", b"CREATE", key, name, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()])?;
     for (_, consumer) in group.consumers() {
         sink(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer.name()])?;

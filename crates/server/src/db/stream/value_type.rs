@@ -15,6 +15,7 @@ use structures::listpack::Listpack;
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 use structures::stream::Producers;
+use wire::convert::usize_of;
 
 /// Streams with more nodes, pending entries and producers' messages are freed in the background: each is an allocation, a
 /// node's of some kilobytes.
@@ -31,7 +32,7 @@ impl ValueType for Stream {
     }
 
     fn elements(&self) -> Option<usize> {
-        Some(self.log.len() as usize)
+        Some(usize_of(self.log.len()))
     }
 
     fn is_large(&self) -> bool {
@@ -108,7 +109,7 @@ impl ValueType for Stream {
         let groups = self.log.groups();
         let of_groups: usize =
             groups.map(|(_, group)| 1 + group.pending_len() + group.consumer_count()).sum();
-        self.log.len() as usize + of_groups
+        usize_of(self.log.len()) + of_groups
     }
 }
 
