@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use wire::convert::{signed_count, whole_us};
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl VirtualClock {
     fn read(&self) -> Reading {
         let passed_us = self.passed_us.fetch_add(self.pace_us, Ordering::Relaxed);
         let Reading { unix_us, monotonic_us } = self.now;
-        Reading { unix_us: unix_us + passed_us as i64, monotonic_us: monotonic_us + passed_us }
+        Reading { unix_us: unix_us + signed_count(passed_us), monotonic_us: monotonic_us + passed_us }
     }
 }
 
@@ -68,8 +69,10 @@ impl Clock {
     pub fn read(&self) -> Reading {
         match self {
             Clock::Machine { start, .. } => Reading {
-                unix_us: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64),
-                monotonic_us: start.elapsed().as_micros() as u64,
+                unix_us: SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |d| signed_count(whole_us(d))),
+                monotonic_us: whole_us(start.elapsed()),
             },
             Clock::Virtual(clock) => clock.read(),
         }
@@ -79,7 +82,7 @@ impl Clock {
     #[inline]
     pub fn monotonic_us(&self) -> u64 {
         match self {
-            Clock::Machine { start, .. } => start.elapsed().as_micros() as u64,
+            Clock::Machine { start, .. } => whole_us(start.elapsed()),
             Clock::Virtual(clock) => clock.read().monotonic_us,
         }
     }
@@ -98,7 +101,7 @@ impl Clock {
     pub fn set_unix_us(&mut self, unix_us: i64) {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be set"),
-            Clock::Virtual(clock) => clock.now.unix_us = unix_us - *clock.passed_us.get_mut() as i64,
+            Clock::Virtual(clock) => clock.now.unix_us = unix_us - signed_count(*clock.passed_us.get_mut()),
         }
     }
 
@@ -107,7 +110,7 @@ impl Clock {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be advanced"),
             Clock::Virtual(VirtualClock { now, .. }) => {
-                now.unix_us += (ms * 1000) as i64;
+                now.unix_us += signed_count(ms * 1000);
                 now.monotonic_us += ms * 1000;
             }
         }

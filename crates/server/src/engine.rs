@@ -185,7 +185,7 @@ impl Executor {
             config.commandlog_request_larger_than_bytes,
             config.commandlog_reply_larger_than_bytes,
         );
-        self.server.observed.traces.limit(self.server.config.latency_trace_max_len as usize);
+        self.server.observed.traces.limit(self.server.config.latency_trace_max_len);
         crate::observe::log::mark_role(config.replicaof.is_some());
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit lowered below current usage takes effect at once, not with the next command.

@@ -85,7 +85,8 @@ impl CommandLine {
     /// Makes the bytes appended to the buffer since it had this length an argument.
     #[inline]
     pub fn close_argument(&mut self, start: usize) {
-        self.ranges.push(ArgRange { start: start as _, len: (self.buffer.len() - start) as _ });
+        let range = ArgRange::within(start, self.buffer.len() - start);
+        self.ranges.push(range.expect("a script's command is shorter than a client's request may be"));
     }
 }
 

@@ -24,6 +24,7 @@ use pause::Pauses;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tls::ClientConfig;
+use wire::convert::signed_len;
 use wire::rdb::PayloadWriter;
 use wire::reply::ReplyBuffer;
 
@@ -209,7 +210,7 @@ impl Acknowledgements {
     /// Returns whether the condition of WAIT or, with `on_disk`, WAITAOF holds.
     pub fn satisfies(&self, local: bool, replicas: i64, on_disk: bool) -> bool {
         let count = if on_disk { self.replicas_on_disk } else { self.replicas };
-        count as i64 >= replicas && (self.local || !local)
+        signed_len(count) >= replicas && (self.local || !local)
     }
 }
 

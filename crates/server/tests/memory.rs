@@ -224,7 +224,7 @@ fn compare(
         let mut compare_now = |db: &mut Db, when: &str| {
             empty_a_list(db);
             forget_changes(db);
-            let allocated = memory.used_bytes() - before;
+            let allocated = u64::try_from(memory.used_bytes() - before).unwrap();
             let counted = db.memory_bytes(KEY).unwrap() as u64;
             // The database's own index of hashes with fields that expire has a line for the key.
             let index_bytes = if what.contains("expiry") { 48 } else { 0 };

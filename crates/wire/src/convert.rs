@@ -3,6 +3,8 @@
 //! Where a number comes from outside or has grown without a bound, `try_from` says so when it does not fit. These are for
 //! the others. They cost what `as` does.
 
+use std::time::Duration;
+
 // Lengths in memory and positions in files are exchanged freely.
 const _: () = assert!(usize::BITS == u64::BITS, "this program is for systems of 64 bits");
 
@@ -30,6 +32,25 @@ pub const fn signed_count(count: u64) -> i64 {
     count as i64
 }
 
+/// A count, a length, a position or a time, for replies, whose integers are signed.
+pub trait Count: Copy {
+    fn signed(self) -> i64;
+}
+
+impl Count for usize {
+    #[inline]
+    fn signed(self) -> i64 {
+        signed_len(self)
+    }
+}
+
+impl Count for u64 {
+    #[inline]
+    fn signed(self) -> i64 {
+        signed_count(self)
+    }
+}
+
 /// A length, position or count that is known not to be negative. Nothing is lost: both have 64 bits.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits")]
@@ -52,6 +73,33 @@ pub const fn whole_u64(number: f64) -> u64 {
     number as u64
 }
 
+/// As [`whole_u64`], of 32 bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn whole_u32(number: f64) -> u32 {
+    number as u32
+}
+
+/// As [`whole_i64`], of 32 bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn whole_i32(number: f64) -> i32 {
+    number as i32
+}
+
+/// The nearest number of single precision; what is beyond the range becomes infinite.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn nearest_f32(number: f64) -> f32 {
+    number as f32
+}
+
+/// A duration in whole microseconds; none lasts for 2^64 of them, which are 584,000 years.
+#[inline]
+pub const fn whole_us(duration: Duration) -> u64 {
+    duration.as_secs() * 1_000_000 + duration.subsec_micros() as u64
+}
+
 /// The text of a number below ten.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is below ten")]
@@ -72,6 +120,13 @@ pub const fn low_u8(bits: u64) -> u8 {
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_u32(bits: u64) -> u32 {
     bits as u32
+}
+
+/// The lowest 32 bits with a sign; the others are meant to be left out, as where C makes an `int` of a `long`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub const fn low_i32(bits: i64) -> i32 {
+    bits as i32
 }
 
 /// The lowest 64 bits; the others are meant to be left out.
@@ -99,6 +154,14 @@ pub const fn signed_bits(bits: u64) -> i64 {
 pub const fn short_len(len: usize) -> u32 {
     debug_assert!(len <= u32::MAX as usize);
     len as u32
+}
+
+/// As [`short_len`], below 2^31: C's `int`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "callers know that it fits")]
+pub const fn int_len(len: usize) -> i32 {
+    debug_assert!(len <= i32::MAX as usize);
+    len as i32
 }
 
 /// A length, position or index that is known to be below 2^16.
@@ -130,10 +193,14 @@ mod tests {
         assert_eq!((signed_byte(0xFF), signed_byte(0x80), signed_byte(0x7F)), (-1, -128, 127));
         assert_eq!((signed_bits(u64::MAX), signed_bits(1 << 63)), (-1, i64::MIN));
         assert_eq!(short_len(u32::MAX as usize), u32::MAX);
+        assert_eq!(whole_us(Duration::new(3, 4_999)), 3_000_004);
         assert_eq!((len_u16(0xFFFF), len_u8(0xFF)), (u16::MAX, u8::MAX));
         assert_eq!((signed_count(1 << 62), unsigned_len(i64::MAX)), (1 << 62, isize::MAX.unsigned_abs()));
-        assert_eq!(low_u32(u64::MAX - 1), u32::MAX - 1);
+        assert_eq!((low_u32(u64::MAX - 1), low_i32(1 << 31), low_i32(-1)), (u32::MAX - 1, i32::MIN, -1));
+        assert_eq!([-1.9, 1.9, 1e10, -1e10, f64::NAN].map(whole_i32), [-1, 1, i32::MAX, i32::MIN, 0]);
+        assert_eq!((nearest_f32(0.1), nearest_f32(1e300), int_len(7)), (0.1, f32::INFINITY, 7));
         assert_eq!([-1.9, 1.9, 1e30, -1e30, f64::NAN].map(whole_i64), [-1, 1, i64::MAX, i64::MIN, 0]);
         assert_eq!([-1.9, 1.9, 1e30, f64::NAN].map(whole_u64), [0, 1, u64::MAX, 0]);
+        assert_eq!([-1.9, 1.9, 1e10, f64::NAN].map(whole_u32), [0, 1, u32::MAX, 0]);
     }
 }

@@ -21,7 +21,7 @@ pub use output::{Output, SharedBytes};
 
 use output::CHUNK_BYTES;
 
-use crate::convert::{low_u8, signed_len};
+use crate::convert::{Count, low_u8, signed_len};
 use crate::number::{coordinate_text, f64_as_integer, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
@@ -253,6 +253,12 @@ impl ReplyBuffer {
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.header(b':', value);
+    }
+
+    /// An integer that counts, measures or numbers something.
+    #[inline]
+    pub fn count(&mut self, count: impl Count) {
+        self.integer(count.signed());
     }
 
     #[inline]

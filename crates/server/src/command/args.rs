@@ -1,8 +1,5 @@
 //! The arguments of a command: slices of the receive buffer; one of them can be in a buffer of its own.
 
-// A length that is cut is another length.
-#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
-
 use crate::db::strings::NewText;
 use crate::error::ClientError;
 use std::ops::{Index, Range};
@@ -160,6 +157,18 @@ impl<'a> Args<'a> {
         error: ClientError,
     ) -> Result<i64, ClientError> {
         self.integer(index).ok().filter(|n| (min..=max).contains(n)).ok_or(error)
+    }
+
+    /// As [`Self::integer_in`], of a number that is not negative.
+    pub fn count_in(
+        &self,
+        index: usize,
+        min: usize,
+        max: usize,
+        error: ClientError,
+    ) -> Result<usize, ClientError> {
+        let count = self.integer(index).ok().and_then(|number| usize::try_from(number).ok());
+        count.filter(|count| (min..=max).contains(count)).ok_or(error)
     }
 
     /// A float; NaN is refused.
@@ -321,6 +330,18 @@ mod tests {
         let lens = [500; 9];
         assert_eq!(OwnedArgs::within(words(&lens), 1000), Err(TooLong { bytes: 4000 }));
         assert_eq!(OwnedArgs::within(words(&[60, 60, 60]), 100), Err(TooLong { bytes: 120 }));
+    }
+
+    #[test]
+    fn counts_are_not_negative() {
+        let (owned, error) =
+            (OwnedArgs::new([&b"-1"[..], b"0", b"7", b"9223372036854775807"]), ClientError::Syntax);
+        let read = |index, min, max| owned.view().count_in(index, min, max, error.clone()).ok();
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| read(index, 0, usize::MAX)),
+            [None, Some(0), Some(7), Some(i64::MAX as usize)]
+        );
+        assert_eq!([0, 1, 2, 3].map(|index| read(index, 1, 7)), [None, None, Some(7), None]);
     }
 
     #[test]

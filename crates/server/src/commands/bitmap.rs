@@ -8,6 +8,7 @@ use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use structures::bits;
+use wire::convert::{signed_count, signed_len};
 
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
 
@@ -90,7 +91,7 @@ fn bit_offset(ctx: &Context<'_>, word: &[u8], width: Option<u32>) -> Result<u64,
     wire::number::parse_i64(digits)
         .and_then(|number| number.checked_mul(unit))
         .and_then(|offset| u64::try_from(offset).ok())
-        .filter(|offset| offset / 8 < ctx.server.config.proto_max_bulk_len_bytes)
+        .filter(|offset| offset / 8 < ctx.server.config.proto_max_bulk_len_bytes as u64)
         .ok_or(ClientError::BitOffset)
 }
 
@@ -121,7 +122,7 @@ fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let offset = bit_offset(ctx, args.at(2), None)?;
     let text = ctx.db.read_string(args.at(1))?;
     let bit = text.map_or(0, |text| text.with_bytes(|bytes| bits::read_field(bytes, offset, 1)));
-    ctx.reply.integer(bit as i64);
+    ctx.reply.count(bit);
     Ok(())
 }
 
@@ -159,7 +160,7 @@ impl Range {
 
     /// The first and last bit in a string of `len` bytes, or `None` if the range is empty.
     fn bits(&self, len: usize) -> Option<(u64, u64)> {
-        let (unit, total) = if self.in_bits { (1, len as i64 * 8) } else { (8, len as i64) };
+        let (unit, total) = if self.in_bits { (1, signed_len(len) * 8) } else { (8, signed_len(len)) };
         let from_end = |at: i64| if at < 0 { at.saturating_add(total).max(0) } else { at };
         let start = from_end(self.start);
         let end = from_end(self.end.unwrap_or(i64::MAX)).min(total - 1);
@@ -177,7 +178,7 @@ fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             range.bits(bytes.len()).map_or(0, |(first, last)| bits::count_ones_between(bytes, first, last))
         })
     });
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }
 
@@ -194,7 +195,7 @@ fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         None => Some(0),
         Some(text) => text.with_bytes(|bytes| position(bytes, wanted, range)),
     };
-    ctx.reply.integer(position.map_or(-1, |position| position as i64));
+    ctx.reply.integer(position.map_or(-1, signed_count));
     Ok(())
 }
 

@@ -523,12 +523,7 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let count = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
     let prefix = args.get(3).unwrap_or(b"key");
     let size = match args.len() {
-        5 => args.integer_in(
-            4,
-            0,
-            ctx.server.config.proto_max_bulk_len_bytes as i64,
-            ClientError::MustBePositive,
-        )?,
+        5 => args.count_in(4, 0, ctx.server.config.proto_max_bulk_len_bytes, ClientError::MustBePositive)?,
         _ => 0,
     };
     for number in 0..count {
@@ -538,7 +533,7 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         let mut value = format!("value:{number}").into_bytes();
         if size > 0 {
-            value.resize(size as usize, 0);
+            value.resize(size, 0);
         }
         ctx.db.put_string(&key, &value, None);
         ctx.db.touched(&key);

@@ -14,6 +14,7 @@ use crate::error::ClientError;
 use comparison::{delex, delifeq, digest};
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
 use std::ops::Range;
+use wire::convert::{signed_len, unsigned_len};
 use wire::number::Extended;
 
 const READS: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
@@ -406,7 +407,7 @@ fn msetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let invalid = ClientError::text("ERR invalid numkeys value or out of range");
-    let count = args.integer_in(1, 1, i32::MAX.into(), invalid)? as usize;
+    let count = args.count_in(1, 1, i32::MAX as usize, invalid)?;
     let first_option = 2 + count * 2;
     if first_option > args.len() {
         return Err(ClientError::Syntax);
@@ -483,7 +484,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = match ctx.db.peek_string(key)? {
         Some(text) => {
             let length = text.len();
-            check_length(ctx, length as i64, value.len())?;
+            check_length(ctx, signed_len(length), value.len())?;
             ctx.db.edit_string(key, |text| {
                 strings::reserve(text, value.len());
                 text.extend_from_slice(value);
@@ -496,15 +497,15 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     };
     ctx.db.changed(EventClasses::STRING, "append", key);
-    ctx.reply.integer(length as i64);
+    ctx.reply.count(length);
     Ok(())
 }
 
 /// Refuses to let a string grow above the maximum length of a bulk.
 pub fn check_length(ctx: &Context<'_>, offset: i64, length: usize) -> Result<(), ClientError> {
-    let end = offset.checked_add(length as i64);
+    let end = offset.checked_add(signed_len(length));
     match end {
-        Some(end) if end as u64 <= ctx.server.config.proto_max_bulk_len_bytes => Ok(()),
+        Some(end) if unsigned_len(end) <= ctx.server.config.proto_max_bulk_len_bytes => Ok(()),
         _ => Err(ClientError::StringTooLong),
     }
 }
@@ -517,18 +518,18 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let length = ctx.db.peek_string(key)?.map_or(0, |text| text.len());
     if value.is_empty() {
-        ctx.reply.integer(length as i64);
+        ctx.reply.count(length);
         return Ok(());
     }
     check_length(ctx, offset, value.len())?;
-    let offset = offset as usize;
+    let offset = unsigned_len(offset);
     let length = ctx.db.edit_string(key, |text| {
         strings::grow(text, offset + value.len());
         text[offset..offset + value.len()].copy_from_slice(value);
         text.len()
     })?;
     ctx.db.changed(EventClasses::STRING, "setrange", key);
-    ctx.reply.integer(length as i64);
+    ctx.reply.count(length);
     Ok(())
 }
 
@@ -556,15 +557,15 @@ fn resolved(start: i64, end: i64, length: usize) -> Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
     }
-    let length = length as i64;
+    let length = signed_len(length);
     let from = if start < 0 { start.saturating_add(length).max(0) } else { start };
     let to = if end < 0 { end.saturating_add(length).max(0) } else { end.min(length - 1) };
-    if from > to || length == 0 { 0..0 } else { from as usize..to as usize + 1 }
+    if from > to || length == 0 { 0..0 } else { unsigned_len(from)..unsigned_len(to) + 1 }
 }
 
 fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = ctx.db.read_string(args.at(1))?.map_or(0, |text| text.len());
-    ctx.reply.integer(length as i64);
+    ctx.reply.count(length);
     Ok(())
 }
 

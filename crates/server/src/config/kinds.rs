@@ -3,6 +3,7 @@
 use super::checks::Check;
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 use super::quote::quoted;
+use wire::convert::{low_u8, low_u64, signed_bits};
 
 pub(super) const INT_MIN: i128 = i32::MIN as i128;
 pub(super) const INT_MAX: i128 = i32::MAX as i128;
@@ -53,10 +54,13 @@ impl<T: Clone + Default + PartialEq, K: Kind<T>> Kind<T> for Only<K> {
 
 /// An integer type of a field. Text is parsed as an `i64`, whose bits an unsigned field reinterprets; the bounds apply to
 /// the result, so that -1 is out of the range of an unsigned option and not a very large value.
-pub(super) trait Whole: Copy + PartialEq {
+pub(super) trait Whole: Copy + PartialEq + TryFrom<i128> {
     const SIGNED: bool;
-    fn from_bits(bits: i64) -> Self;
-    fn to_bits(self) -> i64;
+    fn widened(self) -> i128;
+
+    fn to_bits(self) -> i64 {
+        signed_bits(low_u64(self.widened() as u128))
+    }
 
     fn widen(bits: i64) -> i128 {
         if Self::SIGNED { bits.into() } else { i128::from(bits as u64) }
@@ -67,8 +71,7 @@ macro_rules! whole {
     ($($type:ty, $signed:literal;)*) => { $(
         impl Whole for $type {
             const SIGNED: bool = $signed;
-            fn from_bits(bits: i64) -> Self { bits as $type }
-            fn to_bits(self) -> i64 { self as i64 }
+            fn widened(self) -> i128 { self as i128 }
         }
     )* };
 }
@@ -76,7 +79,9 @@ macro_rules! whole {
 whole! { u16, false; i32, true; u32, false; i64, true; u64, false; usize, false; }
 
 fn in_range<T: Whole>(bits: i64, low: i128, high: i128) -> Result<T, Refusal> {
-    if (low..=high).contains(&T::widen(bits)) { Ok(T::from_bits(bits)) } else { Err(out_of_range(low, high)) }
+    let number = T::widen(bits);
+    let within = (low..=high).contains(&number).then(|| T::try_from(number).ok());
+    within.flatten().ok_or_else(|| out_of_range(low, high))
 }
 
 fn out_of_range(low: i128, high: i128) -> Refusal {
@@ -140,8 +145,10 @@ impl Kind<u32> for Octal {
     fn parse(&self, words: &[&[u8]], _before: &u32, _occurrence: Occurrence) -> Result<u32, Refusal> {
         let text = std::str::from_utf8(words[0]).unwrap_or("not a number");
         match i64::from_str_radix(text, 8) {
-            Ok(bits) if (0..=i64::from(self.0)).contains(&bits) => Ok(bits as u32),
-            Ok(_) => Err(format!("argument must be between 0 and {:o} inclusive", self.0).into()),
+            Ok(bits) => u32::try_from(bits)
+                .ok()
+                .filter(|bits| *bits <= self.0)
+                .ok_or_else(|| format!("argument must be between 0 and {:o} inclusive", self.0).into()),
             Err(_) => Err("argument couldn't be parsed as an octal number".into()),
         }
     }
@@ -195,7 +202,7 @@ pub(super) struct Memory(pub i128, pub i128);
 impl<T: Whole> Kind<T> for Memory {
     fn parse(&self, words: &[&[u8]], _before: &T, _occurrence: Occurrence) -> Result<T, Refusal> {
         let bytes = parse_memory(words[0]).ok_or("argument must be a memory value")?;
-        in_range(bytes as i64, self.0, self.1)
+        in_range(signed_bits(bytes), self.0, self.1)
     }
 
     fn format(&self, value: &T) -> Vec<u8> {
@@ -290,7 +297,10 @@ impl MemoryLimit {
     pub fn bytes_of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Percent(percent) => (u128::from(whole_bytes) * u128::from(percent) / 100) as u64,
+            Self::Percent(percent) => {
+                let percent = u64::from(percent);
+                whole_bytes / 100 * percent + whole_bytes % 100 * percent / 100
+            }
         }
     }
 }
@@ -305,13 +315,12 @@ impl Kind<MemoryLimit> for MemoryOrPercent {
         _occurrence: Occurrence,
     ) -> Result<MemoryLimit, Refusal> {
         if let Some(bytes) = parse_memory(words[0]) {
-            let bytes: i64 = in_range(bytes as i64, 0, LONG_MAX)?;
-            return Ok(MemoryLimit::Bytes(bytes as u64));
+            return Ok(MemoryLimit::Bytes(in_range(signed_bits(bytes), 0, LONG_MAX)?));
         }
         let percent = words[0].strip_suffix(b"%").and_then(wire::number::parse_i64);
         match percent {
             Some(0) => Ok(MemoryLimit::Bytes(0)),
-            Some(percent @ 1..=100) => Ok(MemoryLimit::Percent(percent as u8)),
+            Some(percent @ 1..=100) => Ok(MemoryLimit::Percent(low_u8(percent.unsigned_abs()))),
             Some(101..) => Err("percentage argument must be less or equal to 100".into()),
             _ => Err("argument must be a memory or percent value".into()),
         }

@@ -117,8 +117,8 @@ impl Kind<OomScoreAdjValues> for OomScores {
         let [primary, replica, background_child] = words else {
             return Err(WRONG_NUMBER);
         };
-        let score = |word: &[u8]| match parse_integer(word) {
-            Some(score @ -2000..=2000) => Ok(score as i32),
+        let score = |word: &[u8]| match parse_integer(word).map(i32::try_from) {
+            Some(Ok(score @ -2000..=2000)) => Ok(score),
             _ => Err(Refusal::from("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")),
         };
         Ok(OomScoreAdjValues {

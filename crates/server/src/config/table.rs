@@ -166,12 +166,12 @@ options! {
     /// The maximum size of an incomplete request; more closes the connection.
     client_query_buffer_limit_bytes: u64 = 1 << 30, "client-query-buffer-limit", Memory(MB, LONG_MAX);
     /// The maximum length of a command's argument, and of a string that commands create.
-    proto_max_bulk_len_bytes: u64 = 512 << 20, "proto-max-bulk-len", Memory(MB, LONG_MAX);
+    proto_max_bulk_len_bytes: usize = 512 << 20, "proto-max-bulk-len", Memory(MB, LONG_MAX);
     /// The total size of all clients' buffers above which the largest clients are closed; 0 is no limit, a percentage is
     /// relative to `maxmemory`.
     maxmemory_clients: MemoryLimit = MemoryLimit::Bytes(0), "maxmemory-clients", MemoryOrPercent;
     /// The maximum number of keys that are tracked for client-side caching; above it, some are invalidated. 0 is no limit.
-    tracking_table_max_keys: u64 = 1_000_000, "tracking-table-max-keys", Integer(0, LONG_MAX);
+    tracking_table_max_keys: usize = 1_000_000, "tracking-table-max-keys", Integer(0, LONG_MAX);
 
     @ "Access"
     /// The password of the user `default`; empty is none. Users with rules are defined by `user` lines or an `aclfile`.
@@ -179,7 +179,7 @@ options! {
     /// A file with users, one per line, instead of `user` lines here.
     aclfile: Vec<u8> = Vec::new(), "aclfile", Text(checks::anything), IMMUTABLE;
     /// The maximum number of entries in ACL LOG.
-    acllog_max_len: u64 = 128, "acllog-max-len", Integer(0, LONG_MAX);
+    acllog_max_len: usize = 128, "acllog-max-len", Integer(0, LONG_MAX);
     /// Whether a new user has access to all channels or none.
     acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, "acl-pubsub-default", Choice;
 
@@ -348,20 +348,20 @@ options! {
     commandlog_execution_slower_than_us: i64 = 10_000, "commandlog-execution-slower-than" | "slowlog-log-slower-than",
         Integer(-1, LONG_MAX);
     /// The maximum number of slow commands in the log.
-    commandlog_slow_execution_max_len: u64 = 128, "commandlog-slow-execution-max-len" | "slowlog-max-len",
+    commandlog_slow_execution_max_len: usize = 128, "commandlog-slow-execution-max-len" | "slowlog-max-len",
         Integer(0, LONG_MAX);
     /// Logs commands with larger requests (COMMANDLOG); -1 logs none.
     commandlog_request_larger_than_bytes: i64 = 1 << 20, "commandlog-request-larger-than", Integer(-1, LONG_MAX);
     /// The maximum number of large requests in the log.
-    commandlog_large_request_max_len: u64 = 128, "commandlog-large-request-max-len", Integer(0, LONG_MAX);
+    commandlog_large_request_max_len: usize = 128, "commandlog-large-request-max-len", Integer(0, LONG_MAX);
     /// Logs commands with larger replies (COMMANDLOG); -1 logs none.
     commandlog_reply_larger_than_bytes: i64 = 1 << 20, "commandlog-reply-larger-than", Integer(-1, LONG_MAX);
     /// The maximum number of large replies in the log.
-    commandlog_large_reply_max_len: u64 = 128, "commandlog-large-reply-max-len", Integer(0, LONG_MAX);
+    commandlog_large_reply_max_len: usize = 128, "commandlog-large-reply-max-len", Integer(0, LONG_MAX);
     /// Records events that take at least this long (LATENCY); 0 is off.
     latency_monitor_threshold_ms: u64 = 0, "latency-monitor-threshold", Integer(0, LONG_MAX);
     /// The maximum number of traces of requests (LATENCY TRACE).
-    latency_trace_max_len: u64 = 1024, "latency-trace-max-len", Integer(0, 1 << 20);
+    latency_trace_max_len: usize = 1024, "latency-trace-max-len", Integer(0, 1 << 20);
     /// Records a histogram of each command's duration (LATENCY HISTOGRAM, INFO latencystats).
     latency_tracking: bool = true, "latency-tracking", YesNo;
     /// The percentiles of these durations in INFO; `""` is none.

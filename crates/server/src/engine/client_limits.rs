@@ -6,6 +6,7 @@ use crate::session::ClientHandle;
 use crate::session::client::{Client, OUTPUT_CHUNK_BYTES, OutputClass, REPLY_BUFFER_BYTES_MIN};
 use crate::sys::socket::undelivered_bytes;
 use std::num::NonZeroUsize;
+use wire::convert::usize_of;
 use wire::reply::ReplyBuffer;
 
 /// Limit of unsent output for a client that has not authenticated.
@@ -36,12 +37,12 @@ impl Executor {
         let hard_bytes = match self.output_limit(client).hard_bytes {
             0 => self.server.observed.memory.system_bytes / 2,
             limit => limit,
-        } as usize;
+        };
         if hard_bytes == 0 {
             return None;
         }
-        let counted_twice = client.reply_buffer.bytes as usize + OUTPUT_CHUNK_BYTES;
-        NonZeroUsize::new(hard_bytes.saturating_add(counted_twice))
+        let counted_twice = client.reply_buffer.bytes + OUTPUT_CHUNK_BYTES;
+        NonZeroUsize::new(usize_of(hard_bytes).saturating_add(counted_twice))
     }
 
     /// Checks the length of the reply at the end of a command.
@@ -202,17 +203,17 @@ impl Executor {
         let unsent_bytes = client.unsent().buffered_bytes;
         let buffer = &mut client.reply_buffer;
         let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
-        let bytes_min = REPLY_BUFFER_BYTES_MIN as u32;
+        let bytes_min = REPLY_BUFFER_BYTES_MIN;
         if switches.reply_resizing && half >= bytes_min && buffer.peak_bytes < half {
             buffer.bytes = (buffer.peak_bytes + 1).max(bytes_min);
         } else if switches.reply_resizing
-            && twice < 2 * OUTPUT_CHUNK_BYTES as u32
+            && twice < 2 * OUTPUT_CHUNK_BYTES
             && buffer.peak_bytes >= buffer.bytes
         {
-            buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES as u32);
+            buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES);
         }
         if switches.reply_peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
-            buffer.peak_bytes = unsent_bytes as u32;
+            buffer.peak_bytes = unsent_bytes;
             buffer.peak_reset_us = now_us;
         }
     }

@@ -193,7 +193,7 @@ impl Executor {
     pub(super) fn limit_tracking(&mut self) {
         let server = &mut self.server;
         if server.tracking.clients > 0 {
-            server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys as usize);
+            server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys);
         }
     }
 

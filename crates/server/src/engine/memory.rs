@@ -3,6 +3,7 @@
 use super::Executor;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::convert::{signed_len, whole_u64};
 
 /// Keys evicted between two readings of the clock.
 const EVICTIONS_PER_ROUND: usize = 16;
@@ -102,7 +103,7 @@ impl Executor {
             let mut all_evicted = false;
             for _ in 0..EVICTIONS_PER_ROUND {
                 let freed_bytes = self.db.evict_one(policy, samples, &mut self.eviction_pool);
-                excess_bytes -= freed_bytes.unwrap_or(0) as i64;
+                excess_bytes -= signed_len(freed_bytes.unwrap_or(0));
                 all_evicted = freed_bytes.is_none();
                 if all_evicted || excess_bytes <= goal_bytes {
                     break;
@@ -164,7 +165,7 @@ impl Executor {
 fn time_limit_us(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50 * u64::from(tenacity),
-        11..=99 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        11..=99 => whole_u64(500.0 * 1.15f64.powi((tenacity - 10).cast_signed())),
         _ => u64::MAX,
     }
 }

@@ -138,7 +138,7 @@ impl Executor {
         ];
         for (kind, value, threshold, len_max) in logs {
             if reaches(value, threshold) {
-                self.log(finished, kind, value, len_max as usize);
+                self.log(finished, kind, value, len_max);
             }
         }
     }

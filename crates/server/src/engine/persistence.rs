@@ -4,6 +4,7 @@
 //! [`saving`](super::saving) writes RDB files, [`aof`](super::aof) the append-only file, [`loading`](super::loading)
 //! reads them, [`shutdown`](super::shutdown) ends the process.
 
+use wire::convert::whole_us;
 use super::Executor;
 use super::aof::{Aof, Rewrites};
 use super::loading::{Loading, Progress};
@@ -121,7 +122,7 @@ impl Executor {
         match started {
             Ok(child) => {
                 figures.forks += 1;
-                figures.fork_us = child.fork_duration.as_micros() as u64;
+                figures.fork_us = whole_us(child.fork_duration);
                 figures.child = ChildFigures { keys_total, ..ChildFigures::default() };
                 match child.purpose {
                     Purpose::Snapshot => {

@@ -90,8 +90,7 @@ impl Executor {
             },
             permits_all: self.server.users.permits_all(client.user),
             limits_memory: self.server.config.maxmemory_bytes != 0,
-            output_len_max: (client.reply_buffer.bytes as usize)
-                .saturating_sub(client.connection.output_under_way()),
+            output_len_max: client.reply_buffer.bytes.saturating_sub(client.connection.output_under_way()),
         };
         // The slow path sets this for commands that found no room.
         self.server.short_of_memory = false;

@@ -43,7 +43,7 @@ fn free_all(receiver: &Receiver<Garbage>, progress: &Reclaiming) {
         let objects = garbage.objects();
         drop(garbage);
         if let Some(memory) = memory {
-            progress.used_bytes.store(memory.used_bytes() as i64, Ordering::Relaxed);
+            progress.used_bytes.store(memory.used_bytes(), Ordering::Relaxed);
         }
         progress.freed.fetch_add(objects as u64, Ordering::Relaxed);
         if progress.pending.fetch_sub(objects, Ordering::Relaxed) == objects {

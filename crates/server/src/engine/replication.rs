@@ -39,6 +39,7 @@ use std::path::PathBuf;
 use structures::random::Random;
 use structures::shared_log::{BLOCK_BYTES, SharedLog};
 use wire::aof::write_command;
+use wire::convert::signed_len;
 use wire::number::i64_text;
 
 /// Memory of a backlog beyond its size when no replica is behind.
@@ -222,7 +223,7 @@ impl Replication {
     fn select(&mut self, db_index: usize) {
         self.selected = Some(db_index);
         let mut select = Vec::new();
-        write_command(&mut select, [&b"SELECT"[..], &i64_text(db_index as i64)].into_iter())
+        write_command(&mut select, [&b"SELECT"[..], &i64_text(signed_len(db_index))].into_iter())
             .expect("writing to memory cannot fail");
         self.append(&select);
     }
@@ -263,7 +264,7 @@ impl OutputLimit {
 }
 
 fn draw_id(random: &mut Random) -> String {
-    let digit = |_| char::from(b"0123456789abcdef"[random.below(16) as usize]);
+    let digit = |_| char::from(b"0123456789abcdef"[random.index(16)]);
     (0..ID_LEN).map(digit).collect()
 }
 

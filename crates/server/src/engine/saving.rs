@@ -80,7 +80,7 @@ impl Executor {
         Snapshot {
             release: crate::commands::info::VALKEY_VERSION,
             created_s: self.now_s(),
-            used_memory_bytes: self.server.observed.memory.used_bytes() as usize,
+            used_memory_bytes: self.server.observed.memory.used_bytes(),
             compresses: config.rdbcompression,
             checksummed: config.rdbchecksum,
             aof_base,

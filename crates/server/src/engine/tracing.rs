@@ -24,6 +24,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use structures::random::Random;
+use wire::convert::signed_count;
 
 /// Maximum number of requests under way; further ones are counted as missed.
 const UNDER_WAY_MAX: usize = 16 * 1024;
@@ -448,7 +449,7 @@ impl Executor {
         observed.command_logs.log_mut(LogKind::Slow).note_stages(request.slow_log.clone(), request.stages);
         let Some(client) = self.server.clients.get(request.handle) else { return };
         let now = self.server.now;
-        let age_us = now.monotonic_us as i64 - (request.received_ns / 1000) as i64;
+        let age_us = signed_count(now.monotonic_us) - signed_count(request.received_ns / 1000);
         let trace = Trace {
             id: 0,
             unix_us: now.unix_us - age_us,
@@ -460,7 +461,7 @@ impl Executor {
             args: self.tracing.args.shown(index),
             stages: request.stages,
         };
-        observed.traces.push(trace, self.server.config.latency_trace_max_len as usize);
+        observed.traces.push(trace, self.server.config.latency_trace_max_len);
     }
 }
 

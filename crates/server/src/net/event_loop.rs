@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use wire::request::{Limits, REQUEST_LEN_MAX};
 
@@ -129,7 +129,7 @@ impl EventLoop {
             registry: executor.server.registry.clone(),
             seed: executor.db.seed(),
             clock: executor.clock.clone(),
-            bulk_len_max: AtomicU64::new(executor.server.config.proto_max_bulk_len_bytes),
+            bulk_len_max: AtomicUsize::new(executor.server.config.proto_max_bulk_len_bytes),
         })?;
         poller.add_edges(threads.waker.fd(), Token::Waker)?;
         Ok(EventLoop {
@@ -659,7 +659,7 @@ impl QueryBuffer {
 fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
     // A replica accepts what its primary has accepted.
     let is_primary = executor.server.clients[handle].is_primary;
-    let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes as usize;
+    let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes;
     Limits {
         bulk_len_max: if is_primary { REQUEST_LEN_MAX } else { bulk_len_max },
         authenticated: !executor.needs_authentication(handle),

@@ -17,6 +17,7 @@
 //! 5. Input that comes with a certificate's handshake is handed over before it is parsed: only the executor knows the
 //!    user that the certificate names, and the limits of its requests.
 
+use wire::convert::whole_us;
 use super::channel::{Receiver, Sender, Waker};
 use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
 use super::poller::{Poller, Readiness, Token};
@@ -33,7 +34,7 @@ use rustix::fd::OwnedFd;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use structures::hash::HashSeed;
 use wire::reply::Output;
@@ -93,7 +94,7 @@ pub struct Shared {
     pub seed: HashSeed,
     pub clock: Clock,
     /// The option `proto-max-bulk-len`.
-    pub bulk_len_max: AtomicU64,
+    pub bulk_len_max: AtomicUsize,
 }
 
 /// An incomplete request larger than this is reported to the executor, which enforces the limits.
@@ -235,7 +236,7 @@ thread_local! {
 impl Memory {
     fn report(&self, figures: &IoThreadFigures) {
         if let Some(of_thread) = self.of_thread {
-            let used_bytes = self.before_bytes + of_thread.used_bytes() as i64;
+            let used_bytes = self.before_bytes + of_thread.used_bytes();
             figures.used_bytes.store(used_bytes, Ordering::Relaxed);
         }
     }
@@ -518,7 +519,7 @@ impl IoThread {
 
     fn limits(&self, adopted: &AdoptedConnection) -> Limits {
         Limits {
-            bulk_len_max: self.shared.bulk_len_max.load(Ordering::Relaxed) as usize,
+            bulk_len_max: self.shared.bulk_len_max.load(Ordering::Relaxed),
             authenticated: !adopted.is_unauthenticated,
             ..Limits::default()
         }
@@ -712,7 +713,7 @@ impl IoThread {
         if self.now_us >= self.figures_due_us {
             self.figures_due_us = self.now_us + FIGURES_US;
             let times = cpu_times(Whose::ThisThread);
-            let busy_us = (times.user + times.system).as_micros() as u64;
+            let busy_us = whole_us(times.user + times.system);
             self.figures.busy_us.store(busy_us, Ordering::Relaxed);
         }
     }

@@ -7,6 +7,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::time::Duration;
+use wire::convert::{low_u32, signed_count};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
@@ -48,7 +49,7 @@ impl Token {
             return Token::Connection(ClientHandle::from_bits(data));
         }
         match (data & !NOT_CONNECTION) >> 32 {
-            1 => Token::Listener(data as u32),
+            1 => Token::Listener(low_u32(data)),
             2 => Token::Signal,
             3 => Token::Waker,
             5 => Token::Http,
@@ -128,7 +129,8 @@ impl Poller {
 
     /// Waits until a socket is ready or time is up, and appends the events.
     pub fn wait(&mut self, timeout: Duration, ready: &mut Vec<Readiness>) -> io::Result<()> {
-        let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ };
+        let timeout =
+            Timespec { tv_sec: signed_count(timeout.as_secs()), tv_nsec: timeout.subsec_nanos().into() };
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) => {}

@@ -20,6 +20,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use structures::hash::HashSeed;
 use structures::short_bytes::same_bytes;
+use wire::convert::short_len;
 use wire::reply::{Output, SharedBytes};
 use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
@@ -399,8 +400,8 @@ impl QueryBuffer {
                     }
                     let request = registry.plan(id, args, seed);
                     self.requests.push(Parsed {
-                        args_end: self.args.len() as u32,
-                        hashes_end: self.hashes.len() as u32,
+                        args_end: short_len(self.args.len()),
+                        hashes_end: short_len(self.hashes.len()),
                         id,
                         first_key: request.first_key,
                         end: self.position,

@@ -1,5 +1,6 @@
 //! Connections served by I/O threads: receiving their requests, sending their replies, and moving them.
 
+use wire::convert::{short_len, usize_of, whole_u64, whole_us};
 use super::connection::Connection;
 use super::event_loop::{ClientConnection, EventLoop, occupied};
 use super::io_thread::{Delivery, Order};
@@ -369,7 +370,7 @@ impl EventLoop {
         while self.threads.len() < wanted {
             if let Err(error) = self.threads.start(&mut self.executor.server.observed.memory.io_threads) {
                 log::warn!("Cannot start an I/O thread: {error}; continuing with {}", self.threads.len());
-                self.executor.server.config.io_threads = self.threads.len() as u32 + 1;
+                self.executor.server.config.io_threads = short_len(self.threads.len() + 1);
                 break;
             }
         }
@@ -397,7 +398,7 @@ impl EventLoop {
         let elapsed_us = now_us - (self.balance.next_us - BALANCE_US.min(self.balance.next_us));
         self.balance.next_us = now_us + BALANCE_US;
         let own = cpu_times(Whose::ThisThread);
-        let mut busy_us = vec![(own.user + own.system).as_micros() as u64];
+        let mut busy_us = vec![whole_us(own.user + own.system)];
         busy_us.extend(self.threads.busy_us());
         let before = std::mem::replace(&mut self.balance.busy_us, busy_us);
         if before.len() != self.balance.busy_us.len() || self.threads.any_is_ending() {
@@ -491,7 +492,7 @@ fn shift_between(shares: &[f64], active: &[usize]) -> Option<Shift> {
         return None;
     }
     let wanted = active[from] as f64 * difference / shares[from] / 4.0;
-    Some(Shift { from, to, connections: (wanted as usize).clamp(1, movable(from)) })
+    Some(Shift { from, to, connections: usize_of(whole_u64(wanted)).clamp(1, movable(from)) })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use rustix::fd::{AsRawFd, RawFd};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use wire::convert::signed_count;
 
 impl EventLoop {
     /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, after the replica's
@@ -168,8 +169,10 @@ impl Sockets<'_> {
             .collect();
         let patience = left.iter().map(|sending| self.patience.saturating_sub(sending.since.elapsed())).min();
         let patience = patience.unwrap_or_default();
-        let patience =
-            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+        let patience = Timespec {
+            tv_sec: signed_count(patience.as_secs()),
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        };
         // Whatever the result, each is tried again.
         let _ = poll(&mut watched, Some(&patience));
     }

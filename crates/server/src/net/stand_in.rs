@@ -10,6 +10,7 @@ use super::transport::Transport;
 use crate::session::client::ConnectionFigures;
 use std::io;
 use std::os::unix::net::UnixStream;
+use wire::convert::short_len;
 use wire::request::Limits;
 
 /// The thread's end of the queues.
@@ -68,7 +69,7 @@ impl EventLoop {
         let figures = &mut self.executor.server.observed.memory.io_threads;
         self.threads.start_with(figures, |parts| work(StandIn { parts, connections: Vec::new() }))?;
         let config = &mut self.executor.server.config;
-        (config.io_threads, config.io_threads_always_active) = (self.threads.len() as u32 + 1, true);
+        (config.io_threads, config.io_threads_always_active) = (short_len(self.threads.len() + 1), true);
         for _ in 0..clients {
             let (socket, _) = UnixStream::pair()?;
             let handle = self.executor.connect(ConnectionFigures::default());

@@ -6,6 +6,7 @@ use crate::sys::process::page_bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tikv_jemalloc_ctl::{epoch, stats, thread};
+use wire::convert::signed_bits;
 
 #[global_allocator]
 static ALLOCATOR: crate::sys::allocator::Allocator = crate::sys::allocator::Allocator;
@@ -29,10 +30,11 @@ impl ThreadMemory {
         })
     }
 
-    /// Returns the bytes in use: what this thread allocated less what it freed. A read of two words.
+    /// Returns the bytes in use: what this thread allocated less what it freed, negative if it frees what others have
+    /// allocated. A read of two words.
     #[inline]
-    pub fn used_bytes(&self) -> u64 {
-        self.allocated.get().wrapping_sub(self.deallocated.get())
+    pub fn used_bytes(&self) -> i64 {
+        signed_bits(self.allocated.get().wrapping_sub(self.deallocated.get()))
     }
 }
 
@@ -160,8 +162,8 @@ impl Memory {
 
 /// Any thread may have freed more than it has allocated, the executor with its wrapping count as well: what one frees
 /// another has allocated. A sum below zero results from reading its parts while memory changed hands.
-fn used_by_all(own_bytes: u64, elsewhere_bytes: i64) -> u64 {
-    (own_bytes as i64).wrapping_add(elsewhere_bytes).max(0) as u64
+fn used_by_all(own_bytes: i64, elsewhere_bytes: i64) -> u64 {
+    own_bytes.wrapping_add(elsewhere_bytes).max(0) as u64
 }
 
 /// Reads the second word of /proc/self/statm, in pages.
@@ -188,7 +190,7 @@ mod tests {
     fn memory_in_use_is_the_sum_whoever_has_freed_it() {
         assert_eq!(used_by_all(100, 20), 120);
         assert_eq!(used_by_all(100, -20), 80);
-        assert_eq!(used_by_all(20u64.wrapping_sub(50), 100), 70);
+        assert_eq!(used_by_all(20 - 50, 100), 70);
         assert_eq!(used_by_all(20, -30), 0);
     }
 }

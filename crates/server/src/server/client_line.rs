@@ -4,6 +4,7 @@ use super::Server;
 use crate::command::Args;
 use crate::session::{Client, ClientHandle};
 use std::fmt::Write as _;
+use wire::convert::signed_len;
 use wire::reply::Protocol;
 
 /// Returns the letters of the client's states; `N` for none.
@@ -45,7 +46,8 @@ impl Server {
             None if client.handle == own => args.iter().map(<[u8]>::len).sum::<usize>(),
             None => 0,
         };
-        let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);
+        let queued =
+            client.transaction.as_ref().map_or(-1, |transaction| signed_len(transaction.queued.len()));
         let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
         let (unsent, of_stream) = (client.unsent(), client.unsent_stream());
         let events = match (connection.watches_readable, connection.watches_writable) {
@@ -55,8 +57,6 @@ impl Server {
             (false, false) => "",
         };
         let command = client.last_command.map_or("NULL", |id| self.registry.row(id).name);
-        let redirect =
-            client.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64));
         // Writing to a String cannot fail.
         let _ = write!(
             text,
@@ -82,7 +82,7 @@ impl Server {
         );
         let _ = write!(
             text,
-            " rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={events} cmd={command} user={} redir={redirect} resp={}",
+            " rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={events} cmd={command} user={} redir={} resp={}",
             client.reply_buffer.bytes,
             client.reply_buffer.peak_bytes,
             unsent.buffered_bytes,
@@ -90,6 +90,7 @@ impl Server {
             unsent.chunk_bytes + of_stream.chunk_bytes,
             client.memory_bytes() + of_stream.chunk_bytes,
             shown(self.users.name(client.user)),
+            client.redirection(),
             if client.protocol() == Protocol::Resp3 { 3 } else { 2 },
         );
         let _ = writeln!(

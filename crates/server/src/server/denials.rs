@@ -70,7 +70,7 @@ impl Server {
             Reason::Database => &mut denials.databases,
             Reason::TlsCertificate => &mut denials.certificates,
         } += 1;
-        let max_len = self.config.acllog_max_len as usize;
+        let max_len = self.config.acllog_max_len;
         if max_len == 0 {
             return self.users.log.clear();
         }

@@ -2,6 +2,7 @@
 //! by any of them waits.
 
 use crate::clock::Reading;
+use wire::convert::signed_count;
 
 /// The reason of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +127,7 @@ impl Pauses {
             self.in_force().filter(|(_, pause)| pause.all == all).max_by_key(|(_, pause)| pause.until_us)?;
         let left_ms = match pause.until_us {
             Pause::WITHOUT_END => i64::MAX - now.unix_ms(),
-            until_us => (until_us.saturating_sub(now.monotonic_us) / 1000) as i64,
+            until_us => signed_count(until_us.saturating_sub(now.monotonic_us) / 1000),
         };
         Some((purpose.name(), all, left_ms))
     }

@@ -50,11 +50,11 @@ impl TimeoutReply {
         match self {
             TimeoutReply::Null => reply.null(),
             TimeoutReply::NullArray => reply.null_array(),
-            TimeoutReply::Replicas => reply.integer(acknowledged.replicas as i64),
+            TimeoutReply::Replicas => reply.count(acknowledged.replicas),
             TimeoutReply::OnDisk => {
                 reply.array(2);
                 reply.integer(acknowledged.local.into());
-                reply.integer(acknowledged.replicas_on_disk as i64);
+                reply.count(acknowledged.replicas_on_disk);
             }
         }
     }

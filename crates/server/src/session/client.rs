@@ -1,5 +1,6 @@
 //! One client as the executor sees it: identity, protocol state and output; its socket belongs to `net`.
 
+use wire::convert::{signed_count, usize_of};
 use super::blocked::Blocked;
 use super::clients::{ClientHandle, ClientId};
 use super::pubsub::Subscriptions;
@@ -201,7 +202,7 @@ impl ConnectionFigures {
     /// Returns the bytes handed to an I/O thread that the socket has not taken yet.
     pub fn output_under_way(&self) -> usize {
         let sent = |meter: &Arc<Meter>| meter.output_bytes_total.load(Ordering::Relaxed);
-        self.meter.as_ref().map_or(0, |meter| self.output_bytes_total.saturating_sub(sent(meter)) as usize)
+        self.meter.as_ref().map_or(0, |meter| usize_of(self.output_bytes_total.saturating_sub(sent(meter))))
     }
 }
 
@@ -219,16 +220,16 @@ pub const REPLY_BUFFER_BYTES_MIN: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct ReplyBufferFigures {
     /// At most [`OUTPUT_CHUNK_BYTES`], like the peak.
-    pub bytes: u32,
+    pub bytes: usize,
     /// Peak of unsent bytes since the last reset.
-    pub peak_bytes: u32,
+    pub peak_bytes: usize,
     /// On the monotonic clock.
     pub peak_reset_us: u64,
 }
 
 impl Default for ReplyBufferFigures {
     fn default() -> Self {
-        let bytes = OUTPUT_CHUNK_BYTES as u32;
+        let bytes = OUTPUT_CHUNK_BYTES;
         ReplyBufferFigures { bytes, peak_bytes: bytes, peak_reset_us: 0 }
     }
 }
@@ -237,7 +238,7 @@ impl ReplyBufferFigures {
     /// Updates the peak of unsent bytes.
     #[inline]
     pub fn note_unsent(&mut self, unsent_bytes: usize) {
-        self.peak_bytes = self.peak_bytes.max(unsent_bytes as u32);
+        self.peak_bytes = self.peak_bytes.max(unsent_bytes);
     }
 }
 
@@ -453,6 +454,11 @@ impl Client {
         self.close_asap || self.close_after_reply
     }
 
+    /// Returns the id of the client that receives its invalidations, for replies. 0: itself; -1: it does not track.
+    pub fn redirection(&self) -> i64 {
+        self.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| signed_count(id.0)))
+    }
+
     /// Returns its unsent output.
     pub fn unsent(&self) -> Unsent {
         self.unsent_of(self.output.len())
@@ -460,7 +466,7 @@ impl Client {
 
     /// Returns the stream bytes not yet sent to a replica, which has limits of its own.
     pub fn unsent_stream(&self) -> Unsent {
-        let bytes = self.replica.as_ref().map_or(0, |replica| replica.unsent_stream_bytes as usize);
+        let bytes = self.replica.as_ref().map_or(0, |replica| usize_of(replica.unsent_stream_bytes));
         let chunks = bytes.div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes: 0, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
@@ -468,7 +474,7 @@ impl Client {
     /// As [`Self::unsent`], for output taken out for writing.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
         let unsent = output_len + self.connection.output_under_way();
-        let buffered_bytes = unsent.min(self.reply_buffer.bytes as usize);
+        let buffered_bytes = unsent.min(self.reply_buffer.bytes);
         let chunks = (unsent - buffered_bytes).div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }

@@ -4,6 +4,7 @@ use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Index, IndexMut};
+use wire::convert::{low_u32, short_len};
 use wire::reply::Output;
 
 /// A client's number, as clients see it: counted from 1, and never reused.
@@ -47,7 +48,7 @@ impl ClientHandle {
     /// Restores a handle from [`Self::to_bits`].
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
-        ClientHandle { index: bits as u32, generation: (bits >> 32) as u32 % GENERATIONS }
+        ClientHandle { index: low_u32(bits), generation: (bits >> 32) as u32 % GENERATIONS }
     }
 
     /// Returns the handle of the slot's next client.
@@ -110,7 +111,7 @@ impl Clients {
     fn free_handle(&mut self) -> ClientHandle {
         self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
-            ClientHandle { index: self.places.len() as u32 - 1, generation: 0 }
+            ClientHandle { index: short_len(self.places.len() - 1), generation: 0 }
         })
     }
 

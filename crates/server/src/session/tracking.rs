@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use structures::size_class::usable_size;
+use wire::convert::signed_count;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The channel on which RESP2 clients receive invalidations.
@@ -394,7 +395,7 @@ fn redirection_broken(clients: &mut Clients, handle: ClientHandle, id: ClientId)
         clients.push(handle, |reply| {
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
-            reply.integer(id.0 as i64);
+            reply.integer(signed_count(id.0));
         });
     }
 }

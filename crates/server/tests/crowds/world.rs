@@ -163,6 +163,6 @@ impl World {
 
     /// Bytes that this thread has in use.
     pub fn used_bytes(&self) -> u64 {
-        ThreadMemory::of_this_thread().unwrap().used_bytes()
+        u64::try_from(ThreadMemory::of_this_thread().unwrap().used_bytes()).unwrap()
     }
 }

@@ -80,7 +80,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("import-mode", &["no", "no", "no", "yes"]),
 ];
 /// Arguments and strings no longer than this: a few dozen of them fit a small machine.
-const STRING_LEN_MAX: u64 = 2 << 20;
+const STRING_LEN_MAX: usize = 2 << 20;
 
 /// What cannot be changed later.
 pub fn config(random: &mut Random) -> Config {

@@ -25,6 +25,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, Read};
 use std::path::Path;
 use structures::shared_log::SharedLog;
+use wire::convert::usize_of;
 use wire::rdb::VERSION;
 
 /// Maximum read-ahead of a pipe before the slowest replica.
@@ -117,7 +118,7 @@ impl FileTransfer {
         if !self.unsent().is_empty() || self.left_bytes == 0 {
             return Ok(());
         }
-        self.piece.resize(self.left_bytes.min(PIECE_BYTES as u64) as usize, 0);
+        self.piece.resize(usize_of(self.left_bytes.min(PIECE_BYTES as u64)), 0);
         let read = self.file.read(&mut self.piece)?;
         if read == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "premature EOF"));

@@ -25,6 +25,7 @@ use crate::persist::child::Purpose;
 use crate::session::{ClientHandle, ClientId};
 use rustix::fd::RawFd;
 use std::io;
+use wire::convert::signed_len;
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -96,7 +97,7 @@ impl Executor {
         let snapshot = self.snapshot_of(format);
         let (offset, id) = (self.replication.history.offset(), self.replication.history.id().to_owned());
         // With none selected, the next command selects its own.
-        let db = self.streamed_db().or(self.replication.selected()).map_or(-1, |index| index as i64);
+        let db = self.streamed_db().or(self.replication.selected()).map_or(-1, signed_len);
         let mut greetings = Vec::new();
         for &handle in channels {
             let client_id = self.server.clients[handle].id.0;

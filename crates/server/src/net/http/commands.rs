@@ -6,10 +6,10 @@
 //! 2. Even with it, no command runs that blocks, logs in, or changes the connection's protocol from request and reply.
 //! 3. Permitted commands are still subject to the user's permissions.
 
+use crate::command::args::OwnedArgs;
 use crate::command::registry::Registry;
 use crate::command::{Args, Command, Control, Group, flag};
 use web::Verdict;
-use wire::request::ArgRange;
 
 /// Commands without data, or without the flag, that change only their own connection.
 const LOOKS: &[&str] = &[
@@ -102,8 +102,8 @@ impl Gate {
 
     /// Decides whether a request may run.
     pub fn judge(&self, words: &[Vec<u8>]) -> Verdict {
-        let (buffer, ranges) = laid_out(words);
-        let args = Args::new(&buffer, &ranges);
+        let owned = OwnedArgs::exactly(words.iter().map(Vec::as_slice));
+        let args = owned.view();
         match self.registry.find(args) {
             Err(error) => Verdict { refusal: Some(error.to_string()), opens_transaction: false },
             Ok(id) => {
@@ -143,18 +143,6 @@ fn only_looks(row: &Command, args: Args<'_>) -> bool {
         "latency|trace" => ["get", "json", "status", "help"].iter().any(|word| args.is(2, word)),
         name => reads && row.group != Group::Scripting || helps || LOOKS.contains(&name),
     }
-}
-
-/// Concatenates words; returns the buffer and the position of each.
-fn laid_out(words: &[Vec<u8>]) -> (Vec<u8>, Vec<ArgRange>) {
-    let mut ranges = Vec::with_capacity(words.len());
-    let mut buffer = Vec::new();
-    for word in words {
-        // A request's body is far below the 4 GB limit of a range.
-        ranges.push(ArgRange { start: buffer.len() as u32, len: word.len() as u32 });
-        buffer.extend_from_slice(word);
-    }
-    (buffer, ranges)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::engine::Executor;
 use crate::observe::CommandFigures;
 use hdrhistogram::Histogram;
 use web::{Counters, Figures, Gauges, LATENCY_BUCKETS, LATENCY_FIRST_NS};
+use wire::convert::{usize_of, whole_u64};
 
 type Buckets = [u64; LATENCY_BUCKETS];
 
@@ -88,7 +89,7 @@ fn sorted(histogram: &Histogram<u64>) -> Buckets {
     let mut buckets = [0; LATENCY_BUCKETS];
     for step in histogram.iter_recorded() {
         let ratio = (step.value_iterated_to() as f64 / LATENCY_FIRST_NS).log2() * 2.0;
-        let bucket = (ratio.ceil().max(0.0) as usize).min(LATENCY_BUCKETS - 1);
+        let bucket = usize_of(whole_u64(ratio.ceil())).min(LATENCY_BUCKETS - 1);
         buckets[bucket] += step.count_at_value();
     }
     buckets

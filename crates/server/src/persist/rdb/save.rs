@@ -16,7 +16,7 @@ pub struct Snapshot {
     /// Release that defines the format.
     pub release: &'static str,
     pub created_s: i64,
-    pub used_memory_bytes: usize,
+    pub used_memory_bytes: u64,
     pub compresses: bool,
     pub checksummed: bool,
     /// The file is the base of an append-only file.
