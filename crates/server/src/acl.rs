@@ -11,6 +11,7 @@
 
 use crate::command::registry::Registry;
 use std::collections::BTreeMap;
+use wire::convert::short_len;
 
 mod check;
 mod commands;
@@ -238,7 +239,7 @@ impl Users {
             }
             None => {
                 self.places.push(Place::of(user, &self.facts));
-                UserHandle { index: self.places.len() as u32 - 1, generation: 0 }
+                UserHandle { index: short_len(self.places.len() - 1), generation: 0 }
             }
         };
         self.by_name.insert(name, handle);

@@ -17,6 +17,9 @@
 //! Beside these: [`session`] (what is known of each client), [`acl`] (who may do what), [`persist`] (files), [`config`], [`clock`], [`observe`]
 //! (what the server knows of itself), and [`server`], which holds them together.
 
+// A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
+
 pub mod acl;
 pub mod clock;
 pub mod command;

@@ -1,6 +1,8 @@
 //! The server's binary, `warmline-server [file | -] [--option value ...]`; under names that end so, also the tools
 //! `check-rdb` and `check-aof`.
 
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+
 use server::persist::{check_aof, check_rdb};
 use std::ffi::OsString;
 use std::fmt::Display;

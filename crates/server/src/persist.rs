@@ -1,8 +1,5 @@
 //! Files: the data set at one instant (RDB), the commands since (AOF), and the processes that write them.
 
-// A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
-#![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
-
 /// Prints a line on standard output. Ignores a closed pipe, so that a check or repair of a file is completed.
 macro_rules! print_line {
     ($($argument:tt)*) => {{

@@ -141,7 +141,7 @@ impl KeySpec {
                 let last = match last {
                     0.. => begin + last as usize,
                     _ if limit > 1 => begin + (args.len() - begin) / limit - 1,
-                    _ => (args.len() as i64 + last as i64).max(0) as usize,
+                    _ => args.len().saturating_sub(last.unsigned_abs() as usize),
                 };
                 let mut at = begin;
                 while at <= last && at < args.len() {

@@ -4,6 +4,7 @@ use super::{Args, Command, FirstKey, Flags, Group, Request, access, flag};
 use crate::error::{ClientError, quoted};
 use std::collections::HashMap;
 use structures::hash::HashSeed;
+use wire::convert::{len_u16, short_len};
 
 /// A command's index in the registry and in per-command counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +73,7 @@ impl Registry {
     fn add(&mut self, row: &'static Command) -> CommandId {
         assert!(row.name.len() <= NAME_LEN_MAX, "{} is longer than NAME_LEN_MAX", row.name);
         assert!(self.rows.len() < COMMANDS_MAX, "there are more commands than COMMANDS_MAX");
-        let id = CommandId(self.rows.len() as u16);
+        let id = CommandId(len_u16(self.rows.len()));
         self.rows.push(row);
         self.plain.push(is_plain(row));
         let previous = self.by_name.insert(row.name.as_bytes(), id);
@@ -85,7 +86,7 @@ impl Registry {
     pub fn plan<'a>(&self, id: Option<CommandId>, args: Args<'a>, seed: HashSeed) -> Request<'a> {
         let at = id.map_or(0, |id| self.row(id).first_key);
         let first_key = match args.get(at) {
-            Some(key) if at > 0 => FirstKey { at: at as u32, hash: seed.hash(key) },
+            Some(key) if at > 0 => FirstKey { at: short_len(at), hash: seed.hash(key) },
             _ => FirstKey { at: 0, hash: 0 },
         };
         Request { id, args, first_key }
@@ -125,13 +126,13 @@ impl Registry {
 
     /// Commands and subcommands, in registration order.
     pub fn iter(&self) -> impl Iterator<Item = (CommandId, &'static Command)> + '_ {
-        self.rows.iter().enumerate().map(|(i, row)| (CommandId(i as u16), *row))
+        self.rows.iter().enumerate().map(|(i, row)| (CommandId(len_u16(i)), *row))
     }
 
     /// The subcommands of a container.
     pub fn subcommands_of(&self, id: CommandId) -> impl Iterator<Item = CommandId> + '_ {
         // Subcommands are registered directly after their container.
-        let count = self.row(id).subcommands.len() as u16;
+        let count = len_u16(self.row(id).subcommands.len());
         (id.0 + 1..=id.0 + count).map(CommandId)
     }
 

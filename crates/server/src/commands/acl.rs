@@ -7,6 +7,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Flags, Group, Next, Outcome, category};
 use crate::error::{ClientError, quoted};
 use crate::server::PersistRequest;
+use wire::convert::unsigned_len;
 
 const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
 const ON_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -195,7 +196,7 @@ fn generate_password(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to {PASSWORD_BITS_MAX}"
         )));
     }
-    let digits = (bits as usize).div_ceil(4);
+    let digits = unsigned_len(bits).div_ceil(4);
     ctx.reply.bulk(ctx.server.users.generator.digits(digits).as_bytes());
     Ok(())
 }

@@ -145,7 +145,7 @@ fn set_info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.integer(ctx.server.clients[ctx.client].id.0 as i64);
+    ctx.reply.count(ctx.server.clients[ctx.client].id.0);
     Ok(())
 }
 

@@ -115,9 +115,9 @@ fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize, with_stages: bool) {
     reply.array(log.len().min(count));
     for entry in log.entries().take(count) {
         reply.array(if with_stages { 7 } else { 6 });
-        reply.integer(entry.id as i64);
+        reply.count(entry.id);
         reply.integer(entry.unix_s);
-        reply.integer(entry.value as i64);
+        reply.count(entry.value);
         reply.array(entry.args.len());
         for arg in &entry.args {
             reply.bulk(arg);
@@ -134,7 +134,7 @@ fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize, with_stages: bool) {
 
 fn len(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let kind = kind_named(args.at(2))?;
-    ctx.reply.integer(ctx.server.observed.command_logs.log(kind).len() as i64);
+    ctx.reply.count(ctx.server.observed.command_logs.log(kind).len());
     Ok(())
 }
 
@@ -146,7 +146,7 @@ fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn slow_len(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.integer(ctx.server.observed.command_logs.log(LogKind::Slow).len() as i64);
+    ctx.reply.count(ctx.server.observed.command_logs.log(LogKind::Slow).len());
     Ok(())
 }
 

@@ -209,7 +209,7 @@ fn introduce(ctx: &mut Context<'_>) {
     reply.bulk(b"proto");
     reply.integer(protocol);
     reply.bulk(b"id");
-    reply.integer(id as i64);
+    reply.count(id);
     reply.bulk(b"mode");
     reply.bulk(b"standalone");
     reply.bulk(b"role");

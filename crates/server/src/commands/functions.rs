@@ -284,7 +284,7 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
             running.command.iter().for_each(|word| ctx.reply.bulk(word));
             ctx.reply.bulk(b"duration_ms");
             let elapsed_us = ctx.server.now.monotonic_us.saturating_sub(running.started_us);
-            ctx.reply.integer((elapsed_us / 1000) as i64);
+            ctx.reply.count(elapsed_us / 1000);
         }
     }
     ctx.reply.bulk(b"engines");
@@ -292,8 +292,8 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.reply.bulk(b"LUA");
     ctx.reply.map(2);
     ctx.reply.bulk(b"libraries_count");
-    ctx.reply.integer(scripts.libraries.len() as i64);
+    ctx.reply.count(scripts.libraries.len());
     ctx.reply.bulk(b"functions_count");
-    ctx.reply.integer(scripts.libraries.functions_len() as i64);
+    ctx.reply.count(scripts.libraries.functions_len());
     Ok(())
 }

@@ -130,13 +130,13 @@ fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, &[u8]) 
 
 fn exists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = args.from(1).iter().filter(|key| ctx.db.read_without_touch(key).is_some()).count();
-    ctx.reply.integer(found as i64);
+    ctx.reply.count(found);
     Ok(())
 }
 
 fn touch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = args.from(1).iter().filter(|key| ctx.db.read_touching(key).is_some()).count();
-    ctx.reply.integer(found as i64);
+    ctx.reply.count(found);
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn type_of(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.integer(ctx.db.len() as i64);
+    ctx.reply.count(ctx.db.len());
     Ok(())
 }
 

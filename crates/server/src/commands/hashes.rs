@@ -252,13 +252,13 @@ fn hstrlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
     let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
     let len = hash.and_then(|hash| hash.get(args.at(2), at_ms)).map_or(0, |value| value.len());
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
 fn hlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let len = ctx.db.read_collection::<Hash>(args.at(1))?.map_or(0, Hash::len);
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -318,7 +318,7 @@ fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<
 }
 
 /// Sets all pairs and returns the number of new fields.
-fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64, ClientError> {
+fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<usize, ClientError> {
     if args.len() % 2 == 1 {
         return Err(ClientError::WrongArity { command: command.to_owned() });
     }
@@ -329,12 +329,12 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
         hash.set_all((2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1))), &mut context)
     })?;
     ctx.db.changed_many(EventClasses::HASH, "hset", key, args.len() as u64 / 2 - 1);
-    Ok(added as i64)
+    Ok(added)
 }
 
 fn hset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let added = set_pairs(ctx, args, "hset")?;
-    ctx.reply.integer(added);
+    ctx.reply.count(added);
     Ok(())
 }
 
@@ -368,6 +368,6 @@ fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let removed = removed.unwrap_or(0);
     expiring::record_removed(ctx, key, fields, removed, &kept);
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }

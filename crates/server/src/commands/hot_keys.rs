@@ -5,12 +5,13 @@ use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::ClientError;
 use crate::observe::hot_keys::{HotKeys, Options};
 use crate::observe::hottest::{HotKey, Metric, Order};
+use wire::convert::{signed_count, signed_len, whole_us};
 use wire::reply::ReplyBuffer;
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT;
-const METRICS: i64 = 2;
+const METRICS: usize = 2;
 const COUNT_DEFAULT: usize = 10;
-const COUNT_MAX: i64 = 64;
+const COUNT_MAX: usize = 64;
 const DURATION_S_MAX: i64 = 1_000_000;
 /// The last slot; a server without a cluster reports all slots.
 const LAST_SLOT: i64 = 16_383;
@@ -83,7 +84,7 @@ fn parse(args: Args<'_>) -> Result<Options, ClientError> {
         return Err(ClientError::text("ERR METRICS parameter is required"));
     }
     let wrong_count = ClientError::text("ERR METRICS count must be > 0 and <= 2");
-    let count = args.integer_in(3, 1, METRICS, wrong_count)? as usize;
+    let count = args.count_in(3, 1, METRICS, wrong_count)?;
     let mut options =
         Options { by_cpu: false, by_net: false, count: COUNT_DEFAULT, duration_ms: None, sample_ratio: 1 };
     for at in 4..args.len().min(4 + count) {
@@ -114,7 +115,8 @@ fn parse_option(args: Args<'_>, at: usize, options: &mut Options) -> Outcome {
         return Err(ClientError::text("ERR syntax error"));
     }
     if args.is(at, "COUNT") {
-        options.count = number(COUNT_MAX, "ERR COUNT must be between 1 and 64")? as usize;
+        options.count =
+            args.count_in(at + 1, 1, COUNT_MAX, ClientError::text("ERR COUNT must be between 1 and 64"))?;
     } else if args.is(at, "DURATION") {
         let seconds = number(DURATION_S_MAX, "ERR DURATION must be between 1 and 1000000")?;
         options.duration_ms = Some(seconds * 1000);
@@ -161,23 +163,23 @@ fn get(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     reply.array(1);
     reply.map(7 + 3 * usize::from(by_cpu) + 2 * usize::from(by_net));
     number(reply, "tracking-active", is_active.into());
-    number(reply, "sample-ratio", sample_ratio as i64);
+    number(reply, "sample-ratio", signed_count(sample_ratio));
     reply.bulk(b"selected-slots");
     reply.array(1);
     reply.array(2);
     reply.integer(0);
     reply.integer(LAST_SLOT);
-    number(reply, "all-commands-all-slots-us", (keys.total.cpu_ns / 1000) as i64);
-    number(reply, "net-bytes-all-commands-all-slots", keys.total.net_bytes as i64);
+    number(reply, "all-commands-all-slots-us", signed_count(keys.total.cpu_ns / 1000));
+    number(reply, "net-bytes-all-commands-all-slots", signed_count(keys.total.net_bytes));
     number(reply, "collection-start-time-unix-ms", keys.started_ms);
     number(reply, "collection-duration-ms", keys.duration_ms(now_ms));
     if by_cpu {
         let times = keys.cpu_times();
-        number(reply, "total-cpu-time-user-ms", times.user.as_millis() as i64);
-        number(reply, "total-cpu-time-sys-ms", times.system.as_millis() as i64);
+        number(reply, "total-cpu-time-user-ms", signed_count(whole_us(times.user) / 1000));
+        number(reply, "total-cpu-time-sys-ms", signed_count(whole_us(times.system) / 1000));
     }
     if by_net {
-        number(reply, "total-net-bytes", keys.keys_net_bytes as i64);
+        number(reply, "total-net-bytes", signed_count(keys.keys_net_bytes));
     }
     if by_cpu {
         list(reply, "by-cpu-time-us", &keys.by_cpu_us());
@@ -198,7 +200,7 @@ fn list(reply: &mut ReplyBuffer, name: &str, keys: &[(&[u8], u64)]) {
     reply.array(keys.len() * 2);
     for (key, cost) in keys {
         reply.bulk(key);
-        reply.integer(*cost as i64);
+        reply.count(*cost);
     }
 }
 
@@ -215,11 +217,11 @@ fn top(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             order = found.ok_or(ClientError::Syntax)?.1;
         } else if args.is(at, "COUNT") {
             let error = ClientError::text("ERR COUNT must be positive");
-            count = args.integer_in(at + 1, 1, i64::MAX, error)? as usize;
+            count = args.count_in(at + 1, 1, usize::MAX, error)?;
         } else if args.is(at, "DB") {
-            let last = ctx.db.database_count() as i64 - 1;
+            let last = ctx.db.database_count() - 1;
             let error = ClientError::text("ERR DB index is out of range");
-            db_index = Some(args.integer_in(at + 1, 0, last, error)? as usize);
+            db_index = Some(args.count_in(at + 1, 0, last, error)?);
         } else {
             return Err(ClientError::Syntax);
         }
@@ -238,7 +240,7 @@ fn write_hot_key(reply: &mut ReplyBuffer, hot: &HotKey) {
     reply.map(7);
     reply.bulk(b"key");
     reply.bulk(&hot.key);
-    number(reply, "db", hot.db_index as i64);
+    number(reply, "db", signed_len(hot.db_index));
     let rates = [
         ("calls", Metric::Calls),
         ("cpu_us", Metric::Cpu),

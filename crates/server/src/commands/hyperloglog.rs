@@ -5,6 +5,7 @@ use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, ac
 use crate::db::{EventClasses, StringValue};
 use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
+use wire::convert::{low_u8, signed_bits, whole_u64};
 
 /// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
@@ -101,7 +102,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 2 {
         let mut registers = [0; REGISTERS];
         merge(ctx, args.from(1), &mut registers)?;
-        ctx.reply.integer(sketch::cardinality_of(&registers) as i64);
+        ctx.reply.integer(signed_bits(sketch::cardinality_of(&registers)));
         return Ok(());
     }
     let key = args.at(1);
@@ -120,7 +121,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.edit_string(key, |text| sketch::cache_cardinality(text, counted))?;
         ctx.db.touched(key);
     }
-    ctx.reply.integer(counted as i64);
+    ctx.reply.integer(signed_bits(counted));
     Ok(())
 }
 
@@ -251,7 +252,7 @@ fn pfselftest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         }
         let error = counted.abs_diff(n);
         // Collisions among few elements are rare, but have a large effect.
-        let error_max = if n == 10 { 1 } else { (standard_error * 6.0 * n as f64).ceil() as u64 };
+        let error_max = if n == 10 { 1 } else { whole_u64((standard_error * 6.0 * n as f64).ceil()) };
         if error > error_max {
             return Err(ClientError::formatted(format!(
                 "ERR TESTFAILED Too big error. card:{n} abserr:{error}"
@@ -271,7 +272,7 @@ fn check_registers(ctx: &mut Context<'_>) -> Result<(), ClientError> {
     sketch::make_dense(&mut dense)?;
     let mut written: Box<Registers> = Box::new([0; REGISTERS]);
     for _ in 0..SELF_TEST_ROUNDS {
-        written.iter_mut().for_each(|register| *register = ctx.db.random.below(64) as u8);
+        written.iter_mut().for_each(|register| *register = low_u8(ctx.db.random.below(64)));
         sketch::store_dense(&mut dense, &written);
         let mut read: Box<Registers> = Box::new([0; REGISTERS]);
         sketch::merge_into(&mut read, &dense)?;

@@ -5,6 +5,7 @@ use crate::command::key_spec::{Begin, Find};
 use crate::command::syntax::{self, Argument, ArgumentKind};
 use crate::command::{Access, Args, Command, Context, Flags, Group, KeySpec, Outcome, access, category};
 use crate::error::ClientError;
+use wire::convert::signed_len;
 use wire::reply::ReplyBuffer;
 
 const FLAGS: Flags = LOADING | STALE;
@@ -69,7 +70,7 @@ fn all(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn count(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let count = containers(ctx).len();
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }
 
@@ -135,9 +136,9 @@ fn is_plain_range(spec: &KeySpec) -> bool {
 fn legacy_range(specs: &[KeySpec]) -> LegacyRange {
     let ranges = specs.iter().filter_map(|spec| match (spec.begin, spec.find) {
         (Begin::Index(first), Find::Range { last, step, .. }) => {
-            let first = first as i64;
+            let first = signed_len(first);
             let last = i64::from(last) + if last >= 0 { first } else { 0 };
-            Some(LegacyRange { first, last, step: step as i64 })
+            Some(LegacyRange { first, last, step: signed_len(step) })
         }
         _ => None,
     });
@@ -161,7 +162,7 @@ fn describe_keys(reply: &mut ReplyBuffer, spec: &KeySpec) {
     describe_access(reply, spec.access);
     reply.bulk(b"begin_search");
     match spec.begin {
-        Begin::Index(index) => method(reply, "index", &[("index", index as i64)]),
+        Begin::Index(index) => method(reply, "index", &[("index", signed_len(index))]),
         Begin::Keyword { word, from } => {
             reply.map(2);
             reply.bulk(b"type");
@@ -180,12 +181,16 @@ fn describe_keys(reply: &mut ReplyBuffer, spec: &KeySpec) {
         Find::Range { last, step, limit } => method(
             reply,
             "range",
-            &[("lastkey", last.into()), ("keystep", step as i64), ("limit", limit as i64)],
+            &[("lastkey", last.into()), ("keystep", signed_len(step)), ("limit", signed_len(limit))],
         ),
         Find::Counted { count_at, first, step } => method(
             reply,
             "keynum",
-            &[("keynumidx", count_at as i64), ("firstkey", first as i64), ("keystep", step as i64)],
+            &[
+                ("keynumidx", signed_len(count_at)),
+                ("firstkey", signed_len(first)),
+                ("keystep", signed_len(step)),
+            ],
         ),
         Find::Unknown => method(reply, "unknown", &[]),
     }
@@ -307,7 +312,7 @@ fn document_argument(reply: &mut ReplyBuffer, argument: &Argument, specs: usize,
     }
     if let Some(index) = key_spec {
         reply.bulk(b"key_spec_index");
-        reply.integer(index as i64);
+        reply.count(index);
         pairs += 1;
     }
     let texts = [

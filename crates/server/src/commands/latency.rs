@@ -75,7 +75,7 @@ fn history(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for spike in event.spikes() {
         ctx.reply.array(2);
         ctx.reply.integer(spike.unix_s);
-        ctx.reply.integer(spike.latency_ms as i64);
+        ctx.reply.count(spike.latency_ms);
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ fn latest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         ctx.reply.bulk(name.as_bytes());
         ctx.reply.integer(spike.unix_s);
         for number in [spike.latency_ms, event.max_ms, event.sum_ms, event.count] {
-            ctx.reply.integer(number as i64);
+            ctx.reply.count(number);
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         2 => monitor.reset(None),
         _ => args.from(2).iter().map(|name| monitor.reset(Some(name))).sum(),
     };
-    ctx.reply.integer(forgotten as i64);
+    ctx.reply.count(forgotten);
     Ok(())
 }
 
@@ -250,14 +250,14 @@ fn with_parts(server: &Server, id: CommandId) -> impl Iterator<Item = CommandId>
 fn distribution(reply: &mut ReplyBuffer, latency: &Latency) {
     reply.map(2);
     reply.bulk(b"calls");
-    reply.integer(latency.buckets().map(|(_, calls)| calls).sum::<u64>() as i64);
+    reply.count(latency.buckets().map(|(_, calls)| calls).sum::<u64>());
     reply.bulk(b"histogram_usec");
     let mark = reply.begin();
     let (mut buckets, mut counted) = (0, 0);
     for (last_ns, calls) in latency.buckets() {
         counted += calls;
-        reply.integer((last_ns / 1000) as i64);
-        reply.integer(counted as i64);
+        reply.count(last_ns / 1000);
+        reply.count(counted);
         buckets += 1;
     }
     reply.end_map(mark, buckets);

@@ -190,7 +190,7 @@ fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         list.len()
     })?;
     ctx.db.changed_many(EventClasses::LIST, push_event(end), key, args.len() as u64 - 2);
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -234,7 +234,7 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(None) => ctx.reply.integer(-1),
         Some(Some(len)) => {
             ctx.db.changed(EventClasses::LIST, "linsert", key);
-            ctx.reply.integer(len as i64);
+            ctx.reply.count(len);
         }
     }
     Ok(())
@@ -242,7 +242,7 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn llen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let len = ctx.db.read_collection::<List>(args.at(1))?.map_or(0, |list| list.len());
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -339,7 +339,7 @@ fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if removed > 0 {
         ctx.db.changed_many(EventClasses::LIST, "lrem", key, removed);
     }
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }
 
@@ -366,13 +366,13 @@ fn lpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = found.unwrap_or_default();
     if count.is_none() {
         match found.first() {
-            Some(&position) => ctx.reply.integer(position as i64),
+            Some(&position) => ctx.reply.count(position),
             None => ctx.reply.null(),
         }
         return Ok(());
     }
     ctx.reply.array(found.len());
-    found.iter().for_each(|&position| ctx.reply.integer(position as i64));
+    found.iter().for_each(|&position| ctx.reply.count(position));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::command::flag::{ADMIN, LOADING, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::ClientError;
 use crate::server::Server;
+use wire::convert::signed_count;
 
 const SHARDS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
@@ -68,7 +69,7 @@ fn usage(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         at += 2;
     }
     match ctx.db.memory_bytes(args.at(2)) {
-        Some(bytes) => ctx.reply.integer(bytes as i64),
+        Some(bytes) => ctx.reply.count(bytes),
         None => ctx.reply.null(),
     }
     Ok(())
@@ -106,7 +107,7 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         ctx.reply.bulk(format!("db.{index}").as_bytes());
         ctx.reply.map(2);
         ctx.reply.bulk(b"overhead.hashtable.main");
-        ctx.reply.integer(*bytes as i64);
+        ctx.reply.count(*bytes);
         ctx.reply.bulk(b"overhead.hashtable.expires");
         ctx.reply.integer(0);
     }
@@ -128,7 +129,7 @@ fn write(ctx: &mut Context<'_>, figures: Figures) {
 }
 
 fn bytes(value: u64) -> Figure {
-    Figure::Bytes(value as i64)
+    Figure::Bytes(signed_count(value))
 }
 
 fn totals(server: &Server, breakdown: &Breakdown) -> Figures {
@@ -168,7 +169,7 @@ fn ratios(server: &Server, breakdown: &Breakdown) -> Figures {
     let sample = &memory.sample;
     let ratio =
         |part: u64, whole: u64| Figure::Ratio(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
-    let difference = |a: u64, b: u64| Figure::Bytes(a as i64 - b as i64);
+    let difference = |a: u64, b: u64| Figure::Bytes(signed_count(a) - signed_count(b));
     let percent = breakdown.used_bytes as f64 * 100.0 / memory.peak_bytes.max(1) as f64;
     vec![
         ("peak.percentage", Figure::Ratio(percent)),

@@ -4,6 +4,7 @@ use crate::command::flag::{LOADING, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::Value;
 use crate::error::ClientError;
+use wire::convert::signed_count;
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
 const CHANGING: &[&str] = &["nondeterministic_output"];
@@ -98,11 +99,11 @@ fn layout(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply.bulk(layout.structure.as_bytes());
     if let Some(elements) = elements {
         reply.bulk(b"elements");
-        reply.integer(elements as i64);
+        reply.count(elements);
     }
     for (name, count) in &layout.parts {
         reply.bulk(name.as_bytes());
-        reply.integer(*count as i64);
+        reply.count(*count);
     }
     if let Some(packed) = layout.packed {
         reply.bulk(b"fill");
@@ -113,7 +114,7 @@ fn layout(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply.double(rounded(bytes as f64 / elements.max(1) as f64));
     }
     reply.bulk(b"total-bytes");
-    reply.integer(bytes as i64);
+    reply.count(bytes);
     Ok(())
 }
 
@@ -129,7 +130,7 @@ fn idletime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
             ));
         }
-        Ok(Shown::Number((access.idle_ms(value.entry().access(), now_ms) / 1000) as i64))
+        Ok(Shown::Number(signed_count(access.idle_ms(value.entry().access(), now_ms) / 1000)))
     })
 }
 

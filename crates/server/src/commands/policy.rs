@@ -94,7 +94,7 @@ fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if removed > 0 {
         replace(ctx, rules)?;
     }
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }
 
@@ -104,7 +104,7 @@ fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     for (index, rule) in rules.iter().enumerate() {
         reply.map(3);
         reply.bulk(b"index");
-        reply.integer(index as i64);
+        reply.count(index);
         reply.bulk(b"glob");
         reply.bulk(&rule.glob);
         reply.bulk(b"settings");
@@ -138,12 +138,12 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         ];
         reply.map(5 + figures.len());
         reply.bulk(b"index");
-        reply.integer(index as i64);
+        reply.count(index);
         reply.bulk(b"glob");
         reply.bulk(&rule.glob);
         for (name, value) in figures {
             reply.bulk(name.as_bytes());
-            reply.integer(value as i64);
+            reply.count(value);
         }
         reply.bulk(b"types");
         write_sums(reply, &sums(&tally, |cell| cell.kind.name()));
@@ -187,7 +187,7 @@ fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply.bulk(b"rule");
     match rule {
         None => reply.null(),
-        Some(rule) => reply.integer(rule as i64),
+        Some(rule) => reply.count(rule),
     }
     reply.bulk(b"glob");
     match rule {
@@ -218,9 +218,9 @@ fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply.bulk(structure.as_bytes());
     if let Some(elements) = elements {
         reply.bulk(b"elements");
-        reply.integer(elements as i64);
+        reply.count(elements);
     }
     reply.bulk(b"bytes");
-    reply.integer(bytes as i64);
+    reply.count(bytes);
     Ok(())
 }

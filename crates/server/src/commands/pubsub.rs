@@ -163,7 +163,7 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
         reply.push(3);
         reply.bulk(word.as_bytes());
         reply.bulk_or_null(name);
-        reply.integer(count as i64);
+        reply.count(count);
     };
     if ctx.server.clients[ctx.client].reply_mode == ReplyMode::On {
         write(ctx.reply);
@@ -175,7 +175,7 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
 fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish(args.at(1), args.at(2));
     propagate(ctx, args);
-    ctx.reply.integer(receivers as i64);
+    ctx.reply.count(receivers);
     Ok(())
 }
 
@@ -188,7 +188,7 @@ fn propagate(ctx: &mut Context<'_>, args: Args<'_>) {
 fn spublish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish_to_shard(args.at(1), args.at(2));
     propagate(ctx, args);
-    ctx.reply.integer(receivers as i64);
+    ctx.reply.count(receivers);
     Ok(())
 }
 
@@ -218,7 +218,7 @@ fn list_names(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
 }
 
 fn pattern_count(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.integer(ctx.server.pubsub.listeners(Kind::Pattern).len() as i64);
+    ctx.reply.count(ctx.server.pubsub.listeners(Kind::Pattern).len());
     Ok(())
 }
 
@@ -237,6 +237,6 @@ fn count_listeners(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind) {
     ctx.reply.array(names.len() * 2);
     for name in names.iter() {
         ctx.reply.bulk(name);
-        ctx.reply.integer(ctx.server.pubsub.listener_count(kind, name) as i64);
+        ctx.reply.count(ctx.server.pubsub.listener_count(kind, name));
     }
 }

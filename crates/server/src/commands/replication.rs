@@ -12,6 +12,7 @@ use crate::observe::replication::LinkState;
 use crate::server::{FailoverWish, Point, ReplicationRequest};
 use crate::session::client::ReplicaProfile;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use wire::convert::{signed_count, signed_len};
 use wire::request::split_args;
 
 const REPLICAOF_SYNTAX: &str = "<args: <host-port: host:string port:integer> | <no-one: NO ONE>>";
@@ -168,7 +169,8 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
         b"rdb-channel" => profile.is_rdb_channel = yes_no()? == 1,
         b"set-rdb-client-id" => {
             let id = args.integer(at + 1)?;
-            let known = ctx.server.replicas.awaiting_main_channel.iter().find(|known| known.0 as i64 == id);
+            let known =
+                ctx.server.replicas.awaiting_main_channel.iter().find(|known| signed_count(known.0) == id);
             let unknown = || ClientError::formatted(format!("ERR Unrecognized RDB client id {id}"));
             profile.rdb_client = Some(*known.ok_or_else(unknown)?);
         }
@@ -264,7 +266,7 @@ fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let figures = &ctx.server.observed.replication;
     ctx.reply.array(3);
     ctx.reply.bulk(b"master");
-    ctx.reply.integer(figures.offset as i64);
+    ctx.reply.count(figures.offset);
     let online: Vec<_> = figures.replicas.iter().filter(|replica| replica.is_online()).collect();
     ctx.reply.array(online.len());
     for replica in online {
@@ -279,7 +281,7 @@ fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 fn role_of_replica(ctx: &mut Context<'_>, primary: &ReplicaOf) -> Outcome {
     let figures = &ctx.server.observed.replication;
     let state = figures.link.map_or(LinkState::Connect, |link| link.state);
-    let offset = if state == LinkState::Connected { figures.offset as i64 } else { -1 };
+    let offset = if state == LinkState::Connected { signed_count(figures.offset) } else { -1 };
     ctx.reply.array(5);
     ctx.reply.bulk(b"slave");
     ctx.reply.bulk(&primary.host);
@@ -300,7 +302,7 @@ fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let acknowledged = ctx.server.acknowledged_by(ctx.client);
     let on = BlockedOn::Acknowledgement { local: false, replicas, on_disk: false };
     let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Replicas, claim: None };
-    if replicas <= acknowledged.replicas as i64 || !ctx.block(request) {
+    if replicas <= signed_len(acknowledged.replicas) || !ctx.block(request) {
         TimeoutReply::Replicas.write(acknowledged, ctx.reply);
         return Ok(());
     }

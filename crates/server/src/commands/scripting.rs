@@ -8,6 +8,7 @@ use crate::error::ClientError;
 use crate::script::flags::ScriptFlags;
 use crate::script::{Call, Mode};
 use std::rc::Rc;
+use wire::convert::signed_len;
 
 const RUNS: u32 = NO_SCRIPT | SKIP_MONITOR | NO_MANDATORY_KEYS | STALE;
 pub(super) const MAY_WRITE: u32 = RUNS | MAY_REPLICATE;
@@ -125,7 +126,7 @@ fn loading_error(text: String) -> ClientError {
 
 /// The number of keys, checked against the number of arguments.
 pub(super) fn key_count(args: Args<'_>, number: i64) -> Result<usize, ClientError> {
-    if number > args.len() as i64 - 3 {
+    if number > signed_len(args.len()) - 3 {
         return Err(ClientError::text("ERR Number of keys can't be greater than number of args"));
     }
     usize::try_from(number).map_err(|_| ClientError::text("ERR Number of keys can't be negative"))

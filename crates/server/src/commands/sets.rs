@@ -9,6 +9,7 @@ use crate::db::collection::Collection;
 use crate::db::set::Set;
 use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
+use wire::convert::{unsigned_len, usize_of};
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
@@ -141,7 +142,7 @@ fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if added > 0 {
         ctx.db.changed_many(EventClasses::SET, "sadd", key, added as u64);
     }
-    ctx.reply.integer(added as i64);
+    ctx.reply.count(added);
     Ok(())
 }
 
@@ -154,13 +155,13 @@ fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if removed > 0 {
         ctx.db.changed_many(EventClasses::SET, "srem", key, removed as u64);
     }
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }
 
 fn scard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let len = ctx.db.read_collection::<Set>(args.at(1))?.map_or(0, Set::len);
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -291,12 +292,12 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             }
         }
         Some(count) if count >= 0 => {
-            let wanted = (count as usize).min(set.len());
+            let wanted = unsigned_len(count).min(set.len());
             reply.array(wanted);
             set.random_distinct(wanted, context.random, &mut |member| member.reply(reply));
         }
         Some(count) if repetition::is_worth_listing(set.len(), count) => {
-            reply.array(count.unsigned_abs() as usize);
+            reply.array(usize_of(count.unsigned_abs()));
             // A compact set is scanned to find a member: one scan collects all of them.
             let mut members = Vec::with_capacity(set.len());
             set.for_each(&mut |member| members.push(member));
@@ -307,7 +308,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             });
         }
         Some(count) => {
-            reply.array(count.unsigned_abs() as usize);
+            reply.array(usize_of(count.unsigned_abs()));
             (0..count.unsigned_abs()).all(|_| {
                 if let Some(member) = set.random(context.random) {
                     member.reply(reply);

@@ -387,7 +387,7 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     if ctx.db.store_collection(destination, list) {
         ctx.db.changed_many(EventClasses::LIST, "sortstore", destination, len as u64);
     }
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 

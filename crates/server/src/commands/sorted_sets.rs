@@ -208,7 +208,7 @@ pub(super) fn add<'a>(
     match (options.increment, result) {
         (true, Some(score)) => ctx.reply.double(score),
         (true, None) => ctx.reply.null(),
-        (false, _) => ctx.reply.integer((new + if options.count_changed { changed } else { 0 }) as i64),
+        (false, _) => ctx.reply.count(new + if options.count_changed { changed } else { 0 }),
     }
     Ok(())
 }
@@ -222,13 +222,13 @@ fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if removed > 0 {
         ctx.db.changed_many(EventClasses::ZSET, "zrem", key, removed as u64);
     }
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }
 
 fn zcard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let len = ctx.db.read_collection::<SortedSet>(args.at(1))?.map_or(0, SortedSet::len);
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -291,7 +291,7 @@ fn rank(ctx: &mut Context<'_>, args: Args<'_>, reverse: bool) -> Outcome {
     if with_score {
         ctx.reply.array(2);
     }
-    ctx.reply.integer(if reverse { len - 1 - rank } else { rank } as i64);
+    ctx.reply.count(if reverse { len - 1 - rank } else { rank });
     if with_score {
         ctx.reply.double(score);
     }
@@ -302,7 +302,7 @@ fn zcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (min, max) = range::score_bounds(args.at(2), args.at(3))?;
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
     let count = set.map_or(0, |set| set.score_range(min, max).len());
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }
 
@@ -310,6 +310,6 @@ fn zlexcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (min, max) = range::lex_bounds(args.at(2), args.at(3))?;
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
     let count = set.map_or(0, |set| set.lex_range(min, max).len());
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }

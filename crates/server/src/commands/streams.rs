@@ -14,6 +14,7 @@ use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::stream::{Direction, Stream, reply_entry};
 use crate::error::{ClientError, quoted};
+use wire::convert::unsigned_len;
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
@@ -276,7 +277,7 @@ fn no_group(sentence: std::fmt::Arguments<'_>) -> ClientError {
 
 fn xlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let len = ctx.db.read_collection::<Stream>(args.at(1))?.map_or(0, |stream| stream.len());
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -298,7 +299,7 @@ fn range(ctx: &mut Context<'_>, args: Args<'_>, bounds: (usize, usize), directio
         if !args.is(at, "COUNT") || at + 1 >= args.len() {
             return Err(ClientError::Syntax);
         }
-        count = Some(args.integer(at + 1)?.max(0) as usize);
+        count = Some(unsigned_len(args.integer(at + 1)?.max(0)));
         at += 2;
     }
     let Some(stream) = ctx.db.read_collection::<Stream>(args.at(1))? else {

@@ -2,6 +2,7 @@
 
 use crate::command::Args;
 use crate::error::ClientError;
+use wire::convert::whole_u64;
 use wire::number::Extended;
 
 /// Parses a timeout in seconds with a fraction; returns microseconds, rounded up to whole milliseconds. `None` (from 0) is
@@ -18,7 +19,7 @@ pub fn seconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError>
     if ms < 0.0 {
         return Err(ClientError::TimeoutNegative);
     }
-    in_us(ms as u64)
+    in_us(whole_u64(ms))
 }
 
 /// Parses a timeout in milliseconds; returns microseconds. `None` (from 0) is for ever.

@@ -4,7 +4,6 @@
 //! [`saving`](super::saving) writes RDB files, [`aof`](super::aof) the append-only file, [`loading`](super::loading)
 //! reads them, [`shutdown`](super::shutdown) ends the process.
 
-use wire::convert::whole_us;
 use super::Executor;
 use super::aof::{Aof, Rewrites};
 use super::loading::{Loading, Progress};
@@ -19,6 +18,7 @@ use crate::server::PersistRequest;
 use crate::session::{BlockRequest, BlockedOn, ClientHandle};
 use crate::sys::world::World;
 use std::io;
+use wire::convert::whole_us;
 use wire::reply::ReplyBuffer;
 
 /// State of saving and loading.

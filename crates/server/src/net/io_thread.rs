@@ -17,7 +17,6 @@
 //! 5. Input that comes with a certificate's handshake is handed over before it is parsed: only the executor knows the
 //!    user that the certificate names, and the limits of its requests.
 
-use wire::convert::whole_us;
 use super::channel::{Receiver, Sender, Waker};
 use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
 use super::poller::{Poller, Readiness, Token};
@@ -37,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use structures::hash::HashSeed;
+use wire::convert::whole_us;
 use wire::reply::Output;
 use wire::request::Limits;
 

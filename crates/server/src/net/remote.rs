@@ -1,6 +1,5 @@
 //! Connections served by I/O threads: receiving their requests, sending their replies, and moving them.
 
-use wire::convert::{short_len, usize_of, whole_u64, whole_us};
 use super::connection::Connection;
 use super::event_loop::{ClientConnection, EventLoop, occupied};
 use super::io_thread::{Delivery, Order};
@@ -12,6 +11,7 @@ use crate::session::ClientHandle;
 use crate::session::client::Meter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::convert::{short_len, usize_of, whole_u64, whole_us};
 use wire::reply::{Output, ReplyBuffer};
 
 /// Query buffers taken from threads in one tick, so that the first replies leave before the last requests have run.

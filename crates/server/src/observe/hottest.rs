@@ -30,6 +30,7 @@
 
 use super::top_keys::TopKeys;
 use structures::random::Random;
+use wire::convert::{short_len, signed_count, whole_u64};
 
 /// Number of keys kept.
 const PLACES: usize = 2048;
@@ -87,7 +88,7 @@ impl Countdown {
     /// Adds a command's costs; returns whether its keys are to be charged ([`Hottest::take`]).
     #[inline]
     pub fn pass(&mut self, costs: Costs) -> bool {
-        self.left -= self.weight(costs) as i64;
+        self.left -= signed_count(self.weight(costs));
         self.left <= 0
     }
 
@@ -179,7 +180,7 @@ impl Hottest {
     pub fn take(&mut self, countdown: &mut Countdown, costs: Costs, keys: u64) -> Paid {
         let (weight, beyond) = (countdown.weight(costs).max(1), countdown.left.unsigned_abs());
         let mut paid = (1 + beyond / self.interval) * self.interval;
-        let behind = (beyond % self.interval) as i64;
+        let behind = signed_count(beyond % self.interval);
         self.note_sample(countdown);
         countdown.left = self.draw() - behind;
         while countdown.left <= 0 {
@@ -188,7 +189,7 @@ impl Hottest {
         }
         let times = paid as f64 / weight as f64;
         self.paid.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost as f64 * times);
-        let keys_max = (KEYS_MAX as f64 / self.commands_per_sample) as u64;
+        let keys_max = whole_u64(KEYS_MAX as f64 / self.commands_per_sample);
         let stride = keys.div_ceil(keys_max.max(1)).max(1);
         let skipped = if stride > 1 { self.random.below(stride) } else { 0 };
         Paid { costs, weight, times, keys, stride, skipped }
@@ -204,16 +205,17 @@ impl Hottest {
     fn choose_interval(&mut self, commands: f64, countdown: &Countdown) {
         self.samples = 0;
         self.commands_per_sample = commands.clamp(1.0, COMMANDS_PER_SAMPLE_MAX);
-        let average = countdown.weight(self.averages.map(|average| average as u64)).max(CALL_WEIGHT);
+        let average = countdown.weight(self.averages.map(whole_u64)).max(CALL_WEIGHT);
         // While all commands are sampled, each is charged exactly its costs.
-        self.interval = if commands <= 1.0 { 1 } else { (self.commands_per_sample * average as f64) as u64 };
+        self.interval =
+            if commands <= 1.0 { 1 } else { whole_u64(self.commands_per_sample * average as f64) };
     }
 
     /// Draws from half an interval to one and a half, to avoid falling into step with periodic load.
     fn draw(&mut self) -> i64 {
         match self.interval {
             0 | 1 => 1,
-            interval => (interval.div_ceil(2) + self.random.below(interval)) as i64,
+            interval => signed_count(interval.div_ceil(2) + self.random.below(interval)),
         }
     }
 
@@ -228,7 +230,7 @@ impl Hottest {
             return;
         }
         self.name.clear();
-        self.name.extend((db_index as u32).to_le_bytes());
+        self.name.extend(short_len(db_index).to_le_bytes());
         self.name.push(u8::from(writes));
         self.name.extend_from_slice(key);
         // Each key has as many calls as the command, and a part of its other costs.
@@ -238,7 +240,7 @@ impl Hottest {
         let [calls, costs @ ..] = paid.costs;
         let [cpu_ns, bytes_in, bytes_out] = costs.map(|cost| cost as f64 * times * part);
         let details = [calls as f64 * times, cpu_ns, bytes_in, bytes_out];
-        self.keys.add(&self.name, (weight as u64).max(1), details, &mut self.random);
+        self.keys.add(&self.name, whole_u64(weight).max(1), details, &mut self.random);
     }
 
     /// Recomputes the countdown's length from the costs since the last call, and decays the charges.
@@ -255,7 +257,7 @@ impl Hottest {
             self.choose_interval(wanted, countdown);
             // The rest was drawn for another load.
             let left = i128::from(countdown.left) * i128::from(self.interval) / i128::from(before);
-            countdown.left = (left as i64).max(1);
+            countdown.left = i64::try_from(left).unwrap_or(i64::MAX).max(1);
         }
         if now_us.saturating_sub(self.decayed_us) >= DECAY_PERIOD_US {
             self.decayed_us = now_us;
@@ -276,7 +278,7 @@ impl Hottest {
             *average = if *average == 0.0 { now } else { *average + (now - *average) * NEW_PART };
             let even = (CALL_WEIGHT << WEIGHT_BITS) as f64;
             // A cost that averages a million weighs nothing: a single slow command must not hide those after it.
-            countdown.weights[metric as usize] = (even / average.max(1.0)) as u64;
+            countdown.weights[metric as usize] = whole_u64(even / average.max(1.0));
         }
         self.averages[Metric::Calls as usize] = 1.0;
     }
@@ -479,6 +481,17 @@ mod tests {
         let told = hottest.hottest(Order::Calls, 2, None);
         assert_eq!(told[1].key, b"calm");
         assert!((told[1].rates[0] * 2.1 - 3.0).abs() < 0.01, "{told:?}");
+    }
+
+    #[test]
+    fn what_is_left_of_a_countdown_stays_within_64_bits() {
+        let mut countdown = Countdown::default();
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
+        feed(&mut hottest, &mut countdown, b"busy", [500, 30, 30]);
+        countdown.left = i64::MAX;
+        hottest.adapt(100_000, 50_000, &mut countdown);
+        assert!(hottest.interval > 1);
+        assert_eq!(countdown.left, i64::MAX);
     }
 
     /// `WARMLINE_TEST_SCALE=100` has ten million keys.

@@ -1,6 +1,7 @@
 //! Latency spikes: events that took longer than the threshold, by kind.
 
 use std::collections::BTreeMap;
+use wire::convert::usize_of;
 
 /// Samples kept of one event.
 const SAMPLES: usize = 160;
@@ -128,7 +129,7 @@ fn graph_line(bars: &[(u64, String)], rows: usize) -> String {
     // The highest bar fills all steps, the lowest one.
     let heights = bars.iter().map(|(value, _)| {
         let range = (max - min).max(1);
-        1 + ((value - min) as usize * (steps - 1)) / range as usize
+        1 + usize_of((value - min) * (steps as u64 - 1) / range)
     });
     let heights: Vec<usize> = heights.collect();
     let mut text = String::new();

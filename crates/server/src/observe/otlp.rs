@@ -5,6 +5,7 @@
 
 use super::trace::{Stage, Trace};
 use serde_json::{Value, json};
+use wire::convert::signed_count;
 
 /// OpenTelemetry's number of the server span kind.
 const SPAN_KIND_SERVER: u32 = 2;
@@ -60,7 +61,7 @@ fn spans(run_id: &str, trace: &Trace) -> Vec<Value> {
         text("client.address", &trace.client_address),
         text("user.name", &String::from_utf8_lossy(&trace.user)),
         text("warmline.client.name", &String::from_utf8_lossy(&trace.client_name)),
-        number("warmline.client.id", trace.client_id as i64),
+        number("warmline.client.id", signed_count(trace.client_id)),
     ]);
     let mut spans = vec![root];
     let mut begins_ns = starts_ns;

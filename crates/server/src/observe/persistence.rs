@@ -1,5 +1,7 @@
 //! Figures of saving and loading for INFO: copies made by the engine. No decision depends on them.
 
+use wire::convert::whole_i64;
+
 /// Figures of snapshots, of the append-only file, and of loading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Persistence {
@@ -59,7 +61,7 @@ impl LoadingFigures {
         let elapsed_s = now_s - self.started_s;
         let left_bytes = self.total_bytes.saturating_sub(self.loaded_bytes);
         (self.loaded_bytes > 0)
-            .then(|| (left_bytes as f64 / self.loaded_bytes as f64 * elapsed_s as f64) as i64)
+            .then(|| whole_i64(left_bytes as f64 / self.loaded_bytes as f64 * elapsed_s as f64))
     }
 }
 

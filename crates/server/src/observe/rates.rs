@@ -1,5 +1,7 @@
 //! Rates per second: the mean of the last few samples.
 
+use wire::convert::low_u64;
+
 /// Samples that make up one rate.
 const SAMPLES: usize = 16;
 
@@ -19,14 +21,15 @@ impl Rate {
         if let Some((last_total, last_base)) = self.last.replace((total, base)) {
             let grown = total.saturating_sub(last_total) as u128;
             let elapsed = base.saturating_sub(last_base).max(1) as u128;
-            self.samples[self.next] = (grown * factor as u128 / elapsed) as u64;
+            self.samples[self.next] = u64::try_from(grown * factor as u128 / elapsed).unwrap_or(u64::MAX);
             self.next = (self.next + 1) % SAMPLES;
         }
     }
 
     /// Returns the mean of the samples.
     pub fn mean(&self) -> u64 {
-        self.samples.iter().sum::<u64>() / SAMPLES as u64
+        // Not below zero and not above the largest sample.
+        low_u64(self.samples.iter().map(|&sample| u128::from(sample)).sum::<u128>() / SAMPLES as u128)
     }
 }
 
@@ -57,5 +60,14 @@ mod tests {
         assert_eq!(rate.mean(), 500);
         rate.note(0, 10_000_000, 1_000_000);
         assert!(rate.mean() < 500, "a counter set back to zero counts as no growth");
+    }
+
+    #[test]
+    fn growth_beyond_64_bits_is_the_greatest_that_there_is() {
+        let mut rate = Rate::default();
+        for i in 0..=SAMPLES as u64 {
+            rate.note(i * (1 << 50), i, 1_000_000);
+        }
+        assert_eq!(rate.mean(), u64::MAX);
     }
 }

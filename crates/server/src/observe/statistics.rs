@@ -81,7 +81,7 @@ impl Latency {
 
     /// Returns the last nanosecond of each non-empty bucket, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let last_ns = |index: usize| (1 << (FIRST_BUCKET_BITS + index as u32)) - 1;
+        let last_ns = |index: usize| (1 << (FIRST_BUCKET_BITS as usize + index)) - 1;
         let buckets = self.buckets.iter().enumerate();
         buckets.filter(|&(_, &calls)| calls > 0).map(move |(index, &calls)| (last_ns(index), calls))
     }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use structures::hash::HashSeed;
 use structures::random::Random;
+use wire::convert::whole_u64;
 
 /// A key and its cost.
 struct Kept<const N: usize> {
@@ -144,7 +145,7 @@ impl<const N: usize> TopKeys<N> {
     /// Multiplies all costs and figures. Their order, and so the heap, stays the same.
     pub(super) fn scale(&mut self, factor: f64) {
         for kept in &mut self.kept {
-            kept.cost = (kept.cost as f64 * factor) as u64;
+            kept.cost = whole_u64(kept.cost as f64 * factor);
             kept.details.iter_mut().for_each(|detail| *detail *= factor);
         }
     }

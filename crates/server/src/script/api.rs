@@ -5,6 +5,7 @@ use super::numbers::{RANDOM_MAX, push_argument_text};
 use super::values::{push_error, push_reply, until_nul};
 use super::{CommandLine, Kind, MESSAGE_BYTES_MAX, PIECE_BYTES, REPLICATE_ALL, Raise, Stack, cache};
 use crate::sys::lua::{Native, truncated};
+use wire::convert::{low_i32, low_u8};
 use wire::reply::Protocol;
 
 type Functions = &'static [(&'static str, Native<dyn super::Caller>)];
@@ -195,7 +196,7 @@ fn set_replication(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
         return Err(fail(stack, text));
     }
-    stack.host().settings().replication = flags as u8;
+    stack.host().settings().replication = low_u8(flags as u64);
     Ok(0)
 }
 
@@ -253,7 +254,7 @@ pub fn protected_call(stack: &mut Stack<'_>) -> Result<usize, Raise> {
 /// `math.random`, with a generator that gives the same sequence on every machine.
 pub fn random(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let drawn = f64::from(stack.host().random().draw() % RANDOM_MAX) / f64::from(RANDOM_MAX);
-    let int = |stack: &mut Stack<'_>, argument| stack.integer_argument(argument).map(|value| value as i32);
+    let int = |stack: &mut Stack<'_>, argument| stack.integer_argument(argument).map(low_i32);
     let number = match stack.top() {
         0 => drawn,
         1 => {
@@ -278,7 +279,7 @@ pub fn random(stack: &mut Stack<'_>) -> Result<usize, Raise> {
 
 /// `math.randomseed`.
 pub fn random_seed(stack: &mut Stack<'_>) -> Result<usize, Raise> {
-    let seed = stack.integer_argument(1)? as i32;
+    let seed = low_i32(stack.integer_argument(1)?);
     stack.host().random().seed(seed);
     Ok(0)
 }

@@ -8,6 +8,7 @@ use super::flags::ScriptFlags;
 use sha1::{Digest as _, Sha1};
 use std::collections::HashMap;
 use std::rc::Rc;
+use wire::convert::short_len;
 
 /// The maximum of cached scripts that EVAL compiled.
 const PASSING_MAX: usize = 500;
@@ -99,7 +100,7 @@ impl Cache {
         let body: Rc<[u8]> = body.into();
         let at = self.free.pop().unwrap_or_else(|| {
             self.scripts.push(None);
-            self.scripts.len() as u32 - 1
+            short_len(self.scripts.len() - 1)
         });
         self.uses += 1;
         self.body_bytes += body.len();

@@ -1,5 +1,7 @@
 //! Numbers of scripts: a random generator with the same sequence on every machine, and texts of doubles.
 
+use wire::convert::{low_u32, signed_len, unsigned_len};
+
 /// The 48-bit generator of C's `lrand48`, one sequence for all scripts: a seed gives the same sequence on every
 /// machine.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ impl Random48 {
     /// The next 31 random bits.
     pub fn draw(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & ((1 << 48) - 1);
-        (self.0 >> 17) as u32
+        low_u32(self.0 >> 17)
     }
 }
 
@@ -50,16 +52,16 @@ pub fn general_text(value: f64, precision: usize) -> String {
     }
     let scientific = format!("{value:.*e}", precision - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("the `e` format has an exponent");
-    let exponent: i32 = exponent.parse().expect("an exponent is a number");
+    let exponent: i64 = exponent.parse().expect("an exponent is a number");
     let without_zeros = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if exponent < -4 || exponent >= precision as i32 {
+    if exponent < -4 || exponent >= signed_len(precision) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs());
     }
-    without_zeros(&format!("{value:.*}", (precision as i32 - 1 - exponent).max(0) as usize))
+    without_zeros(&format!("{value:.*}", unsigned_len((signed_len(precision) - 1 - exponent).max(0))))
 }
 
 /// A longer text is not a number, also in Lua (`LUAI_MAXNUMERAL`): parsing a number cannot be interrupted.

@@ -10,6 +10,7 @@
 
 use super::environment::BYTES_MAX;
 use super::{Kind, MESSAGE_BYTES_MAX, Raise, Stack};
+use wire::convert::unsigned_len;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Stack slots for one level of a reply.
@@ -24,7 +25,7 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
     match bytes[0] {
         b':' => stack.push_number(integer(line) as f64),
         b'$' | b'=' if line != b"-1" => {
-            let body_len = integer(line) as usize;
+            let body_len = length(line);
             let body = &bytes[len..len + body_len];
             match bytes[0] {
                 b'$' => stack.push_bytes(body),
@@ -34,12 +35,12 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
         }
         b'$' => stack.push_boolean(false),
         b'*' if line == b"-1" => stack.push_boolean(false),
-        b'*' | b'>' => return Ok(len + push_array(stack, &bytes[len..], integer(line) as usize)?),
-        b'%' => return Ok(len + push_map(stack, &bytes[len..], integer(line) as usize)?),
-        b'~' => return Ok(len + push_set(stack, &bytes[len..], integer(line) as usize)?),
+        b'*' | b'>' => return Ok(len + push_array(stack, &bytes[len..], length(line))?),
+        b'%' => return Ok(len + push_map(stack, &bytes[len..], length(line))?),
+        b'~' => return Ok(len + push_set(stack, &bytes[len..], length(line))?),
         b'|' => {
             // Attributes are skipped.
-            let attributes = push_map(stack, &bytes[len..], integer(line) as usize)?;
+            let attributes = push_map(stack, &bytes[len..], length(line))?;
             stack.pop(1);
             return Ok(len + attributes + push_reply(stack, &bytes[len + attributes..])?);
         }
@@ -60,6 +61,10 @@ fn line_len(bytes: &[u8]) -> usize {
 
 fn integer(line: &[u8]) -> i64 {
     wire::number::parse_i64(line).unwrap_or_default()
+}
+
+fn length(line: &[u8]) -> usize {
+    unsigned_len(integer(line))
 }
 
 fn double(line: &[u8]) -> f64 {
@@ -89,9 +94,9 @@ fn push_array(stack: &mut Stack<'_>, bytes: &[u8], elements: usize) -> Result<us
     stack.push_table(elements, 0);
     stack.reserve(STACK_PER_LEVEL);
     let mut at = 0;
-    for number in 1..=elements {
+    for number in (1..).take(elements) {
         at += push_reply(stack, &bytes[at..])?;
-        stack.set_element(-2, number as i32);
+        stack.set_element(-2, number);
     }
     Ok(at)
 }

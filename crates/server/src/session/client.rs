@@ -1,6 +1,5 @@
 //! One client as the executor sees it: identity, protocol state and output; its socket belongs to `net`.
 
-use wire::convert::{signed_count, usize_of};
 use super::blocked::Blocked;
 use super::clients::{ClientHandle, ClientId};
 use super::pubsub::Subscriptions;
@@ -13,6 +12,7 @@ use crate::command::flag::Flags;
 use crate::command::registry::CommandId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use wire::convert::{signed_count, usize_of};
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The reply mode of a client (CLIENT REPLY).

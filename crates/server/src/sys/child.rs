@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use wire::convert::signed_count;
 
 /// The side of the fork.
 pub enum Side {
@@ -106,7 +107,7 @@ pub fn cancel(child: i32) {
 /// Starts writing this part of a file to disk, without waiting for it.
 pub fn start_writeback(fd: RawFd, start: u64, len: u64) {
     // SAFETY: touches no memory; a number that is no open file is an error, and what is not begun now is done by fsync.
-    unsafe { libc::sync_file_range(fd, start as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE) };
+    unsafe { libc::sync_file_range(fd, signed_count(start), signed_count(len), libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::os::fd::IntoRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
+use wire::convert::signed_count;
 
 /// Signals that end the process by default and indicate an error in it.
 const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
@@ -141,7 +142,7 @@ pub fn set_alarm(after: Option<Duration>) {
     }
     let after = after.unwrap_or_default();
     let value = libc::timeval {
-        tv_sec: after.as_secs() as libc::time_t,
+        tv_sec: signed_count(after.as_secs()),
         tv_usec: libc::suseconds_t::from(after.subsec_micros()),
     };
     let once = libc::timeval { tv_sec: 0, tv_usec: 0 };
@@ -256,7 +257,7 @@ fn note_event(signal: i32, info: &libc::siginfo_t) {
     let (address, process, user) = unsafe { (info.si_addr() as usize, info.si_pid(), info.si_uid()) };
     NOTED.address.store(address, Ordering::Relaxed);
     NOTED.sender_process.store(process, Ordering::Relaxed);
-    NOTED.sender_user.store(user as i32, Ordering::Relaxed);
+    NOTED.sender_user.store(user.cast_signed(), Ordering::Relaxed);
     let mut count = 0;
     // SAFETY: unsynchronised, as the lock of its sibling may be held by the thread that was interrupted: at most one
     // thread is in here, and others only ask for a trace when they end the process themselves.

@@ -20,6 +20,7 @@ use mlua_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use wire::convert::int_len;
 
 use lua_sources as _;
 
@@ -215,10 +216,10 @@ unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua
     // would leave behind (invariant 2).
     unsafe {
         if steps >= STEPS_SPENT_MIN {
-            lua_spend(state, (steps * INSTRUCTIONS_PER_STEP) as c_int);
+            lua_spend(state, (steps * INSTRUCTIONS_PER_STEP).cast_signed());
         }
         match outcome {
-            Ok(results) => results as c_int,
+            Ok(results) => int_len(results),
             Err(Raise::Value) => ffi::lua_error(state),
             Err(Raise::Argument(index)) => {
                 ffi::luaL_argerror(state, index, ffi::lua_tolstring(state, -1, std::ptr::null_mut()))
@@ -285,7 +286,9 @@ unsafe fn pace<H: ?Sized + 'static>(state: *mut ffi::lua_State, lasted_us: u64) 
         let next = match lasted_us {
             SHORT_TURN_US..=LONG_TURN_US => now,
             ..SHORT_TURN_US => now.saturating_mul(2).min(INSTRUCTIONS_PER_INTERRUPT),
-            _ => ((u64::from(now.unsigned_abs()) * SHORT_TURN_US / lasted_us) as c_int).max(1),
+            _ => c_int::try_from(u64::from(now.unsigned_abs()) * SHORT_TURN_US / lasted_us)
+                .unwrap_or(now)
+                .max(1),
         };
         if next != now {
             (*shared).instructions = next;

@@ -3,6 +3,7 @@
 use std::io;
 use std::ptr;
 use std::time::Duration;
+use wire::convert::low_u32;
 
 /// Subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,8 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
     // SAFETY: `usage` is writable and of the type that the call fills.
     let result = unsafe { libc::getrusage(who, &mut usage) };
     assert!(result == 0, "getrusage fails only for an unknown `who`");
-    let duration = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    let duration =
+        |time: libc::timeval| Duration::new(time.tv_sec as u64, low_u32(time.tv_usec as u64) * 1000);
     CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) }
 }
 

@@ -3,6 +3,7 @@
 use super::at_most;
 use crate::acl::Selector;
 use crate::command::{Args, Context, Outcome};
+use wire::convert::signed_count;
 use wire::reply::ReplyBuffer;
 
 pub(super) fn users(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -76,7 +77,7 @@ pub(super) fn log(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for entry in entries.take(count) {
         reply.map(10);
         reply.bulk(b"count");
-        reply.integer(entry.count as i64);
+        reply.count(entry.count);
         for (name, text) in [
             ("reason", entry.reason.name().as_bytes()),
             ("context", entry.context.name().as_bytes()),
@@ -91,7 +92,7 @@ pub(super) fn log(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply.bulk(b"client-info");
         reply.bulk(&entry.client_info);
         for (name, number) in [
-            ("entry-id", entry.id as i64),
+            ("entry-id", signed_count(entry.id)),
             ("timestamp-created", entry.created_unix_ms),
             ("timestamp-last-updated", entry.updated_unix_ms),
         ] {

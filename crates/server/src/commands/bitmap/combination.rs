@@ -60,7 +60,7 @@ pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     } else if ctx.db.remove_replaced(destination) {
         ctx.db.changed(EventClasses::GENERIC, "del", destination);
     }
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 

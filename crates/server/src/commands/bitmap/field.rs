@@ -5,6 +5,7 @@ use crate::command::{Access, Args, Context, Outcome, access};
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use structures::bits;
+use wire::convert::{low_u64, signed_bits};
 
 /// The handling of a result that does not fit its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +102,12 @@ fn integer_type(word: &[u8]) -> Result<(bool, u32), ClientError> {
         Some(b'u') => (false, 63),
         _ => (false, 0),
     };
-    let width =
-        word.get(1..).and_then(wire::number::parse_i64).filter(|width| (1..=width_max).contains(width));
+    let width = word.get(1..).and_then(wire::number::parse_i64).and_then(|width| u32::try_from(width).ok());
+    let width = width.filter(|width| (1..=width_max).contains(width));
     let width = width.ok_or(ClientError::text(
         "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
     ))?;
-    Ok((signed, width as u32))
+    Ok((signed, width))
 }
 
 fn read(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome {
@@ -174,7 +175,11 @@ impl Field {
     /// The value of the field's bits, sign-extended.
     fn extend(&self, bits: u64) -> i64 {
         let unused = 64 - self.width;
-        if self.signed { (bits << unused) as i64 >> unused } else { (bits << unused >> unused) as i64 }
+        if self.signed {
+            signed_bits(bits << unused) >> unused
+        } else {
+            signed_bits(bits << unused >> unused)
+        }
     }
 
     /// `value + amount`, adjusted to the field's range.
@@ -189,10 +194,10 @@ impl Field {
         let above =
             sum > max.into() || self.signed && value < i64::MIN.saturating_add(max) + 1 && self.width < 64;
         if !above && sum >= min.into() {
-            return Some(sum as i64);
+            return i64::try_from(sum).ok();
         }
         match overflow {
-            Overflow::Wrap => Some(self.extend(sum as u64)),
+            Overflow::Wrap => Some(self.extend(low_u64(sum as u128))),
             Overflow::Saturate => Some(if above { max } else { min }),
             Overflow::Fail => None,
         }
@@ -200,7 +205,11 @@ impl Field {
 
     fn limits(&self) -> (i64, i64) {
         let unused = 64 - self.width;
-        if self.signed { (i64::MIN >> unused, i64::MAX >> unused) } else { (0, (u64::MAX >> unused) as i64) }
+        if self.signed {
+            (i64::MIN >> unused, i64::MAX >> unused)
+        } else {
+            (0, signed_bits(u64::MAX >> unused))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::command::{Args, Context};
 use crate::error::{ClientError, quoted};
 use crate::server::client_line;
 use crate::session::Client;
+use wire::convert::signed_count;
 
 /// The letters of the FLAGS filter, whether or not a client of this server can have them.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
@@ -200,9 +201,9 @@ fn database(ctx: &Context<'_>, negated: bool, value: &[u8]) -> Result<usize, Cli
 impl Condition<'_> {
     fn holds(&self, ctx: &Context<'_>, client: &Client) -> bool {
         let now_us = ctx.server.now.monotonic_us;
-        let seconds_since = |us: u64| (now_us.saturating_sub(us) / 1_000_000) as i64;
+        let seconds_since = |us: u64| signed_count(now_us.saturating_sub(us) / 1_000_000);
         match self {
-            Condition::Id(ids) => ids.contains(&(client.id.0 as i64)),
+            Condition::Id(ids) => ids.contains(&signed_count(client.id.0)),
             Condition::Type(criteria) => *criteria == type_of(client),
             Condition::Address(address) => client.connection.address.as_bytes() == *address,
             Condition::LocalAddress(address) => client.connection.local_address.as_bytes() == *address,

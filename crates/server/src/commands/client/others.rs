@@ -39,7 +39,7 @@ pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (old_form, ids.len()) {
         (true, 0) => return Err(ClientError::NoSuchClient),
         (true, _) => ctx.reply.ok(),
-        (false, count) => ctx.reply.integer(count as i64),
+        (false, count) => ctx.reply.count(count),
     }
     Ok(())
 }

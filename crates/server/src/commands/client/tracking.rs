@@ -141,15 +141,15 @@ pub fn caching(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// CLIENT GETREDIR.
 pub fn get_redirection(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let tracking = &ctx.server.clients[ctx.client].tracking;
-    ctx.reply.integer(tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64)));
+    ctx.reply.integer(ctx.server.clients[ctx.client].redirection());
     Ok(())
 }
 
 /// CLIENT TRACKINGINFO.
 pub fn info(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let nothing = Tracking::default();
-    let current = ctx.server.clients[ctx.client].tracking.as_deref();
+    let client = &ctx.server.clients[ctx.client];
+    let current = client.tracking.as_deref();
     let tracking = current.unwrap_or(&nothing);
     let words = [
         (current.is_some(), "on"),
@@ -170,7 +170,7 @@ pub fn info(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         reply.bulk(word.as_bytes());
     }
     reply.bulk(b"redirect");
-    reply.integer(current.map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64)));
+    reply.integer(client.redirection());
     reply.bulk(b"prefixes");
     reply.array(tracking.prefixes.len());
     for prefix in &tracking.prefixes {

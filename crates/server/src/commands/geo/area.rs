@@ -170,14 +170,14 @@ fn steps_for(reach_m: f64, latitude: f64) -> u8 {
         return STEPS_MAX;
     }
     let mut doubled_m = reach_m;
-    let mut steps = -1;
+    let mut steps = -1i8;
     while doubled_m < MERCATOR_MAX_M && steps < 100 {
         doubled_m *= 2.0;
         steps += 1;
     }
     // Cells get narrower towards the poles.
-    steps -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
-    steps.clamp(1, i32::from(STEPS_MAX)) as u8
+    steps -= i8::from(latitude.abs() > 66.0) + i8::from(latitude.abs() > 80.0);
+    steps.max(1).unsigned_abs().min(STEPS_MAX)
 }
 
 /// Whether a cell and its neighbours cover the bounds.

@@ -8,6 +8,8 @@
 //! common leading bits, which share a cell of the map, next to each other. A cell of `s` steps is the range of scores that
 //! begin with its `2 * s` bits; neighbours are found by adding one to the bits of a single coordinate.
 
+use wire::convert::{low_u32, usize_of, whole_i64, whole_u32, whole_u64};
+
 /// Bits of each coordinate in a score.
 pub const STEPS_MAX: u8 = 26;
 
@@ -74,7 +76,7 @@ impl Position {
 
     /// The centre of a score's cell. Every number is a valid score.
     pub fn of_score(score: f64) -> Position {
-        let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
+        let bits = if score < 0.0 { whole_i64(score) as u64 } else { whole_u64(score) };
         let Bounds { min, max } = Cell { bits, steps: STEPS_MAX }.bounds();
         let middle = Position {
             longitude: (min.longitude + max.longitude) / 2.0,
@@ -90,7 +92,7 @@ impl Position {
         let bits = bits_within(WHOLE_EARTH, self, STEPS_MAX);
         std::array::from_fn(|at| match at {
             10 => ALPHABET[0],
-            _ => ALPHABET[(bits >> (52 - (at + 1) * 5)) as usize & 31],
+            _ => ALPHABET[usize_of(bits >> (52 - (at + 1) * 5)) & 31],
         })
     }
 }
@@ -141,7 +143,7 @@ impl Cell {
 
 fn bits_within(map: Bounds, position: Position, steps: u8) -> u64 {
     let parts = (1u64 << steps) as f64;
-    let part = |min: f64, max: f64, value: f64| ((value - min) / (max - min) * parts) as u32;
+    let part = |min: f64, max: f64, value: f64| whole_u32((value - min) / (max - min) * parts);
     let x = part(map.min.longitude, map.max.longitude, position.longitude);
     let y = part(map.min.latitude, map.max.latitude, position.latitude);
     spread(x) << 1 | spread(y)
@@ -165,7 +167,7 @@ fn spread(value: u32) -> u64 {
 fn gather(bits: u64) -> u32 {
     let wider = |at: usize| if at == 0 { u64::from(u32::MAX) } else { GROUPS[at - 1].1 };
     let start = bits & LATITUDE_BITS;
-    (0..GROUPS.len()).rev().fold(start, |bits, at| (bits | bits >> GROUPS[at].0) & wider(at)) as u32
+    low_u32((0..GROUPS.len()).rev().fold(start, |bits, at| (bits | bits >> GROUPS[at].0) & wider(at)))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::db::sorted_set::{ScoreBound, SortedSet};
 use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
 use structures::decimal;
+use wire::convert::whole_i64;
 use wire::reply::ReplyBuffer;
 
 /// A position within the area.
@@ -83,7 +84,7 @@ impl<'a> Matches<'a> {
                 answer_distance(reply, place.distance_m / query.unit_m);
             }
             if query.with_score {
-                reply.integer(place.score as i64);
+                reply.integer(whole_i64(place.score));
             }
             if query.with_position {
                 answer_position(reply, place.position);
@@ -111,7 +112,7 @@ impl<'a> Matches<'a> {
 /// Writes a distance with four decimal places.
 pub fn answer_distance(reply: &mut ReplyBuffer, distance: f64) {
     const BEHIND_POINT: usize = 4;
-    let parts = (distance * 10_000.0).round_ties_even() as i64;
+    let parts = whole_i64((distance * 10_000.0).round_ties_even());
     let mut buffer = [0; decimal::TEXT_BYTES_MAX];
     let digits = decimal::format(parts, &mut buffer);
     let mut text = [b'0'; decimal::TEXT_BYTES_MAX + 2];
@@ -155,7 +156,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
         let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };
         ctx.db.changed_many(EventClasses::ZSET, event, target, count as u64);
     }
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }
 

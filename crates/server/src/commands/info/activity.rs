@@ -6,6 +6,7 @@ use crate::observe::replication::LinkState;
 use crate::server::{Loading, Server};
 use crate::session::pubsub::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::convert::{signed_count, usize_of};
 
 pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
@@ -193,8 +194,8 @@ fn observers(sources: &Sources<'_>, lines: &mut Lines) {
         ("pubsub_channels", pubsub.listeners(Kind::Channel).len()),
         ("pubsub_patterns", pubsub.listeners(Kind::Pattern).len()),
         ("pubsubshard_channels", pubsub.listeners(Kind::ShardChannel).len()),
-        ("latest_fork_usec", persistence.fork_us as usize),
-        ("total_forks", persistence.forks as usize),
+        ("latest_fork_usec", usize_of(persistence.fork_us)),
+        ("total_forks", usize_of(persistence.forks)),
         ("migrate_cached_sockets", persistence.migration_connections),
         ("slave_expires_tracked_keys", sources.db.client_expiring_len()),
         ("active_defrag_hits", 0),
@@ -254,7 +255,7 @@ fn link(server: &Server, lines: &mut Lines) {
     let state = figures.map_or(LinkState::Connect, |link| link.state);
     let now = server.now;
     let heard_s =
-        figures.map_or(-1, |link| (now.monotonic_us.saturating_sub(link.heard_us) / 1_000_000) as i64);
+        figures.map_or(-1, |link| signed_count(now.monotonic_us.saturating_sub(link.heard_us) / 1_000_000));
     let is_up = state == LinkState::Connected;
     lines.field("role", "slave");
     lines.field("master_host", String::from_utf8_lossy(&primary.host));
@@ -275,8 +276,8 @@ fn link(server: &Server, lines: &mut Lines) {
     lines.field("replicas_repl_buffer_peak", stream.kept_peak_bytes);
     if state == LinkState::Sync {
         let transfer = figures.and_then(|link| link.transfer);
-        let total = transfer.and_then(|transfer| transfer.total_bytes).map_or(-1, |bytes| bytes as i64);
-        let read = transfer.map_or(0, |transfer| transfer.read_bytes as i64);
+        let total = transfer.and_then(|transfer| transfer.total_bytes).map_or(-1, signed_count);
+        let read = transfer.map_or(0, |transfer| signed_count(transfer.read_bytes));
         let percent = if total > 0 { 100.0 * read as f64 / total as f64 } else { 0.0 };
         lines.field("master_sync_total_bytes", total);
         lines.field("master_sync_read_bytes", read);
@@ -319,7 +320,7 @@ pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("replicas_waiting_psync", server.replicas.awaiting_main_channel.len());
     lines.field("master_failover_state", figures.failover.name());
     let (second_id, first_other) = match &figures.second_id {
-        Some((id, first_other)) => (id.clone(), *first_other as i64),
+        Some((id, first_other)) => (id.clone(), signed_count(*first_other)),
         None => ("0".repeat(40), -1),
     };
     lines.field("master_replid", &figures.id);

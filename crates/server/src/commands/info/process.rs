@@ -10,6 +10,7 @@ use crate::observe::tls::Certificates;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tls::certificate::Details;
+use wire::convert::signed_count;
 
 /// The reference release whose behaviour this server follows.
 pub const VALKEY_VERSION: &str = "9.1.2";
@@ -58,7 +59,7 @@ pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("io_threads_active", u8::from(config.io_threads > 1));
     lines.field("availability_zone", String::from_utf8_lossy(&config.availability_zone));
     if let Some(deadline_us) = server.observed.shutdown_deadline_us {
-        let left_us = deadline_us as i64 - server.now.monotonic_us as i64;
+        let left_us = signed_count(deadline_us) - signed_count(server.now.monotonic_us);
         lines.field("shutdown_in_milliseconds", left_us / 1000);
     }
     listeners(config, lines);

@@ -5,6 +5,7 @@ use crate::config::Named;
 use crate::observe::memory::ALLOCATOR_NAME;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
+use wire::convert::signed_count;
 
 /// The breakdown of memory in MEMORY STATS and INFO memory.
 pub(in crate::commands) struct Breakdown {
@@ -130,7 +131,7 @@ fn scripts(server: &Server, lines: &mut Lines) {
 
 fn fragmentation(server: &Server, lines: &mut Lines) {
     let sample = &server.observed.memory.sample;
-    let difference = |a: u64, b: u64| a as i64 - b as i64;
+    let difference = |a: u64, b: u64| signed_count(a) - signed_count(b);
     let two_digits = |value: f64| format!("{value:.2}");
     let rss_bytes = sample.process_resident_bytes;
     lines.field(

@@ -5,6 +5,7 @@ use crate::error::ClientError;
 use crate::observe::otlp::{self, Process};
 use crate::observe::trace::{Choice, Stage, Stages, Trace};
 use std::num::NonZeroU64;
+use wire::convert::{signed_count, signed_len};
 use wire::reply::ReplyBuffer;
 
 pub(super) const SYNTAX: &str = "<operation: <start: START [EVERY requests:integer] [SLOWER microseconds:integer]> | STOP | \
@@ -104,11 +105,11 @@ fn count(args: Args<'_>) -> Result<usize, ClientError> {
 fn show(reply: &mut ReplyBuffer, trace: &Trace) {
     reply.map(10);
     for (name, number) in [
-        ("id", trace.id as i64),
+        ("id", signed_count(trace.id)),
         ("time-us", trace.unix_us),
-        ("client-id", trace.client_id as i64),
-        ("db", trace.db_index as i64),
-        ("total-us", (trace.stages.total_ns() / 1000) as i64),
+        ("client-id", signed_count(trace.client_id)),
+        ("db", signed_len(trace.db_index)),
+        ("total-us", signed_count(trace.stages.total_ns() / 1000)),
     ] {
         reply.bulk(name.as_bytes());
         reply.integer(number);
@@ -135,7 +136,7 @@ pub(in crate::commands) fn show_stages(reply: &mut ReplyBuffer, stages: Stages) 
     reply.map(Stage::ALL.len());
     for stage in Stage::ALL {
         reply.bulk(stage.name().as_bytes());
-        reply.integer((stages.ns(stage) / 1000) as i64);
+        reply.count(stages.ns(stage) / 1000);
     }
 }
 
@@ -153,15 +154,15 @@ fn show_json(ctx: &mut Context<'_>, count: usize) {
 fn status(ctx: &mut Context<'_>) {
     let traces = &ctx.server.observed.traces;
     let choice = traces.choice().unwrap_or_default();
-    let or_none = |number: Option<u64>| number.map_or(-1, |number| number as i64);
+    let or_none = |number: Option<u64>| number.map_or(-1, signed_count);
     ctx.reply.map(6);
     for (name, number) in [
         ("active", i64::from(traces.is_active())),
         ("every", or_none(choice.every.map(NonZeroU64::get))),
         ("slower-us", or_none(choice.slower_us)),
-        ("kept", traces.len() as i64),
-        ("traced-total", traces.kept_total() as i64),
-        ("missed", traces.missed as i64),
+        ("kept", signed_len(traces.len())),
+        ("traced-total", signed_count(traces.kept_total())),
+        ("missed", signed_count(traces.missed)),
     ] {
         ctx.reply.bulk(name.as_bytes());
         ctx.reply.integer(number);

@@ -97,7 +97,7 @@ impl<'a> MultiPop<'a> {
     /// Parses `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from `first` on.
     pub fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
         let few = ClientError::text("ERR numkeys should be greater than 0");
-        let keys = args.integer_in(first, 1, i64::MAX, few)? as usize;
+        let keys = args.count_in(first, 1, usize::MAX, few)?;
         let end_index =
             first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
         let end = end_at(args, end_index)?;
@@ -108,7 +108,7 @@ impl<'a> MultiPop<'a> {
                 return Err(ClientError::Syntax);
             }
             let few = ClientError::text("ERR count should be greater than 0");
-            count = Some(args.integer_in(at + 1, 1, i64::MAX, few)? as usize);
+            count = Some(args.count_in(at + 1, 1, usize::MAX, few)?);
             at += 2;
         }
         Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })

@@ -3,7 +3,7 @@
 use super::prefixes::count;
 use crate::command::{Args, Context, Outcome};
 
-const COUNT_DEFAULT: i64 = 10;
+const COUNT_DEFAULT: usize = 10;
 
 pub(super) fn big_keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let count = count(args, COUNT_DEFAULT)?;
@@ -15,15 +15,15 @@ pub(super) fn big_keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply.bulk(b"key");
         reply.bulk(&big.key);
         reply.bulk(b"db");
-        reply.integer(big.db_index as i64);
+        reply.count(big.db_index);
         reply.bulk(b"type");
         reply.bulk(big.kind.name().as_bytes());
         reply.bulk(b"encoding");
         reply.bulk(big.encoding.as_bytes());
         reply.bulk(b"bytes");
-        reply.integer(big.bytes as i64);
+        reply.count(big.bytes);
         reply.bulk(b"elements");
-        reply.integer(big.elements as i64);
+        reply.count(big.elements);
     }
     Ok(())
 }

@@ -5,18 +5,18 @@ use crate::db::accounts::{Cell, Respect, Tally};
 use crate::error::ClientError;
 use wire::reply::ReplyBuffer;
 
-const COUNT_DEFAULT: i64 = 100;
+const COUNT_DEFAULT: usize = 100;
 
 /// The COUNT of subcommands that reply with the largest entries.
-pub(super) fn count(args: Args<'_>, default: i64) -> Result<usize, ClientError> {
+pub(super) fn count(args: Args<'_>, default: usize) -> Result<usize, ClientError> {
     let count = match args.len() {
         2 => default,
         4 if args.is(2, "COUNT") => {
-            args.integer_in(3, 1, i64::MAX, ClientError::text("ERR COUNT must be positive"))?
+            args.count_in(3, 1, usize::MAX, ClientError::text("ERR COUNT must be positive"))?
         }
         _ => return Err(ClientError::Syntax),
     };
-    Ok(count as usize)
+    Ok(count)
 }
 
 pub(super) fn prefixes(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -40,9 +40,9 @@ fn write_tally(reply: &mut ReplyBuffer, name: &[u8], tally: &Tally, is_exact: bo
     reply.bulk(b"prefix");
     reply.bulk(name);
     reply.bulk(b"keys");
-    reply.integer(keys as i64);
+    reply.count(keys);
     reply.bulk(b"bytes");
-    reply.integer(bytes as i64);
+    reply.count(bytes);
     reply.bulk(b"mean_bytes");
     reply.double(bytes as f64 / keys as f64);
     reply.bulk(b"expiring");
@@ -78,8 +78,8 @@ pub(in crate::commands) fn write_sums(reply: &mut ReplyBuffer, sums: &[Sum]) {
         reply.bulk(name.as_bytes());
         reply.map(2);
         reply.bulk(b"keys");
-        reply.integer(keys as i64);
+        reply.count(keys);
         reply.bulk(b"bytes");
-        reply.integer(bytes as i64);
+        reply.count(bytes);
     }
 }

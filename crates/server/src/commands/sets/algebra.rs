@@ -164,13 +164,13 @@ fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'s
     if ctx.db.store_collection(target, result) {
         ctx.db.changed(EventClasses::SET, event, target);
     }
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
 pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let few = ClientError::text("ERR numkeys should be greater than 0");
-    let count = args.integer_in(1, 1, i64::MAX, few)? as usize;
+    let count = args.count_in(1, 1, usize::MAX, few)?;
     if count > args.len() - 2 {
         return Err(ClientError::text("ERR Number of keys can't be greater than number of args"));
     }
@@ -181,7 +181,7 @@ pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(ClientError::Syntax);
         }
         let negative = ClientError::text("ERR LIMIT can't be negative");
-        limit = args.integer_in(at + 1, 0, i64::MAX, negative)? as usize;
+        limit = args.count_in(at + 1, 0, usize::MAX, negative)?;
         at += 2;
     }
     let seed = ctx.db.seed();
@@ -191,6 +191,6 @@ pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         found += 1;
         limit > 0 && found >= limit
     });
-    ctx.reply.integer(found as i64);
+    ctx.reply.count(found);
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::db::{Db, EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use indexmap::IndexMap;
 use structures::hash::HashSeed;
+use wire::convert::unsigned_len;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -130,7 +131,7 @@ impl<'a> Query<'a> {
                 ctx.command.name
             )));
         }
-        let count = count as usize;
+        let count = unsigned_len(count);
         if count > args.len() - first - 1 {
             return Err(ClientError::Syntax);
         }
@@ -183,7 +184,7 @@ impl<'a> Query<'a> {
         }
         if purpose == Purpose::Count && args.is(at, "LIMIT") && left >= 1 {
             let negative = ClientError::text("ERR LIMIT can't be negative");
-            self.limit = args.integer_in(at + 1, 0, i64::MAX, negative)? as usize;
+            self.limit = args.count_in(at + 1, 0, usize::MAX, negative)?;
             return Ok(at + 2);
         }
         Err(ClientError::Syntax)
@@ -380,7 +381,7 @@ fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Optio
     if ctx.db.store_collection(args.at(1), result) {
         ctx.db.changed(EventClasses::ZSET, event, args.at(1));
     }
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -416,6 +417,6 @@ pub(super) fn zintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         count += 1;
         query.limit == 0 || count < query.limit
     });
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }

@@ -90,7 +90,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     }
     let count = match args.len() {
         2 => None,
-        _ => Some(args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)? as usize),
+        _ => Some(args.count_in(2, 0, usize::MAX, ClientError::MustBePositive)?),
     };
     if !ctx.db.expect_kind(args.at(1), Kind::SortedSet)? || count == Some(0) {
         ctx.reply.array(0);
@@ -154,7 +154,7 @@ struct MultiPop<'a> {
 impl<'a> MultiPop<'a> {
     fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
         let few = ClientError::text("ERR numkeys should be greater than 0");
-        let keys = args.integer_in(first, 1, i64::MAX, few)? as usize;
+        let keys = args.count_in(first, 1, usize::MAX, few)?;
         let end_index =
             first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
         let end = match (args.is(end_index, "MIN"), args.is(end_index, "MAX")) {
@@ -169,7 +169,7 @@ impl<'a> MultiPop<'a> {
                 return Err(ClientError::Syntax);
             }
             let few = ClientError::text("ERR count should be greater than 0");
-            count = Some(args.integer_in(at + 1, 1, i64::MAX, few)? as usize);
+            count = Some(args.count_in(at + 1, 1, usize::MAX, few)?);
             at += 2;
         }
         Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })

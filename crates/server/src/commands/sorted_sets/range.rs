@@ -231,7 +231,7 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if ctx.db.store_collection(target, result) {
         ctx.db.changed(EventClasses::ZSET, "zrangestore", target);
     }
-    ctx.reply.integer(len as i64);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -246,7 +246,7 @@ fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) ->
     if removed > 0 {
         ctx.db.changed_many(EventClasses::ZSET, event, key, removed as u64);
     }
-    ctx.reply.integer(removed as i64);
+    ctx.reply.count(removed);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::StringValue;
 use crate::db::sorted_set::SortedSet;
 use crate::error::ClientError;
+use wire::convert::{unsigned_len, usize_of};
 
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 {
@@ -38,7 +39,8 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
     let reply = &mut *ctx.reply;
     let flat = with_scores && !super::nests_pairs(reply);
     let found = ctx.db.read_collection_with(key, |set: &SortedSet, context| {
-        let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
+        let wanted =
+            if count < 0 { usize_of(count.unsigned_abs()) } else { unsigned_len(count).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });
         let mut answer = |member: StringValue<'_>, score: f64| {
             answer_member(reply, member, with_scores.then_some(score));

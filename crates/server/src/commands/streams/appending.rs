@@ -291,6 +291,6 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         tell_trimmed(ctx.db, key, &trimmed);
         ctx.db.changed_many(EventClasses::STREAM, "xtrim", key, trimmed.count());
     }
-    ctx.reply.integer(trimmed.count() as i64);
+    ctx.reply.count(trimmed.count());
     Ok(())
 }

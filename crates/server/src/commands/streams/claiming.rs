@@ -6,6 +6,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::db::Db;
 use crate::db::stream::{ConsumerId, Entry, Group, Pending, Stream, StreamId, reply_entry, reply_id};
 use crate::error::{ClientError, quoted};
+use wire::convert::{signed_bits, signed_len, unsigned_len};
 use wire::reply::ReplyBuffer;
 
 fn no_key_or_group(args: Args<'_>) -> ClientError {
@@ -32,7 +33,7 @@ pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if count > 0 {
         ctx.db.changed_quietly(args.at(1), count as u64);
     }
-    ctx.reply.integer(count as i64);
+    ctx.reply.count(count);
     Ok(())
 }
 
@@ -62,7 +63,7 @@ impl<'a> PendingRange<'a> {
             }
             at = 5;
         }
-        let count = args.integer(at + 2)?.max(0) as usize;
+        let count = unsigned_len(args.integer(at + 2)?.max(0));
         let (start, end) = (ids::lower_end(args.at(at))?, ids::upper_end(args.at(at + 1))?);
         Ok(Some(PendingRange { idle_ms_min, start, end, count, consumer: args.get(at + 3) }))
     }
@@ -102,7 +103,7 @@ pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply_id(id, ctx.reply);
         ctx.reply.bulk(group.consumer(pending.consumer).name());
         ctx.reply.integer(now_ms.saturating_sub(pending.delivered_ms).max(0));
-        ctx.reply.integer(pending.deliveries as i64);
+        ctx.reply.integer(signed_bits(pending.deliveries));
     }
     ctx.reply.end_array(mark, count);
     Ok(())
@@ -111,7 +112,7 @@ pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Writes the number of pending entries, their range of ids, and their consumers.
 fn sum_up(group: &crate::db::stream::Group, reply: &mut ReplyBuffer) {
     reply.array(4);
-    reply.integer(group.pending_len() as i64);
+    reply.count(group.pending_len());
     let Some((first, last)) = group.pending_bounds() else {
         reply.null();
         reply.null();
@@ -126,7 +127,7 @@ fn sum_up(group: &crate::db::stream::Group, reply: &mut ReplyBuffer) {
         count += 1;
         reply.array(2);
         reply.bulk(consumer.name());
-        reply.bulk_integer(consumer.pending_len() as i64);
+        reply.bulk_integer(signed_len(consumer.pending_len()));
     }
     reply.end_array(mark, count);
 }
@@ -329,7 +330,7 @@ fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId]
 /// The number of pending entries that XAUTOCLAIM examines for each that it may claim.
 const LOOKED_AT_FOR_EACH: usize = 10;
 const AUTOCLAIM_COUNT_DEFAULT: usize = 100;
-const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
+const AUTOCLAIM_COUNT_MAX: usize = isize::MAX as usize / 16;
 
 /// XAUTOCLAIM's arguments after the names.
 struct AutoClaim {
@@ -349,7 +350,7 @@ impl AutoClaim {
         while at < args.len() {
             if args.is(at, "COUNT") && at + 1 < args.len() {
                 let error = ClientError::text("ERR COUNT must be > 0");
-                count = args.integer_in(at + 1, 1, AUTOCLAIM_COUNT_MAX, error)? as usize;
+                count = args.count_in(at + 1, 1, AUTOCLAIM_COUNT_MAX, error)?;
                 at += 1;
             } else if args.is(at, "JUSTID") {
                 only_ids = true;

@@ -150,7 +150,7 @@ pub(super) fn delete_consumer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome 
     if pending.is_some() {
         group_changed(ctx, "xgroup-delconsumer", key);
     }
-    ctx.reply.integer(pending.unwrap_or(0) as i64);
+    ctx.reply.count(pending.unwrap_or(0));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::db::stream::{
     Consumer, Direction, Entry, Group, Producers, Stream, StreamId, reply_entry, reply_id,
 };
 use crate::error::{ClientError, quoted};
+use wire::convert::{signed_bits, signed_count};
 use wire::reply::ReplyBuffer;
 
 /// The number of entries and pending entries that XINFO STREAM FULL lists of each kind without COUNT.
@@ -14,7 +15,7 @@ const COUNT_DEFAULT: usize = 10;
 /// Writes a key and an integer of a map.
 fn number(reply: &mut ReplyBuffer, name: &str, value: u64) {
     reply.bulk(name.as_bytes());
-    reply.integer(value as i64);
+    reply.count(value);
 }
 
 fn id(reply: &mut ReplyBuffer, name: &str, value: StreamId) {
@@ -70,7 +71,7 @@ pub(super) fn groups(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Writes a group's read position and lag.
 fn progress(reply: &mut ReplyBuffer, group: &Group, stream: &Stream) {
     id(reply, "last-delivered-id", group.last_id);
-    number_or_null(reply, "entries-read", group.entries_read.map(|read| read as i64));
+    number_or_null(reply, "entries-read", group.entries_read.map(signed_count));
     number_or_null(reply, "lag", group.lag(&stream.state()));
 }
 
@@ -175,7 +176,7 @@ fn full_group(reply: &mut ReplyBuffer, group: &Group, count: usize) {
         reply_id(id, reply);
         reply.bulk(group.consumer(pending.consumer).name());
         reply.integer(pending.delivered_ms);
-        reply.integer(pending.deliveries as i64);
+        reply.integer(signed_bits(pending.deliveries));
     }
     reply.bulk(b"consumers");
     reply.array(group.consumer_count());
@@ -200,6 +201,6 @@ fn full_consumer(reply: &mut ReplyBuffer, group: &Group, consumer: &Consumer, co
         reply_id(id, reply);
         let pending = group.pending(id);
         reply.integer(pending.map_or(0, |pending| pending.delivered_ms));
-        reply.integer(pending.map_or(0, |pending| pending.deliveries as i64));
+        reply.integer(pending.map_or(0, |pending| signed_bits(pending.deliveries)));
     }
 }

@@ -7,6 +7,7 @@ use crate::db::stream::{MessageLimits, Stream, StreamId};
 use crate::error::ClientError;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
+use wire::convert::low_u64;
 use xxhash_rust::xxh3::Xxh3;
 
 const TOO_MANY_PRODUCERS: ClientError =
@@ -83,7 +84,7 @@ fn digest_of(items: Args<'_>) -> [u8; 16] {
         hasher.update(&(field.len() as u64).to_le_bytes());
         hasher.update(value);
         let digest = hasher.digest128();
-        for (half, bits) in [digest as u64, (digest >> 64) as u64].into_iter().enumerate() {
+        for (half, bits) in [low_u64(digest), low_u64(digest >> 64)].into_iter().enumerate() {
             sums[half] = sums[half].wrapping_add(bits);
             disjunctions[half] ^= bits;
         }

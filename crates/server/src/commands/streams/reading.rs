@@ -13,6 +13,7 @@ use crate::error::{ClientError, quoted};
 use crate::session::blocked::ClaimRequest;
 use crate::session::claimed::Claimed;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use wire::convert::{signed_bits, signed_count, unsigned_len, usize_of};
 use wire::reply::ReplyBuffer;
 
 /// The keys of XREADGROUP. A group or a consumer can be named STREAMS too.
@@ -93,7 +94,7 @@ impl<'a> Reading<'a> {
             return Ok(at + 2);
         }
         if args.is(at, "COUNT") && values >= 1 {
-            self.count = args.integer(at + 1)?.max(0) as usize;
+            self.count = unsigned_len(args.integer(at + 1)?.max(0));
             return Ok(at + 2);
         }
         if args.is(at, "STREAMS") && values >= 1 {
@@ -450,7 +451,7 @@ fn answer_claimed_and_new(
             }
         })
     })?;
-    let answered = claimed.len() + answered.flatten().unwrap_or(0) as usize;
+    let answered = claimed.len() + usize_of(answered.flatten().unwrap_or(0));
     ctx.reply.end_array(mark, answered);
     tell_consumer(ctx.db, key, who, !claimed.is_empty() || !read.is_empty() && !reading.no_acknowledge);
     tell_pending(ctx.db, key, group, claimed);
@@ -487,7 +488,7 @@ fn reply_entry_with_history(entry: &Entry<'_>, idle_ms: i64, deliveries: u64, re
     reply.array(4);
     reply_entry_parts(entry, reply);
     reply.integer(idle_ms);
-    reply.integer(deliveries as i64);
+    reply.integer(signed_bits(deliveries));
 }
 
 /// Notifies clients that wait to claim pending entries of the group: there may be new ones, or earlier ones.
@@ -520,7 +521,7 @@ pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
     }
     let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
     let last_id = state.last_id.to_string();
-    let read = state.entries_read.map_or(-1, |read| read as i64).to_string();
+    let read = state.entries_read.map_or(-1, signed_count).to_string();
     db.propagate_as(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
 }
 
@@ -552,7 +553,7 @@ fn answer_pending(
         })
     })?;
     let answered = answered.flatten().unwrap_or(0);
-    ctx.reply.end_array(mark, answered as usize);
+    ctx.reply.end_array(mark, usize_of(answered));
     tell_consumer(ctx.db, key, who, false);
     tell_pending(ctx.db, key, group, &read);
     ctx.db.changed_quietly(key, 1);

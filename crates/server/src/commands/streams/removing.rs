@@ -20,7 +20,7 @@ pub(super) fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if deleted > 0 {
         ctx.db.changed_many(EventClasses::STREAM, "xdel", key, deleted as u64);
     }
-    ctx.reply.integer(deleted as i64);
+    ctx.reply.count(deleted);
     Ok(())
 }
 
@@ -47,7 +47,7 @@ impl<'a> Removal<'a> {
                 at += 1;
             } else if args.is(at, "IDS") && at + 1 < args.len() {
                 let invalid = ClientError::text("ERR Number of IDs must be a positive integer");
-                let count = args.integer_in(at + 1, 1, i64::MAX, invalid)? as usize;
+                let count = args.count_in(at + 1, 1, usize::MAX, invalid)?;
                 if count > args.len() - at - 2 {
                     return Err(ClientError::text(
                         "ERR The `numids` parameter must match the number of arguments",

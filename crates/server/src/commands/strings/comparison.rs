@@ -6,6 +6,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
+use wire::convert::usize_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 const DIGEST_DIGITS: usize = 16;
@@ -57,7 +58,7 @@ fn has_digest(text: &StringValue<'_>, digits: &[u8]) -> Result<bool, ClientError
 
 fn digest_of(text: &StringValue<'_>) -> [u8; DIGEST_DIGITS] {
     let digest = text.with_bytes(xxh3_64);
-    std::array::from_fn(|at| b"0123456789abcdef"[(digest >> (60 - 4 * at)) as usize & 15])
+    std::array::from_fn(|at| b"0123456789abcdef"[usize_of(digest >> (60 - 4 * at)) & 15])
 }
 
 /// DIGEST.

@@ -2,6 +2,7 @@
 
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
+use wire::convert::unsigned_len;
 
 /// The requested form of the reply.
 #[derive(Default)]
@@ -110,7 +111,7 @@ fn parse(args: Args<'_>) -> Result<Options, ClientError> {
         } else if args.is(at, "WITHMATCHLEN") {
             options.with_match_len = true;
         } else if args.is(at, "MINMATCHLEN") && at + 1 < args.len() {
-            options.match_len_min = args.integer(at + 1)?.max(0) as usize;
+            options.match_len_min = unsigned_len(args.integer(at + 1)?.max(0));
             at += 1;
         } else {
             return Err(ClientError::Syntax);
@@ -152,11 +153,11 @@ fn answer_matches(ctx: &mut Context<'_>, options: &Options, matches: &[Match], l
         reply.array(if options.with_match_len { 3 } else { 2 });
         for (start, end) in [run.a, run.b] {
             reply.array(2);
-            reply.integer(start as i64);
-            reply.integer(end as i64);
+            reply.count(start);
+            reply.count(end);
         }
         if options.with_match_len {
-            reply.integer((run.a.1 - run.a.0 + 1) as i64);
+            reply.count(run.a.1 - run.a.0 + 1);
         }
     }
     reply.bulk(b"len");

@@ -3,6 +3,7 @@
 use super::{Stack, json_reader, json_writer};
 use crate::script::{Kind, Raise};
 use crate::sys::lua::Native;
+use wire::convert::{low_i32, whole_i32};
 
 type Function = (&'static str, Native<dyn super::Caller>);
 
@@ -44,7 +45,7 @@ pub fn settings<const N: usize>(stack: &mut Stack<'_>, wanted: [Setting; N]) -> 
     stack.push_companion();
     let values = wanted.map(|setting| {
         stack.get_element(-1, setting as i32);
-        let value = stack.number(-1).unwrap_or_default() as i32;
+        let value = whole_i32(stack.number(-1).unwrap_or_default());
         stack.pop(1);
         value
     });
@@ -104,7 +105,7 @@ fn integer(
     max: i32,
 ) -> Result<usize, Raise> {
     if stack.kind(argument) != Kind::Nil {
-        let value = stack.integer_argument(argument)? as i32;
+        let value = low_i32(stack.integer_argument(argument)?);
         if value < min || value > max {
             let text = format!("expected integer between {min} and {max}");
             return Err(stack.argument_error(1, &text));
@@ -127,11 +128,11 @@ fn choice(stack: &mut Stack<'_>, argument: i32, setting: Setting, words: &[&str]
         Kind::Boolean => set(stack, setting, i32::from(stack.truth(argument))),
         _ => {
             let word = stack.text_argument(argument)?;
-            let Some(value) = words.iter().position(|known| known.as_bytes() == word) else {
+            let Some((_, value)) = words.iter().zip(0..).find(|(known, _)| known.as_bytes() == word) else {
                 let text = format!("invalid option '{}'", String::from_utf8_lossy(&word));
                 return Err(stack.argument_error(argument, &text));
             };
-            set(stack, setting, value as i32);
+            set(stack, setting, value);
         }
     }
     match settings(stack, [setting]) {

@@ -5,6 +5,7 @@ use super::TEXT_BYTES_MAX;
 use super::json::{Setting, settings};
 use crate::script::numbers::general_text;
 use crate::script::{Kind, PIECE_BYTES, Raise};
+use wire::convert::{whole_i32, whole_i64};
 
 /// `cjson.encode`.
 pub fn encode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
@@ -115,7 +116,7 @@ impl Writer {
         }
         let is_short = value.abs() < 10f64.powi(self.precision) && value == value.trunc() && value != 0.0;
         if is_short {
-            wire::number::push_i64(&mut self.text, value as i64);
+            wire::number::push_i64(&mut self.text, whole_i64(value));
         } else {
             self.text.extend(general_text(value, self.precision as usize).bytes());
         }
@@ -143,7 +144,7 @@ impl Writer {
             let number = if stack.kind(-2) == Kind::Number { stack.number(-2) } else { None };
             match number.filter(|key| *key >= 1.0 && key.floor() == *key) {
                 Some(key) => {
-                    max = max.max(key as i32);
+                    max = max.max(whole_i32(key));
                     elements += 1;
                     stack.pop(1);
                 }

@@ -2,6 +2,10 @@
 
 use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::{Kind, Raise};
+use wire::convert::{
+    int_len, len_u8, len_u16, low_i32, low_u32, nearest_f32, short_len, signed_bits, signed_byte,
+    unsigned_len, usize_of, whole_u64,
+};
 
 /// The functions of the `cmsgpack` table.
 pub const FUNCTIONS: Functions = &[
@@ -86,7 +90,7 @@ fn write_number(out: &mut Vec<u8>, value: f64) {
     if integer as f64 == value {
         return write_integer(out, integer);
     }
-    let single = value as f32;
+    let single = nearest_f32(value);
     if f64::from(single) == value {
         out.push(0xca);
         out.extend(single.to_be_bytes());
@@ -97,17 +101,17 @@ fn write_number(out: &mut Vec<u8>, value: f64) {
 }
 
 fn write_integer(out: &mut Vec<u8>, value: i64) {
+    let bytes = value.to_be_bytes();
     match value {
-        0..=0x7f => out.push(value as u8),
-        0x80..=0xff => out.extend([0xcc, value as u8]),
-        0x100..=0xffff => tagged(out, 0xcd, &(value as u16).to_be_bytes()),
-        0x1_0000..=0xffff_ffff => tagged(out, 0xce, &(value as u32).to_be_bytes()),
-        0x1_0000_0000.. => tagged(out, 0xcf, &value.to_be_bytes()),
-        -0x20..=-1 => out.push(value as u8),
-        -0x80..=-0x21 => out.extend([0xd0, value as u8]),
-        -0x8000..=-0x81 => tagged(out, 0xd1, &(value as i16).to_be_bytes()),
-        -0x8000_0000..=-0x8001 => tagged(out, 0xd2, &(value as i32).to_be_bytes()),
-        _ => tagged(out, 0xd3, &value.to_be_bytes()),
+        -0x20..=0x7f => out.push(bytes[7]),
+        0x80..=0xff => tagged(out, 0xcc, &bytes[7..]),
+        0x100..=0xffff => tagged(out, 0xcd, &bytes[6..]),
+        0x1_0000..=0xffff_ffff => tagged(out, 0xce, &bytes[4..]),
+        0x1_0000_0000.. => tagged(out, 0xcf, &bytes),
+        -0x80..=-0x21 => tagged(out, 0xd0, &bytes[7..]),
+        -0x8000..=-0x81 => tagged(out, 0xd1, &bytes[6..]),
+        -0x8000_0000..=-0x8001 => tagged(out, 0xd2, &bytes[4..]),
+        _ => tagged(out, 0xd3, &bytes),
     }
 }
 
@@ -118,19 +122,19 @@ fn tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
 
 fn write_bytes_len(out: &mut Vec<u8>, len: usize) {
     match len {
-        len @ 0..32 => out.push(0xa0 | len as u8),
-        len @ 32..=0xff => out.extend([0xd9, len as u8]),
-        len @ 0x100..=0xffff => tagged(out, 0xda, &(len as u16).to_be_bytes()),
-        len => tagged(out, 0xdb, &(len as u32).to_be_bytes()),
+        0..32 => out.push(0xa0 | len_u8(len)),
+        32..=0xff => out.extend([0xd9, len_u8(len)]),
+        0x100..=0xffff => tagged(out, 0xda, &len_u16(len).to_be_bytes()),
+        _ => tagged(out, 0xdb, &short_len(len).to_be_bytes()),
     }
 }
 
 /// Writes the length of an array or a map: `tiny` for up to 15, else `tag` with 16 bits, or the next tag with 32.
 fn write_len(out: &mut Vec<u8>, tiny: u8, tag: u8, len: usize) {
     match len {
-        0..16 => out.push(tiny | len as u8),
-        16..=0xffff => tagged(out, tag, &(len as u16).to_be_bytes()),
-        _ => tagged(out, tag + 1, &(len as u32).to_be_bytes()),
+        0..16 => out.push(tiny | len_u8(len)),
+        16..=0xffff => tagged(out, tag, &len_u16(len).to_be_bytes()),
+        _ => tagged(out, tag + 1, &short_len(len).to_be_bytes()),
     }
 }
 
@@ -142,7 +146,7 @@ fn is_array(stack: &mut Stack<'_>) -> bool {
         stack.pop(1);
         let number = if stack.kind(-1) == Kind::Number { stack.number(-1) } else { None };
         match number.filter(|key| *key > 0.0 && *key <= f64::from(i32::MAX) && key.trunc() == *key) {
-            Some(key) => max = max.max(key as u64),
+            Some(key) => max = max.max(whole_u64(key)),
             None => {
                 stack.pop(1);
                 return false;
@@ -156,8 +160,8 @@ fn is_array(stack: &mut Stack<'_>) -> bool {
 fn write_array(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     let len = stack.len(-1);
     write_len(out, 0x90, 0xdc, len);
-    for number in 1..=len {
-        stack.get_element(-1, number as i32);
+    for number in (1..).take(len) {
+        stack.get_element(-1, number);
         write_value(stack, out, depth + 1)?;
     }
     Ok(())
@@ -197,22 +201,21 @@ fn unpack(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<usize, Raise
     if offset < 0 || limit < 0 {
         let len = input.len();
         drop(input);
-        return Err(stack.error(&format!(
-            "Invalid request to unpack with offset of {} and limit of {}.",
-            offset as i32, len as i32
-        )));
+        let (offset, len) = (low_i32(offset), int_len(len));
+        return Err(
+            stack.error(&format!("Invalid request to unpack with offset of {offset} and limit of {len}."))
+        );
     }
     if offset as u64 > input.len() as u64 {
         let len = input.len();
         drop(input);
-        return Err(
-            stack.error(&format!("Start offset {} greater than input length {}.", offset as i32, len as i32))
-        );
+        let (offset, len) = (low_i32(offset), int_len(len));
+        return Err(stack.error(&format!("Start offset {offset} greater than input length {len}.")));
     }
     let limit = if all { i64::from(i32::MAX) } else { limit };
-    let mut reader = Reader { rest: &input[offset as usize..] };
-    let mut values = 0;
-    while !reader.rest.is_empty() && (values as i64) < limit {
+    let mut reader = Reader { rest: &input[unsigned_len(offset)..] };
+    let mut values = 0i32;
+    while !reader.rest.is_empty() && i64::from(values) < limit {
         if let Err(problem) = reader.value(stack) {
             drop(input);
             return Err(match problem {
@@ -228,7 +231,7 @@ fn unpack(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<usize, Raise
         values += 1;
     }
     if all {
-        return Ok(values);
+        return Ok(values as usize);
     }
     let next = if reader.rest.is_empty() { -1.0 } else { (input.len() - reader.rest.len()) as f64 };
     if !stack.reserve(2) {
@@ -236,8 +239,8 @@ fn unpack(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<usize, Raise
         return Err(stack_overflow(stack, "in function mp_unpack_full"));
     }
     stack.push_number(next);
-    stack.insert(-1 - values as i32);
-    Ok(values + 1)
+    stack.insert(-1 - values);
+    Ok(values as usize + 1)
 }
 
 struct Reader<'a> {
@@ -256,8 +259,8 @@ impl<'a> Reader<'a> {
     }
 
     fn signed(&mut self, len: usize) -> Result<f64, Problem> {
-        let unused = 64 - 8 * len as u32;
-        Ok(((self.unsigned(len)? << unused) as i64 >> unused) as f64)
+        let unused = 64 - 8 * short_len(len);
+        Ok((signed_bits(self.unsigned(len)? << unused) >> unused) as f64)
     }
 
     fn bytes(&mut self, stack: &mut Stack<'_>, len: u64) -> Result<(), Problem> {
@@ -274,12 +277,12 @@ impl<'a> Reader<'a> {
         let tag = self.take(1)?[0];
         match tag {
             0x00..=0x7f => stack.push_number(f64::from(tag)),
-            0xe0..=0xff => stack.push_number(f64::from(tag as i8)),
+            0xe0..=0xff => stack.push_number(f64::from(signed_byte(tag))),
             0xcc..=0xce => stack.push_number(self.unsigned(1 << (tag - 0xcc))? as f64),
             // Converted to a double as a signed number.
-            0xcf => stack.push_number(self.unsigned(8)? as i64 as f64),
+            0xcf => stack.push_number(signed_bits(self.unsigned(8)?) as f64),
             0xd0..=0xd3 => stack.push_number(self.signed(1 << (tag - 0xd0))?),
-            0xca => stack.push_number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),
+            0xca => stack.push_number(f64::from(f32::from_bits(low_u32(self.unsigned(4)?)))),
             0xcb => stack.push_number(f64::from_bits(self.unsigned(8)?)),
             0xc0 => stack.push_nil(),
             0xc2 | 0xc3 => stack.push_boolean(tag == 0xc3),
@@ -305,9 +308,9 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self, stack: &mut Stack<'_>, len: u64) -> Result<(), Problem> {
         stack.push_table(0, 0);
-        for number in 1..=len {
+        for number in (1..).take(usize_of(len)) {
             self.value(stack)?;
-            stack.set_element(-2, number as i32);
+            stack.set_element(-2, number);
         }
         Ok(())
     }

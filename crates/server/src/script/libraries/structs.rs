@@ -4,6 +4,7 @@ use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::values::until_nul;
 use crate::script::{PIECE_BYTES, Raise};
 use crate::sys::lua::truncated;
+use wire::convert::{nearest_f32, short_len, signed_bits, usize_of, whole_u32, whole_u64};
 
 /// The functions of the `struct` table.
 pub const FUNCTIONS: Functions = &[("pack", pack), ("unpack", unpack), ("size", size)];
@@ -113,7 +114,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
             }
             b'x' => out.push(0),
             b'f' => {
-                let value = stack.number_argument(argument)? as f32;
+                let value = nearest_f32(stack.number_argument(argument)?);
                 argument += 1;
                 out.extend(if format.big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
             }
@@ -153,7 +154,7 @@ fn unsigned(value: f64) -> u64 {
     if value.is_nan() {
         return 1 << 63;
     }
-    if value < 0.0 { truncated(value) as u64 } else { value as u64 }
+    if value < 0.0 { truncated(value) as u64 } else { whole_u64(value) }
 }
 
 fn push_integer(out: &mut Vec<u8>, value: u64, size: usize, big_endian: bool) {
@@ -172,9 +173,9 @@ fn integer(bytes: &[u8], is_signed: bool, big_endian: bool) -> f64 {
     if !is_signed {
         return value as f64;
     }
-    let mask = u64::MAX.wrapping_shl((bytes.len() as u32).wrapping_mul(8).wrapping_sub(1));
+    let mask = u64::MAX.wrapping_shl(short_len(bytes.len()).wrapping_mul(8).wrapping_sub(1));
     let value = if value & mask != 0 { value | mask } else { value };
-    value as i64 as f64
+    signed_bits(value) as f64
 }
 
 const TOO_SHORT: &str = "data string too short";
@@ -206,7 +207,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
             }
             b'x' => {}
             b'f' => {
-                let bits = integer(bytes, false, format.big_endian) as u32;
+                let bits = whole_u32(integer(bytes, false, format.big_endian));
                 stack.push_number(f64::from(f32::from_bits(bits)));
                 values += 1;
             }
@@ -252,7 +253,7 @@ fn previous_size(stack: &mut Stack<'_>, values: usize) -> Result<usize, Raise> {
         return Err(stack.error("format 'c0' needs a previous size"));
     };
     stack.pop(1);
-    Ok(unsigned(number) as usize)
+    Ok(usize_of(unsigned(number)))
 }
 
 fn size(stack: &mut Stack<'_>) -> Result<usize, Raise> {

@@ -7,6 +7,7 @@ use mlua_sys as ffi;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use wire::convert::int_len;
 
 /// Address space; only touched pages take memory. Lua nests 200 C calls, each with up to 9 KB of buffers; patterns nest
 /// 10,000 times 150 bytes; the rest is for the commands that scripts call.
@@ -45,7 +46,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
             unsafe {
                 (*shared.as_ptr()).yielder = Some(NonNull::from(yielder));
                 (*shared.as_ptr()).memory.limited = true;
-                let status = ffi::lua_pcall(state.as_ptr(), arguments as c_int, 1, handler);
+                let status = ffi::lua_pcall(state.as_ptr(), int_len(arguments), 1, handler);
                 (*shared.as_ptr()).memory.limited = false;
                 if (*shared.as_ptr()).memory.is_nearly_full() {
                     // Other work runs in between.

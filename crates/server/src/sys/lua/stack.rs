@@ -2,6 +2,7 @@
 
 use super::{CStr, PhantomData, c_char, c_int, ffi};
 use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, pause, shared_of, trampoline};
+use wire::convert::{int_len, whole_i64};
 
 /// Values that a native function may push without reserving room.
 const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
@@ -118,7 +119,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Reserves room to push `values` values; `false` if the stack may not become that large.
     pub fn reserve(&mut self, values: u32) -> bool {
         // SAFETY: either makes the room or answers 0.
-        let granted = unsafe { ffi::lua_checkstack(self.state, (values + 1) as c_int) } != 0;
+        let granted = unsafe { ffi::lua_checkstack(self.state, (values + 1).cast_signed()) } != 0;
         if granted {
             self.room = self.room.max(values + 1);
         }
@@ -350,7 +351,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.about_to_push();
         let (elements, others) = (elements.min(1 << 26), others.min(1 << 26));
         // SAFETY: there is room on the stack; the sizes are within what Lua can count.
-        unsafe { ffi::lua_createtable(self.state, elements as c_int, others as c_int) };
+        unsafe { ffi::lua_createtable(self.state, int_len(elements), int_len(others)) };
     }
 
     /// Replaces the key on top by its value in the table, raw.
@@ -526,7 +527,10 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// if the script is a slow one.
     #[inline]
     pub fn count_bytes(&mut self, bytes: usize) {
-        self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
+        self.steps = self
+            .steps
+            .saturating_add(u32::try_from(bytes / BYTES_PER_STEP).unwrap_or(u32::MAX))
+            .min(STEPS_MAX);
         if bytes >= PIECE_BYTES {
             // SAFETY: the state is alive, and the stack is borrowed, so no reference to its host exists.
             unsafe { pause::<H>(self.state) };
@@ -646,7 +650,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
 /// Converts a float to an integer as the processor does: values out of range become the minimum.
 pub fn truncated(value: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
-        value as i64
+        whole_i64(value)
     } else {
         i64::MIN
     }
