@@ -237,6 +237,11 @@ const TOLD: &[(&str, &str)] = &[
     ),
     (
         "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n \
+         XCLAIM s g c 0 1-1 RETRYCOUNT 9223372036854775807\n XAUTOCLAIM s g d 0 0",
+        ";XCLAIM s g d 0 1-1 TIME now RETRYCOUNT -9223372036854775808 JUSTID FORCE;",
+    ),
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n \
          XREADGROUP GROUP g d CLAIM 0 STREAMS s >",
         ";EXEC;XCLAIM s g d 0 1-1 TIME now RETRYCOUNT 2 JUSTID FORCE;",
     ),

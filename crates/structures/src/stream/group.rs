@@ -27,7 +27,7 @@ pub struct Pending {
     pub consumer: ConsumerId,
     /// Time of the last delivery.
     pub delivered_ms: i64,
-    /// Number of deliveries.
+    /// Number of deliveries. A file can hold any: behind the greatest comes 0.
     pub deliveries: u64,
 }
 
@@ -507,7 +507,7 @@ impl Stream {
                 && let Some(pending) = group.pending.get_mut(&key)
             {
                 pending.delivered_ms = now_ms;
-                pending.deliveries += 1;
+                pending.deliveries = pending.deliveries.wrapping_add(1);
                 group.oldest.note((now_ms, id));
             }
             read(id, entry);

@@ -387,6 +387,11 @@ fn groups_deliver_acknowledge_and_claim() {
     assert_eq!(group.pending(StreamId::new(1, 0)), Some(first));
     group.assign(StreamId::new(1, 0), Pending { consumer: bob, delivered_ms: 40, deliveries: 7 });
     assert_eq!((group.consumer(alice).pending_len(), group.consumer(bob).pending_len()), (1, 1));
+    group.assign(StreamId::new(1, 0), Pending { consumer: bob, delivered_ms: 40, deliveries: u64::MAX });
+    drop(group);
+    stream.read_pending(b"g", bob, StreamId::MIN, 9, 50, |_, _| ());
+    let mut group = stream.group_mut(b"g").unwrap();
+    assert_eq!(group.pending(StreamId::new(1, 0)).map(|pending| pending.deliveries), Some(0));
     assert!(group.acknowledge(StreamId::new(1, 0)) && !group.acknowledge(StreamId::new(1, 0)));
     assert_eq!(group.remove_consumer(b"alice"), Some(1));
     assert_eq!((group.remove_consumer(b"alice"), group.pending_len()), (None, 0));

@@ -224,7 +224,7 @@ impl Claim {
         }
         let deliveries = match self.deliveries {
             Some(deliveries) => deliveries,
-            None => before.deliveries + u64::from(!self.only_ids),
+            None => before.deliveries.wrapping_add(u64::from(!self.only_ids)),
         };
         let delivered_ms = self.delivered_ms.unwrap_or(now_ms);
         Verdict::Assigned(Pending { consumer, delivered_ms, deliveries })

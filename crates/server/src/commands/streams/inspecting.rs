@@ -15,7 +15,8 @@ const COUNT_DEFAULT: usize = 10;
 /// Writes a key and an integer of a map.
 fn number(reply: &mut ReplyBuffer, name: &str, value: u64) {
     reply.bulk(name.as_bytes());
-    reply.count(value);
+    // A counter can come from a file: one of 2^63 or more is shown negative, as C does.
+    reply.integer(signed_bits(value));
 }
 
 fn id(reply: &mut ReplyBuffer, name: &str, value: StreamId) {

@@ -478,7 +478,7 @@ fn claim(
     let Pending { delivered_ms, deliveries, .. } = stream.group(group)?.pending(id)?;
     reply_entry_with_history(&stream.get(id)?, now_ms.saturating_sub(delivered_ms), deliveries, reply);
     let mut state = stream.group_mut(group)?;
-    let deliveries = deliveries.saturating_add(1);
+    let deliveries = deliveries.wrapping_add(1);
     state.assign(id, Pending { consumer, delivered_ms: now_ms, deliveries });
     state.consumer_mut(consumer).active_ms = Some(now_ms);
     Some(())

@@ -3,7 +3,7 @@
 use super::{Group, Pending, Producers, Stream, StreamId};
 use crate::db::rewrite::CommandSink;
 use std::io;
-use wire::convert::signed_count;
+use wire::convert::{signed_bits, signed_count};
 
 impl Stream {
     /// See [`crate::db::value_type::ValueType::rewrite`].
@@ -79,7 +79,7 @@ pub fn with_claim<R>(
     take: impl FnOnce(&[&[u8]]) -> R,
 ) -> R {
     let id = id.to_string();
-    let (time, count) = (pending.delivered_ms.to_string(), pending.deliveries.to_string());
+    let (time, count) = (pending.delivered_ms.to_string(), signed_bits(pending.deliveries).to_string());
     take(&[
         b"XCLAIM",
         key,
