@@ -122,7 +122,7 @@ fn readers_may_leave_early() {
         &["compare", "--list"],
         &["spec", "nothing.yml"],
     ] {
-        // Of which nobody has the other end.
+        // Without a peer.
         let (_, unread) = std::io::pipe().unwrap();
         let mut command = if args[0].starts_with('-') { generator(&["-p", &port]) } else { generator(&[]) };
         let (_, _, err) = printed(command.args(args).stdout(unread).output().unwrap());

@@ -309,7 +309,7 @@ fn the_largest_clients_go_when_all_together_are_too_large() {
     assert!(large.is_closed_by_server());
     assert_eq!(control.ask("CLIENT LIST").lines().count(), 2);
     assert!(control.ask("INFO stats").contains("evicted_clients:1"));
-    // One who is exempt holds more than all may: whoever comes is evicted, and counted once.
+    // An exempt client holds more than the limit: each new client is evicted, and counted once.
     let mut exempt = process.connect();
     exempt.send(&[b"CLIENT", b"NO-EVICT", b"ON"]);
     exempt.receive();

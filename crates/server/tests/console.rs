@@ -322,7 +322,7 @@ fn requests_and_replies_have_limits() {
     assert_eq!(client.ask("PING"), "PONG");
 }
 
-/// Those who ask and read nothing make the server hold little, and keep nobody else from small answers.
+/// Clients that send requests and read nothing hold little memory, and do not delay small replies to others.
 #[test]
 fn answers_that_nobody_reads_have_a_limit() {
     let (process, port) = start(&[]);

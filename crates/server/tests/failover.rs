@@ -197,13 +197,13 @@ fn a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word() {
     let mut writer = primary.connect();
     writer.send(&[b"RPUSH", b"list", b"x"]);
     primary.eventually_shows("blocked_clients", "2");
-    // Nobody is there any more, and nobody answers.
+    // The peer has gone and does not answer.
     drop(target);
     primary.eventually_shows("master_failover_state", "failover-in-progress");
     assert_eq!(primary.info("role").unwrap(), "slave");
     assert_eq!(client.ask("FAILOVER"), "ERR FAILOVER already in progress.");
     assert!(client.ask("SET k 2").starts_with("READONLY"));
-    // Who knows how to ask elsewhere is told nothing before it is true.
+    // A client with the redirect capability is not redirected before the failover is complete.
     let mut redirected = primary.connect();
     redirected.ask("CLIENT CAPA REDIRECT");
     redirected.send(&[b"GET", b"k"]);

@@ -236,7 +236,7 @@ fn many_connections_keep_nobody_from_the_data() {
     for _ in 0..100 {
         assert_eq!(client.ask("PING"), "PONG");
     }
-    // No more than so many are held, the rest is closed at once.
+    // At most this number stays open; more are closed at once.
     let closed = idle.iter().filter(|stream| {
         stream.set_read_timeout(Some(std::time::Duration::from_millis(5))).unwrap();
         matches!((&**stream).read(&mut [0]), Ok(0))

@@ -58,7 +58,7 @@ fn metrics_are_answered_to_those_who_may_speak_tls() {
     let (answer, _) = get(port, "/metrics", &certificates.client_config(Some("client"))).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("redis_up 1.0\n"), "{answer}");
-    // `tls-auth-clients yes` is about whoever comes here too.
+    // `tls-auth-clients yes` applies here too.
     assert!(get(port, "/metrics", &certificates.client_config(None)).is_err());
     // Plain text is no answer's beginning.
     let mut plain = socket(port);

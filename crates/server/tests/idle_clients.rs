@@ -1,4 +1,4 @@
-//! `timeout` closes clients that do nothing, and nobody whose bytes are on their way, however long that takes.
+//! `timeout` closes idle clients, but no client with bytes in transfer, however long that takes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
@@ -74,7 +74,7 @@ fn a_client_that_does_not_read_on_is_idle() {
     let mut stream = connect(&process);
     stream.write_all(&process::encode(&[b"GET", b"key"])).unwrap();
     let started = Instant::now();
-    // The one who asks, and nobody else.
+    // Only the requesting client.
     process.eventually_shows("connected_clients", "1");
     assert!(started.elapsed() < SLOW + TIMEOUT, "{:?}", started.elapsed());
     let mut rest = Vec::new();

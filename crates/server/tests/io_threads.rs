@@ -174,7 +174,7 @@ fn be_killed(process: &Process, ids: &Mutex<Vec<String>>, goes_on: &AtomicBool, 
     deaths
 }
 
-/// Subscribers get every message in order, whoever serves them.
+/// Subscribers get every message in order, on any thread.
 fn subscribe(process: &Process, goes_on: &AtomicBool, published: &AtomicU64) -> u64 {
     let mut subscriber = process.connect();
     assert_eq!(subscriber.ask("SUBSCRIBE news"), "[subscribe news 1]");

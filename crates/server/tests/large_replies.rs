@@ -45,7 +45,7 @@ fn fill(client: &mut Client<TcpStream>) {
     (0..KEYS).for_each(|key| put(client, key, &value(key, VALUE_BYTES)));
 }
 
-/// Has the server run commands whose replies nobody reads yet.
+/// Sends commands without reading their replies yet.
 fn run_unread(process: &Process, reader: &mut Client<TcpStream>, commands: &[&[&[u8]]]) {
     let mut watcher = process.connect();
     let before = watcher.ask("GET runs").parse().unwrap_or(0);
@@ -59,7 +59,7 @@ fn run_unread(process: &Process, reader: &mut Client<TcpStream>, commands: &[&[&
 #[track_caller]
 fn expect_bulk(reader: &mut Client<TcpStream>, expected: &[u8]) {
     let received = reader.receive().expect("the server answers");
-    // Not assert_eq: nobody would read so much.
+    // Not assert_eq: its output would be too long.
     assert!(received.as_bytes() == Some(expected), "{} bytes are not as expected", expected.len());
 }
 

@@ -1,5 +1,5 @@
 //! Arguments that are read into buffers of their own, and kept by commands that store them: commands do with them what they do with
-//! others, files and replicas get them, and nobody else's bytes change when one of their holders changes them.
+//! others, files and replicas get them, and a change by one holder does not change the bytes of the others.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
@@ -39,7 +39,7 @@ fn ask(client: &mut Client<TcpStream>, words: &[&[u8]]) -> String {
 fn expect_string(client: &mut Client<TcpStream>, key: &[u8], expected: &[u8]) {
     client.send(&[b"GET", key]);
     let reply = client.receive().expect("the server answers");
-    // Not assert_eq: nobody would read so much.
+    // Not assert_eq: its output would be too long.
     assert!(reply.as_bytes() == Some(expected), "not the {} bytes that are expected", expected.len());
 }
 

@@ -23,7 +23,7 @@ fn text(i: usize) -> Vec<u8> {
     format!("element:{i:08}").into_bytes()
 }
 
-/// In an order that is nobody's.
+/// In random order.
 fn scattered(i: usize) -> usize {
     i.wrapping_mul(2_654_435_761) % 1_000_000_007
 }

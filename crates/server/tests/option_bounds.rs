@@ -212,7 +212,7 @@ fn a_server_starts_with_each_value_that_it_takes_and_keeps_it() {
         for start in ["the first", "the second"] {
             let process = Process::start_with_file(&file, &[]);
             let mut client = process.connect();
-            // With so many options, none can be blamed: each may refuse what it is there to refuse.
+            // With many options no single one can be named: each may refuse its own bad values.
             let tried = ask(&mut client, &["SET", "key", "value"]);
             expect(tried, "OK", &["OOM ", "NOREPLICAS "])
                 .unwrap_or_else(|why| panic!("{place}, {start}: {why}"));

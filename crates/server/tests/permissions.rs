@@ -150,7 +150,7 @@ fn guessing_passwords_ends_a_connection() {
     assert!(log.contains("reason auth context toplevel object HELLO username nobody"), "{log}");
 }
 
-/// Answers that nobody reads, to somebody who never logs in.
+/// Unread replies to an unauthenticated client.
 fn who_has_not_logged_in_is_sent_little() {
     let server = Process::start(&["--requirepass", "secret"]);
     let mut silent = server.connect();
@@ -263,7 +263,7 @@ fn streams_and_files_are_nobody_s_to_refuse() {
     eventually("it is refused", || source.ask("ACL LOG").contains("object psync username copier"));
 }
 
-/// Who follows prefixes hears of no key that it must not read, and has nobody else's connection told of its own.
+/// A tracking client gets no invalidation of keys that it may not read, and cannot redirect to connections of other users.
 #[test]
 fn tracking_tells_only_of_keys_that_may_be_read() {
     let server = Process::start(&[]);

@@ -681,7 +681,7 @@ fn clients_are_answered_while_a_slow_script_is_loaded() {
     assert_eq!(other.ask("GET x"), "3");
     assert_eq!(shown(&waiting.receive().unwrap()), "[list value]");
 
-    // Who has asked may go away, and in a transaction nobody is let in.
+    // The client may disconnect, and no other runs within a transaction.
     asking.send(&[b"DEBUG", b"LOADAOF"]);
     eventually("loading begins anew", || other.ask("GET x").starts_with("LOADING"));
     drop(asking);
@@ -799,7 +799,7 @@ fn switching_on_begins_a_rewrite_of_its_own() {
     assert_eq!(loaded(&server).ask("MGET between behind"), "[1 1]");
 }
 
-/// What has expired while nothing was recorded counts as nobody's change.
+/// Expiry while recording is off does not count as a change.
 #[test]
 fn the_first_write_behind_an_expiry_reaches_a_file_just_switched_on() {
     let files = Files::new("first-write");
@@ -859,7 +859,7 @@ fn a_child_whose_server_was_killed_replaces_nothing() {
     let status = format!("/proc/{}/stat", child().unwrap());
     server.signal(rustix::process::Signal::KILL);
     server.wait();
-    // It may wait as a zombie for whoever inherits it.
+    // It may stay as a zombie until init reaps it.
     let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
     let started = Instant::now();
     eventually("the child's end", is_gone);
@@ -886,7 +886,7 @@ fn files_are_not_exchanged_while_they_are_loaded() {
     eventually("loading", || client.ask("DBSIZE") == "20000");
 }
 
-/// What runs the commands of a file is nobody's client.
+/// The commands of a file run without a client.
 #[test]
 fn clients_that_are_killed_while_data_is_loaded_do_not_end_it() {
     let files = Files::new("killed");

@@ -194,7 +194,7 @@ fn what_has_broken_interpreters_breaks_nothing() {
         "return {unpack({1}, -2147483648, 2147483647)}",
         "return loadstring('return [' .. string.rep('=', 100000) .. '[')",
         "return loadstring('return --[' .. string.rep('=', 100000))",
-        // Methods of all strings, numbers and functions belong to nobody.
+        // No script may change the methods of strings, numbers and functions.
         "getmetatable('').__index = function() return redis.call end return ('x').y",
         "getmetatable('').__add = function() return 1 end return 'a' + 'b'",
         "debug.setmetatable(1, {__index = {}}) return (1).x",

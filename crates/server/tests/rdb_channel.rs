@@ -47,7 +47,7 @@ fn start(options: &[&str]) -> (Process, Client<TcpStream>) {
     (server, client)
 }
 
-/// The main channel of a replica that is told to open the other one.
+/// The main channel of a replica that was asked to open the other one.
 fn main_channel(server: &Process) -> Replica {
     let mut main = Replica::introduced(server);
     assert_eq!(main.ask("REPLCONF capa dual-channel"), "+OK");
@@ -314,7 +314,7 @@ fn half_a_snapshot_ends_without_its_mark() {
         let mut rdb = rdb_channel(&server);
         promise(&mut rdb);
         let mark = rdb.line().strip_prefix("$EOF:").unwrap().to_owned();
-        // Whom nobody asks anything of reads nothing, for longer than it may.
+        // A replica that reads nothing for longer than the timeout.
         client.ask(how);
         eventually(&format!("the child has gone after {how}"), || {
             info(&mut client, "rdb_bgsave_in_progress") == "0"
@@ -341,7 +341,7 @@ fn a_channel_that_takes_nothing_does_not_have_replicas_of_its_release_refused() 
     assert!(next.full_sync().rdb.starts_with(b"REDIS0011"));
 }
 
-/// A server of which nobody serves the sockets: what it writes stays where it is unless it is taken.
+/// A server whose sockets are not served: its output stays until the test takes it.
 struct Unserved(Executor);
 
 impl Unserved {

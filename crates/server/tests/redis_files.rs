@@ -1,5 +1,5 @@
 //! Files and payloads of Redis 7.4 to 8.8, which no Valkey reads. Those in `tests/redis_files` were written by the servers
-//! that they are named after, most with the same data in them; what no server at hand writes, all that 8.8 brought among
+//! that they are named after, most with the same data in them; what no available server writes, all that 8.8 brought among
 //! it, is put together here.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! A server as a replica, of a primary that these tests play by hand: what it says, what it makes of what it is told, and
+//! A server as a replica, whose primary is played by the test: what it sends, what it does with what it receives, and
 //! what it makes of lies.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -164,7 +164,7 @@ fn what_a_replica_shows_of_its_link_is_what_has_come() {
     let mut link = primary.accept();
     let mut client = replica.connect();
     assert_eq!(link.command(), ["PING"]);
-    // Before commands come from there nobody is shown who is at the other end.
+    // Before its first command the primary is not shown as a client.
     assert!(client.ask("ROLE").contains(" handshake -1"));
     assert!(!client.ask("CLIENT LIST").contains("flags=M"));
     assert_eq!(client.ask("CLIENT KILL TYPE primary"), "0");

@@ -94,7 +94,7 @@ fn a_replica_that_comes_back_gets_what_it_has_missed() {
     let mut replica = Replica::introduced(&server);
     assert_eq!(replica.ask(&format!("PSYNC {id} {}", seen + 1)), format!("+CONTINUE {id}"));
     replica.expect(&[&format!("SET b {large}"), "SET c 1"]);
-    // One that knows nothing of new ids is told none.
+    // A replica without the psync2 capability gets no id.
     let mut old = Replica::connect(&server);
     let next: u64 = info(&mut client, "master_repl_offset").parse::<u64>().unwrap() + 1;
     assert_eq!(old.ask(&format!("PSYNC {id} {next}")), "+CONTINUE");
@@ -234,7 +234,7 @@ fn waiting_for_replicas_ends_with_what_they_really_have() {
     let mut seen = offset + replica.expect(&["SELECT 0", "SET a 1"]);
     client.send(&[b"WAIT", b"1", b"0"]);
     seen += replica.expect(&["REPLCONF GETACK *"]);
-    // What nobody has sent, nobody has.
+    // No replica has bytes that were not sent.
     replica.send(&format!("REPLCONF ACK {}", u64::MAX >> 1));
     replica.send("REPLCONF ACK -5");
     replica.send("REPLCONF ACK many");

@@ -28,7 +28,7 @@ impl Server {
     fn new(seed: u64, index: ZsetIndex) -> Server {
         static SERVERS: AtomicU64 = AtomicU64::new(0);
         let number = SERVERS.fetch_add(1, Relaxed);
-        // Of the test's working directory, as nobody changes it for this executor.
+        // The test's working directory; this executor does not change it.
         let dbfilename = format!("scans-{}-{number}.rdb", std::process::id()).into_bytes();
         let config = Config {
             enable_debug_command: ProtectedAction::Yes,
@@ -271,7 +271,7 @@ fn surplus_max(walked: Walked, index: ZsetIndex) -> usize {
     }
 }
 
-/// In one scan: after so many it is left to come to its end.
+/// Changes during one scan; after these it runs to its end.
 const CHANGES_MAX: usize = 300;
 
 fn scan_amid_changes(seed: u64, walked: Walked, index: ZsetIndex) {
@@ -361,7 +361,7 @@ fn zscan_of_skip_lists_returns_every_member_that_stays() {
     scan_with_seeds(Walked::SortedSet, ZsetIndex::Skiplist);
 }
 
-/// Any number is a cursor, whoever made it up.
+/// Any number is a valid cursor.
 #[test]
 fn invented_cursors_do_no_harm() {
     let mut random = Random::new(11);

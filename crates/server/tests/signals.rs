@@ -95,7 +95,7 @@ fn child_of(server: &Process) -> Option<Pid> {
     children.split_whitespace().next().and_then(|child| Pid::from_raw(child.parse().unwrap()))
 }
 
-/// All that mean nothing to a child, USR1 excepted, which is how a child is told to end.
+/// All that mean nothing to a child, USR1 excepted, which cancels a child.
 fn trouble(server: &Process) {
     for signal in HARMLESS {
         if signal == Signal::USR1 {

@@ -89,7 +89,7 @@ fn held_bytes(client: &mut Client<TcpStream>) -> usize {
 /// Of 100 clients at most, 1.6 MB.
 const MAXCLIENTS: &str = "100";
 const HELD_BYTES_MAX: usize = 100 * 16 * 1024;
-/// What those hold who have logged in, and what has come since it was last told.
+/// Memory of authenticated clients, and input since the last report.
 const BESIDE_BYTES: usize = 300 * 1024;
 
 fn those_who_have_not_logged_in_hold_so_much_together() {

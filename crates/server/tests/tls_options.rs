@@ -136,7 +136,7 @@ fn what_is_taken_back_needs_no_files() {
     assert_eq!(server.connect().ask("PING"), "PONG");
 }
 
-/// Whoever comes from another machine is refused as long as nobody has given `default` a password.
+/// Clients of other machines are refused while `default` has no password.
 #[test]
 fn protected_mode_keeps_other_machines_out() {
     let Some(address) = other_address() else { return };
@@ -181,7 +181,7 @@ fn protected_mode_keeps_other_machines_out() {
 /// An address of this machine that is not its loopback's, if it has one.
 fn other_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Sends nothing: asks by which address one would go there, which nobody has.
+    // Sends nothing: finds the local address for a route to an unused address.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
@@ -243,7 +243,7 @@ fn a_certificate_names_its_user() {
     expect(&mut plain, &[("tls-auth-clients-user", "CN")]);
     assert_eq!(whoami(Some("client")), "client");
     assert_eq!(whoami(None), "default");
-    // A name is compared whole, and one that is nobody's is noted.
+    // Names are compared whole; a name without a user is logged.
     assert_eq!(whoami(Some("client\0attacker")), "default");
     assert_eq!(info(&mut plain, "acl_access_denied_tls_cert"), "1");
     assert!(plain.ask("ACL LOG").contains("reason tls-cert"));

@@ -213,7 +213,7 @@ impl Records {
 
 const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 
-/// The first attempt is answered with a warning, as the standard says; whoever tries again is not listened to.
+/// The first attempt is answered with a warning, as the standard says; a client that tries again gets no answer.
 fn renegotiation_is_refused_and_then_ends_the_connection() {
     let server = TlsProcess::start(&["--tls-ciphers", "CHACHA20"]);
     let config = config(&server, &version::TLS12, Tls12Resumption::Disabled);

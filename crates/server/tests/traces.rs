@@ -1,4 +1,4 @@
-//! Where the time of requests goes (LATENCY TRACE): each stage is made long, and has to be the one that is told.
+//! Where the time of requests goes (LATENCY TRACE): each stage is made long, and must be the one reported.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
@@ -251,7 +251,7 @@ fn transactions_and_scripts_are_one_request() {
     assert_eq!(told, ["[MULTI]", "[SET", "[DEBUG", "[EXEC]", "[EVAL"]);
     assert!(found[3].stages["execution"] >= 120_000, "{:?}", found[3]);
     assert!(found[2].stages["execution"] < 100_000, "{:?}", found[2]);
-    // It was put aside in between, and that is not told apart.
+    // It was suspended in between, which is not a stage of its own.
     let script = &found[4];
     assert!(script.stages["execution"] >= 50_000 && script.stages["blocked"] == 0, "{script:?}");
 }

@@ -190,7 +190,7 @@ fn loading_closes_clients_of_users_who_have_gone_or_may_no_longer_listen() {
     assert_eq!(client.ask("PUBLISH a1 x"), "2");
     assert_eq!(log_in(&process, "new", "x").ask("ACL WHOAMI"), "new");
     drop((same, allowed));
-    // Who loads is told so before it is closed itself.
+    // The loading client gets its reply before it is closed itself.
     let mut own = log_in(&process, "new", "x");
     folder.write("users.acl", "");
     assert_eq!(own.ask("ACL LOAD"), "OK");

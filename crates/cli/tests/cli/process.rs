@@ -39,7 +39,7 @@ pub fn serve_if_asked() {
 
 impl Server {
     pub fn start(options: &[&str]) -> Server {
-        // A port of the system's, free a moment ago; whoever else gets it meanwhile lets the server end, and then
+        // A port of the system's, free a moment ago; if another process takes it meanwhile the server exits, and then
         // another one is tried.
         (0..5).find_map(|_| Self::try_start(options)).expect("no server starts")
     }

@@ -97,7 +97,7 @@ fn empty(server: &Server) -> f64 {
 }
 
 /// What of this sizing is further off than this share of the truth: of what the server says of the keys, and of what it
-/// took for all of them since it was empty, when it took so many bytes.
+/// took for all of them since it was empty, when it used this number of bytes.
 fn faults(server: &Server, what: &str, keys: usize, empty_bytes: f64, error_max: f64) -> Vec<String> {
     let taken = used_memory(server) - empty_bytes;
     let output = size(server, &[]);

@@ -116,7 +116,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Waits until so many clients have come.
+    /// Waits until this number of clients is connected.
     pub fn new(mut stand_in: StandIn, count: usize) -> Clients {
         let mut handles = Vec::new();
         while handles.len() < count {
@@ -127,7 +127,7 @@ impl Clients {
         Clients { stand_in, prepared, places, handles, spare: Vec::new(), random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Has all clients send until so many requests are answered; how long that took.
+    /// Lets all clients send until this number of requests is answered; returns the time it took.
     pub fn perform(&mut self, job: Job) -> Duration {
         self.prepare(&job);
         let started = Instant::now();

@@ -6,10 +6,10 @@
 //!   cargo bench -p warmline-server --bench executor
 //!   stand-in: 50 clients --> ring --> executor: batch, prefetch, run --> ring --> stand-in reads
 //! ```
-//! GET, SET and MGET are of so many strings, ZADD of a sorted set of so many members, and HSET of a hash of so many
-//! fields; all update what is there, in pipelines of 16 where nothing else is said. The executor's time is what the kernel
-//! says that its thread has used, and its limit the requests that fit into a second of that. Requests a second are what
-//! the two threads do together, and fewer: one thread cannot deliver as fast as the executor works.
+//! The number of each case is the number of strings (GET, SET, MGET), of members of a sorted set (ZADD) or of fields of
+//! a hash (HSET). All commands update existing data, in pipelines of 16 by default. The executor's time is the processor
+//! time of its thread, and its limit the requests that fit into a second of that. Requests a second are those of both
+//! threads together, and fewer: one thread cannot deliver as fast as the executor works.
 //!
 //! Environment: `WARMLINE_BENCH_QUICK=1` for a tenth of the requests and keys, to see that all runs;
 //! `WARMLINE_BENCH_KEYS=5000000` instead of one and five million; `WARMLINE_BENCH_CASES=GET,SET` for some cases only;

@@ -78,7 +78,7 @@ fn resident_peak(process: &Process) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// What a request of so many bytes takes: what is in use when it has run or waits, and the most that was resident meanwhile,
+/// Memory of a request of this size: bytes in use after it has run or blocked, and peak resident memory meanwhile,
 /// both as shares of its length in percent.
 fn shares_of(words: &[&[u8]], waits: bool) -> (usize, usize) {
     let process = Process::start(&["--io-threads", "1"]);

@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// All clients together may hold so much from now on.
+    /// Sets `maxmemory-clients`.
     pub fn limit_clients(&mut self, bytes: usize) {
         self.executor.server.config.maxmemory_clients = MemoryLimit::Bytes(bytes as u64);
         self.executor.server.clients.count_memory_of_all();

@@ -18,7 +18,7 @@ const RELATED_TIME_SLACK: Duration = Duration::from_millis(20);
 struct Crowd {
     name: &'static str,
     config: fn() -> Config,
-    /// Makes a crowd of so many; its clients.
+    /// Makes a crowd of this size; returns its clients.
     build: fn(&mut World, usize) -> Vec<ClientHandle>,
     /// Beside the usual, what has nothing to do with it.
     unrelated: &'static [&'static str],
@@ -41,7 +41,7 @@ const PLAIN: Crowd = Crowd {
     clean: &[],
 };
 
-/// What any client may ask for, whoever else is there.
+/// Commands of an unrelated client.
 const USUAL: &[&str] = &[
     "PING",
     "SET other value",
@@ -80,7 +80,7 @@ fn costs_of(crowd: &Crowd, members: usize) -> Costs {
     lines.extend(crowd.unrelated);
     let measure = |world: &mut World| -> Vec<_> {
         let line_costs = lines.iter().map(|line| {
-            // What is there for the others to be told of does not exist before and after the crowd.
+            // The keys that notify the crowd do not exist before and after it.
             let say = |world: &mut World| match USUAL.contains(line) {
                 true => world.expect(other, line),
                 false => drop(world.say(other, line)),
@@ -159,7 +159,7 @@ fn clients_that(world: &mut World, members: usize, lines: &[&str]) -> Vec<Client
     clients
 }
 
-/// One client who says this so many times.
+/// One client that sends this command `times` times.
 fn client_that(world: &mut World, members: usize, line: &str) -> Vec<ClientHandle> {
     let client = world.connect();
     (0..members).for_each(|_| world.expect(client, line));

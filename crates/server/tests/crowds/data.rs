@@ -398,7 +398,7 @@ impl Sources {
         (format!("first{len}"), len, Box::new(|m| format!("m0:{m}")))
     }
 
-    /// Makes so many, and answers their keys and how many members these have together, named twice counted twice.
+    /// Makes this number of sources; returns their keys and the sum of their members, counting repeated keys again.
     fn make(self, server: &mut Server, count: u64, add: &str) -> (String, u64) {
         let mut keys = Vec::new();
         let mut members = 0;

@@ -6,7 +6,7 @@ use super::random::Random;
 use super::{Command, Step};
 use wire::response::Value;
 
-/// The reader looks at keys again after so many commands.
+/// Number of commands after which the tracking client reads its keys again.
 const COMMANDS_PER_LOOK: usize = 10;
 const KEYS_PER_LOOK: usize = 20;
 

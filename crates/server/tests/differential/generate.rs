@@ -124,7 +124,7 @@ pub struct Generator {
 /// What a run does or does without, because it hides something from the comparison.
 #[derive(Clone, Copy)]
 pub struct Traits {
-    /// Keys and fields expire: then nobody knows how many keys there still are.
+    /// Keys and fields expire, so that the number of keys is unknown.
     pub expiring: bool,
     /// SORT: there it changes how a sorted set is kept.
     pub sorting: bool,
@@ -368,7 +368,7 @@ impl Generator {
     }
 
     /// Keys and fields that expire during the pause that follows. Each is set to by the last command that sees it
-    /// alive, so that nobody can tell when exactly it went.
+    /// alive, so that the time of its removal is unknown.
     fn push_expiries(&mut self, steps: &mut Vec<Step>) {
         steps.push(Step::words(&["EXEC"]));
         let mut keys: Vec<Vec<u8>> = Vec::new();
@@ -481,7 +481,7 @@ fn is_defined(args: &[Vec<u8>]) -> bool {
         }
         // The key is taken for the condition there.
         b"hsetex" if inner.get(1).is_some_and(|key| is_field_condition(key)) => false,
-        // Asks for so much memory there.
+        // The reference allocates this much memory.
         b"xautoclaim" if value_of(b"COUNT").is_some_and(|count| count > 1 << 20) => false,
         // A negative offset does what the encoding makes of it.
         name if name.starts_with(b"z") && value_of(b"LIMIT").is_some_and(|offset| offset < 0) => false,

@@ -49,7 +49,7 @@ const EVENT_RUN_COMMANDS: usize = 3_000;
 const SHOWN_BEFORE_EVENT: usize = 6;
 /// Between these a run takes serialised values out of the server, to restore them.
 const PART_COMMANDS: usize = 1_000;
-/// A run of tests ends after so many differences.
+/// Number of differences after which a run ends.
 const DIFFERENCES_MAX: usize = 30;
 /// A history that cannot be shortened further is cut off in the report; the seed brings it back.
 const SHOWN_STEPS: usize = 40;

@@ -27,7 +27,7 @@ impl Random {
         !self.bytes.is_empty() && self.at >= self.bytes.len()
     }
 
-    /// A number of so many bytes.
+    /// A number of `bytes` bytes.
     fn take(&mut self, width: usize) -> u64 {
         let Some(taken) = self.bytes.get(self.at..self.at + width) else {
             self.at = self.bytes.len();

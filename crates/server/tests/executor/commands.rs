@@ -387,7 +387,7 @@ impl Generator {
     }
 }
 
-/// Text that takes so many bytes of a list's node: its length in 6, 12 or 32 bits comes before it.
+/// Text that takes this number of bytes in a list's node: its length in 6, 12 or 32 bits comes before it.
 fn element_of(bytes: u64) -> Vec<u8> {
     let head = match bytes {
         0..65 => 1,

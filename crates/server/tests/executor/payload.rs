@@ -377,7 +377,7 @@ fn integer(value: i64, width: usize) -> Vec<u8> {
     }
 }
 
-/// With a head of at least so many steps: 6, 12 or 32 bits of length.
+/// With a header of at least this width: 6, 12 or 32 bits of length.
 fn string(text: &[u8], step_min: usize) -> Vec<u8> {
     let len = text.len();
     let head = match len {

@@ -6,7 +6,7 @@ use super::world::Step;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-/// What a run is cut down with takes at most so many replays.
+/// Maximum number of replays for shrinking a run.
 const REPLAYS_MAX: usize = 600;
 
 fn fails(beginning: &Beginning) -> bool {

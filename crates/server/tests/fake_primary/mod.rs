@@ -140,7 +140,7 @@ pub fn snapshot(stream_db: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// As [`snapshot`], of so many keys with values of 1,000 bytes.
+/// As [`snapshot`], of `keys` keys with values of 1,000 bytes.
 pub fn large_snapshot(keys: usize) -> Vec<u8> {
     let mut bytes = head(0);
     for number in 0..keys {

@@ -26,11 +26,11 @@ pub struct Process {
     pub directory: PathBuf,
 }
 
-/// Ports that the system gives to nobody who does not ask for them: connections that go out take higher ones.
+/// Ports below the range of ephemeral ports, which outgoing connections use.
 const PORTS: std::ops::Range<usize> = 10_000..32_000;
 static PORTS_TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A port that nobody listened on a moment ago, and no other test of this process gets.
+/// A port without a listener, which no other test of this process gets.
 pub fn free_port() -> u16 {
     let first = std::process::id() as usize * 97;
     loop {
@@ -42,8 +42,8 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A socket at a port that nobody listens on. It does not listen either: a process that another test is about to start
-/// has a copy of it until it runs its own program, and whoever connects there is to find a server or nobody.
+/// A bound socket at a port without a listener. It does not listen either: a process that another test is about to start
+/// has a copy of it until it runs its own program, and a connection must reach that server or be refused.
 pub fn probe(port: u16) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     // Two sockets may share a port as long as neither listens.
@@ -172,7 +172,7 @@ impl Process {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Lets no file that it writes grow beyond so many bytes; `None`: as large as they like.
+    /// Limits the size of files that it writes, in bytes; `None`: no limit.
     pub fn limit_file_bytes(&self, bytes: Option<u64>) {
         let limit = rustix::process::Rlimit { current: bytes, maximum: None };
         let pid = rustix::process::Pid::from_child(&self.child);

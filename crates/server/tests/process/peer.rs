@@ -27,7 +27,7 @@ impl Deadline {
 
 pub struct Peer {
     pub stream: TcpStream,
-    /// What has come and nobody has taken.
+    /// Received bytes that the test has not taken.
     received: Vec<u8>,
 }
 

@@ -417,7 +417,7 @@ impl Commands {
         }
     }
 
-    /// From now on each command finds so many bytes too many in use.
+    /// From now on each command exceeds the memory limit by this number of bytes.
     fn shortage(&mut self, life: &mut Life) -> Command {
         let most_bytes = if self.chance(20) { 20_000 } else { 400 };
         let shortage_bytes = self.random().below(most_bytes) as i64;

@@ -82,7 +82,7 @@ impl Life {
         Life { executor, disk, weather, clients, shortage_bytes: None }
     }
 
-    /// A server that was started from a copy of the append-only file, by a clock that is ahead by so much.
+    /// A server that was started from a copy of the append-only file, with its clock ahead by this time.
     pub fn replayed(&self, config: &Config, ahead_ms: u64) -> Life {
         let disk = Arc::new(self.disk.copied(77));
         let now_ms = self.now_ms() + ahead_ms as i64;

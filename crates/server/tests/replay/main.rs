@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo test -p warmline-server --test replay
-//!     a hundred thousand commands; WARMLINE_TEST_SCALE=50 for so many times as many
+//!     a hundred thousand commands; WARMLINE_TEST_SCALE=50 multiplies the number
 //! SEED=7 RUNS=1 CHECK_EVERY=1 cargo test -p warmline-server --test replay
 //!     one run from its seed, compared after each command: names the one that is propagated wrongly
 //! ```
@@ -52,12 +52,12 @@ const COMMANDS: u64 = 100_000;
 const RUN_COMMANDS: u64 = 2_000;
 /// Commands between two comparisons.
 const CHECK_EVERY: u64 = 400;
-/// After so many commands a run goes on with a server that was started from a snapshot of the first.
+/// Number of commands after which a run continues with a server started from a snapshot of the first.
 const REBASE_EVERY: u64 = 700;
 /// By how much the clock of who reads the file may be ahead.
 const AHEAD_MS: &[u64] = &[0, 1, 60, 3_600_000, 31_000_000_000];
 const START_UNIX_MS: i64 = 1_700_000_000_123;
-/// Of a thousand children, so many cannot be forked, and so many are killed.
+/// Of a thousand children, the number that cannot be forked, and the number that are killed.
 const WEATHER: Weather =
     Weather { fork: 50, child: 150, write: 0, sync: 0, cut: 0, entry: 0, read: 0, room: None, slow: 0 };
 /// Of the commands before a difference, those shown that name its key.

@@ -15,7 +15,7 @@ fn config() -> Config {
     config
 }
 
-/// Sends each line's words; `+` and a number turns the clock by so many milliseconds.
+/// Sends each line's words; `+` and a number advances the clock by that number of milliseconds.
 fn play(life: &mut Life, story: &str) -> Vec<u8> {
     let mut answer = Vec::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -217,7 +217,7 @@ const TOLD: &[(&str, &str)] = &[
          EVAL redis.call('RESTORE','b','5',redis.call('DUMP','a'),'REPLACE','ABSTTL') 0",
         ";SET b 1;DEL b;",
     ),
-    // A consumer is made by what makes entries its own, and told of where nothing does.
+    // A command that assigns entries creates the consumer; otherwise the consumer is propagated by itself.
     (
         "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >",
         ";MULTI;XCLAIM s g c 0 1-1 TIME now RETRYCOUNT 1 JUSTID FORCE;\

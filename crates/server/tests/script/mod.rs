@@ -196,7 +196,7 @@ impl Player {
             config_file: String::new(),
             started: Default::default(),
         };
-        // What scripts save and load again is nobody else's.
+        // Scripts save and load files of their own.
         let dir = std::env::temp_dir().join(format!("warmline-golden-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let config = Config {

@@ -116,7 +116,7 @@ impl History {
         text
     }
 
-    /// The digest of all data after so many units.
+    /// The digest of all data after `units` units.
     pub fn digest_at(&mut self, config: &Config, position: usize) -> Vec<u8> {
         let mut model = match self.model.take().filter(|model| model.sent <= position) {
             Some(model) => model,

@@ -7,7 +7,7 @@ use server::config::AppendFsync;
 /// What was acknowledged longer ago is on disk with `everysec`: a second until it is asked for, and what that takes.
 const EVERY_SECOND_US: u64 = 2_000_000;
 
-/// What the next start reads, as whoever runs the server has written into its configuration file: the append-only file
+/// What the next start reads, as its configuration file says: the append-only file
 /// once it has a base, snapshots once one has been taken without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -28,7 +28,7 @@ impl Episode {
         log.enabled && !log.waits_for_rewrite
     }
 
-    /// A snapshot of so many units is on disk.
+    /// A snapshot of this number of units is on disk.
     pub fn saved(&mut self, units: usize) {
         let executor = self.executor.as_ref().expect("a server runs");
         if executor.server.observed.persistence.log.enabled && self.source == Source::Log {
@@ -43,7 +43,7 @@ impl Episode {
         self.history.safe_from_kills = self.history.safe;
     }
 
-    /// A save that begins in this tick holds at least so much; one that has ended well is there.
+    /// A save that begins in this tick has at least these units; a successful one exists.
     pub fn saves_begin(&mut self, units: usize) {
         let executor = self.executor.as_ref().expect("a server runs");
         let figures = &executor.server.observed.persistence;

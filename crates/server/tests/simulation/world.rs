@@ -6,7 +6,7 @@
 //! the file had, and a prefix of each directory's changes. What fsync has returned for is kept; what it has failed for
 //! may be gone for good, whatever a later fsync says.
 //!
-//! A child does all its work when it is forked. Its new files are seen at once, for nobody looks at them; what it
+//! A child does all its work when it is forked. Its new files are visible at once, because the server does not read them; what it
 //! renames and removes takes effect when it ends, some time later, or not at all if it is ended before.
 
 use server::sys::child::{CANCEL, Ended};
@@ -208,7 +208,7 @@ pub struct Figures {
 
 pub struct Disk(Mutex<State>);
 
-/// Other threads are done within so much time.
+/// Other threads finish within this time.
 pub const BACKGROUND_US_MAX: u64 = 300_000;
 /// What a call takes on a slow disk.
 pub const SLOW_US: u64 = 15_000_000;
@@ -387,7 +387,7 @@ impl Disk {
         self.state().stalled_looks = looks;
     }
 
-    /// The process ends in so many calls from now.
+    /// Number of calls after which the process ends.
     pub fn end_after(&self, calls: u64, end: End) {
         let mut state = self.state();
         state.end_at_call = Some((state.calls + calls, end));
