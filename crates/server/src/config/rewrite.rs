@@ -83,7 +83,7 @@ impl Config {
     pub fn rewrite(&self, request: RewriteRequest<'_>) -> Result<(), RewriteError> {
         let path = self.config_file.as_deref().ok_or(RewriteError::NoFile)?;
         // The startup file is on the local file system, wherever the data is.
-        let world = World::Machine;
+        let world = World::default();
         let old = match world.read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(failed("Reading", path)).map_err(RewriteError::File)?,

@@ -47,7 +47,7 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
     let manifest = Manifest::parse(&bytes).map_err(|error| refuse(path, &error))?;
     let directory = path.parent().map_or(PathBuf::new(), Path::to_owned);
     let file = path.file_stem().map_or(Vec::new(), |stem| stem.as_bytes().to_vec());
-    let names = Names { world: World::Machine, directory, file };
+    let names = Names { world: World::default(), directory, file };
     let total = manifest.parts().count();
     let mut increment_before = None;
     for (index, part) in manifest.parts().enumerate() {

@@ -6,14 +6,13 @@
 
 use crate::observe::log as server_log;
 use crate::observe::persistence::ChildFigures;
-use crate::sys::child::{self, Ended, Side};
-use crate::sys::world::{Simulation, World};
+use crate::sys::child::Ended;
+use crate::sys::world::World;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a child writes.
@@ -67,7 +66,7 @@ pub struct Child {
     /// Output of a streaming child; taken by the reader.
     pub output: Option<ChildPipe>,
     world: World,
-    /// `None` in a simulation.
+    /// `None` if its work was done at the fork.
     reports: Option<File>,
 }
 
@@ -116,6 +115,17 @@ fn copied_bytes() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// The reading and the writing end of a pipe for reports. Neither blocks.
+fn report_pipe() -> io::Result<(File, File)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    Ok((File::from(reader), File::from(writer)))
+}
+
+/// An error unless children run beside this process and can write to its pipes and sockets.
+fn needs_process(world: &World) -> io::Result<()> {
+    if world.has_processes() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
 impl Child {
     /// Runs `work` in a child; it returns whether it succeeded. `temporary` derives the file's name from the child's
     /// process number.
@@ -125,9 +135,6 @@ impl Child {
         temporary: impl Fn(u32) -> PathBuf,
         work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
     ) -> io::Result<Child> {
-        if let World::Simulated(simulation) = world {
-            return Child::simulate(simulation, purpose, temporary, work);
-        }
         Child::fork(world, purpose, &[], temporary, |reporter, temporary| match work(reporter, temporary) {
             true => Outcome::Written,
             false => Outcome::Failed,
@@ -140,9 +147,7 @@ impl Child {
         sockets: &[RawFd],
         work: impl FnOnce(&mut Reporter) -> Outcome,
     ) -> io::Result<Child> {
-        if matches!(world, World::Simulated(_)) {
-            return Err(io::Error::from(io::ErrorKind::Unsupported));
-        }
+        needs_process(world)?;
         Child::fork(world, Purpose::Sync, sockets, |_| PathBuf::new(), |reporter, _| work(reporter))
     }
 
@@ -151,9 +156,7 @@ impl Child {
         world: &World,
         work: impl FnOnce(&mut Reporter, File) -> Outcome,
     ) -> io::Result<Child> {
-        if matches!(world, World::Simulated(_)) {
-            return Err(io::Error::from(io::ErrorKind::Unsupported));
-        }
+        needs_process(world)?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         // A smaller pipe works too.
@@ -175,51 +178,25 @@ impl Child {
         temporary: impl Fn(u32) -> PathBuf,
         work: impl FnOnce(&mut Reporter, PathBuf) -> Outcome,
     ) -> io::Result<Child> {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let (reports, pipe) = (File::from(reader), File::from(writer));
-        let started = Instant::now();
-        let log = server_log::file_descriptor();
-        let kept: Vec<RawFd> =
-            log.into_iter().chain([pipe.as_raw_fd()]).chain(outputs.iter().copied()).collect();
-        match child::fork(&kept)? {
-            Side::Parent { child: process } => Ok(Child {
-                process,
-                purpose,
-                temporary: world.absolute(&temporary(process.unsigned_abs())),
-                fork_duration: started.elapsed(),
-                output: None,
-                world: world.clone(),
-                reports: Some(reports),
-            }),
-            Side::Child => {
+        let (reports, pipe) = world.has_processes().then(report_pipe).transpose()?.unzip();
+        let own = server_log::file_descriptor().into_iter().chain(pipe.iter().map(AsRawFd::as_raw_fd));
+        let kept: Vec<RawFd> = own.chain(outputs.iter().copied()).collect();
+        let mut once = Some((work, pipe));
+        let forked = world.fork(&kept, &mut |process| {
+            let (work, pipe) = once.take().expect("a child works once");
+            if world.has_processes() {
                 server_log::become_child();
-                let mut reporter = Reporter::new(Some(pipe));
-                let outcome = work(&mut reporter, temporary(std::process::id()));
-                child::exit(outcome.exit_code())
             }
-        }
-    }
-
-    /// Runs the child's work at the fork; the simulation may apply its effects later.
-    fn simulate(
-        simulation: &Arc<dyn Simulation>,
-        purpose: Purpose,
-        temporary: impl Fn(u32) -> PathBuf,
-        work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
-    ) -> io::Result<Child> {
-        let process = simulation.fork()?;
-        let temporary = temporary(process.unsigned_abs());
-        let done = work(&mut Reporter::new(None), temporary.clone());
-        simulation.child_done(process, done);
-        let world = World::Simulated(Arc::clone(simulation));
+            work(&mut Reporter::new(pipe), temporary(process)).exit_code()
+        })?;
         Ok(Child {
-            process,
+            process: forked.child,
             purpose,
-            temporary,
-            fork_duration: Duration::ZERO,
+            temporary: world.absolute(&temporary(forked.child.unsigned_abs())),
+            fork_duration: forked.duration,
             output: None,
-            world,
-            reports: None,
+            world: world.clone(),
+            reports,
         })
     }
 

@@ -55,7 +55,7 @@ fn executor(config: &Config, disk: &Arc<Disk>, now_ms: i64, seed: u64) -> Box<Ex
     };
     let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed, secret: [4; 32] };
     let mut executor = Executor::new(config.clone(), Clock::standing_at(now_ms), identity, seeds);
-    executor.move_to(World::Simulated(Arc::clone(disk) as Arc<_>));
+    executor.move_to(World::of(Arc::clone(disk)));
     Box::new(executor)
 }
 
@@ -243,7 +243,7 @@ impl Life {
     }
 
     fn commands_in(&self, path: &Path) -> Reader<BufReader<File>> {
-        let world = World::Simulated(Arc::clone(&self.disk) as Arc<_>);
+        let world = World::of(Arc::clone(&self.disk));
         Reader::new(BufReader::new(world.open(path, Open::Read).unwrap()), 0)
     }
 

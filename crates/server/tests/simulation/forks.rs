@@ -37,7 +37,7 @@ impl Bench {
 
     pub fn on(disk: Arc<Disk>, config: Config) -> Bench {
         let mut executor = Box::new(server_of(config, 0));
-        executor.move_to(World::Simulated(disk.clone()));
+        executor.move_to(World::of(disk.clone()));
         disk.set_time(0);
         executor.begin_loading().unwrap();
         while executor.is_loading() {

@@ -20,7 +20,7 @@ fn options_that_clients_set_meanwhile_do_not_make_times_of_the_file_pass() {
     drop(bench);
     disk.restart(End::Killed);
     let mut executor = Box::new(server_of(config, 0));
-    executor.move_to(World::Simulated(disk.clone()));
+    executor.move_to(World::of(disk.clone()));
     executor.clock.advance_ms(1000);
     executor.begin_loading().unwrap();
     let client = connect(&mut executor);

@@ -290,7 +290,7 @@ impl Episode {
     fn start(&mut self) -> Result<(), RestoreError> {
         self.config.appendonly = self.source == Source::Log;
         let mut executor = Box::new(server_of(self.config.clone(), 0));
-        executor.move_to(World::Simulated(self.disk.clone()));
+        executor.move_to(World::of(self.disk.clone()));
         (self.monotonic_us, self.forks, self.saves) = (0, 0, 0);
         (self.forked, self.units_before) = (0, 0);
         self.disk.set_time(0);

@@ -10,12 +10,15 @@
 //! renames and removes takes effect when it ends, some time later, or not at all if it is ended before.
 
 use server::sys::child::{CANCEL, Ended};
-use server::sys::world::{Open, Simulation};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{self, ErrorKind};
+use server::sys::world::{File, Forked, Job, Open, OpenFile, OperatingSystem, Worker};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::RawFd;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use structures::random::Random;
 
 /// How the process's end comes through all that is under way.
@@ -206,7 +209,9 @@ pub struct Figures {
     pub pages_lost: bool,
 }
 
-pub struct Disk(Mutex<State>);
+/// Shared by its files and workers.
+#[derive(Clone)]
+pub struct Disk(Arc<Mutex<State>>);
 
 /// Other threads finish within this time.
 pub const BACKGROUND_US_MAX: u64 = 300_000;
@@ -305,7 +310,7 @@ impl State {
 
 impl Disk {
     pub fn new(seed: u64) -> Self {
-        Disk(Mutex::new(State {
+        Disk(Arc::new(Mutex::new(State {
             random: Random::new(seed),
             weather: Weather::default(),
             now_us: 0,
@@ -328,7 +333,7 @@ impl Disk {
             end_at_call: None,
             ended: false,
             figures: Figures::default(),
-        }))
+        })))
     }
 
     /// Another disk, with the files that a process sees on this one now.
@@ -430,10 +435,65 @@ impl Disk {
         let state = self.state();
         state.seen.files.iter().map(|(path, &inode)| (path.clone(), state.inodes[inode].seen.len())).collect()
     }
+
+    fn begin_child(&self) -> io::Result<i32> {
+        let mut state = self.call()?;
+        let weather = state.weather;
+        if state.strikes(weather.fork) {
+            return Err(failure(EAGAIN));
+        }
+        state.figures.forks += 1;
+        state.processes += 1;
+        let (number, killed) = (state.processes, state.strikes(weather.child));
+        let ends_us = state.now_us + state.random.below(2_000_000);
+        let left = Vec::new();
+        state.child = Some(ChildProcess { number, ends_us, killed, succeeded: false, left, ended: None });
+        state.in_child = true;
+        Ok(number)
+    }
+
+    fn child_done(&self, child: i32, succeeded: bool) {
+        let mut state = self.state();
+        state.in_child = false;
+        let process = state.child.as_mut().filter(|process| process.number == child);
+        process.expect("it has been forked").succeeded = succeeded;
+    }
+
+    fn is_background_done(&self) -> bool {
+        let mut state = self.state();
+        if state.stalled_looks > 0 {
+            state.stalled_looks -= 1;
+            return false;
+        }
+        let (now_us, slow) = (state.now_us, state.weather.slow);
+        if state.background_since_us.is_none() {
+            state.background_since_us = Some(now_us);
+            let is_slow = slow > 0 && state.random.below(1000) < slow;
+            state.background_us_max = if is_slow { SLOW_US } else { BACKGROUND_US_MAX };
+        }
+        let passed_us = now_us - state.background_since_us.unwrap_or(now_us);
+        let is_early = state.background_us_max == BACKGROUND_US_MAX && state.random.below(3) == 0;
+        let done = passed_us >= state.background_us_max || is_early;
+        if done {
+            state.background_since_us = None;
+        }
+        state.in_background = done && !state.ended;
+        state.in_background
+    }
+
+    fn wait_for_background(&self) {
+        let mut state = self.state();
+        let is_slow = state.background_us_max == SLOW_US && state.background_since_us.is_some();
+        if is_slow || state.stalled_looks > 0 {
+            state.waits.push(Wait { call: "background", path: PathBuf::new() });
+            // That time has passed.
+            state.background_us_max = BACKGROUND_US_MAX;
+        }
+    }
 }
 
-impl Simulation for Disk {
-    fn open(&self, path: &Path, purpose: Open) -> io::Result<u64> {
+impl OperatingSystem for Disk {
+    fn open(&self, path: &Path, purpose: Open) -> io::Result<File> {
         let mut state = self.call()?;
         let weather = state.weather;
         if state.inode_of(path).is_err() {
@@ -465,84 +525,8 @@ impl Simulation for Disk {
         let number = state.files_opened;
         state.open.insert(number, (inode, purpose == Open::Append));
         state.paths.insert(number, path.to_owned());
-        Ok(number)
-    }
-
-    fn close(&self, file: u64) {
-        let mut state = self.state();
-        state.open.remove(&file);
-        state.paths.remove(&file);
-    }
-
-    fn read(&self, file: u64, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.call()?;
-        let weather = state.weather;
-        state.fails(weather.read)?;
-        let (inode, _) = state.open[&file];
-        let rest = state.inodes[inode].seen.get(at as usize..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
-    }
-
-    fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.call()?;
-        let weather = state.weather;
-        let mut count = bytes.len();
-        if state.strikes(weather.write) {
-            // Some of it, or none.
-            count = state.random.below(count as u64 + 1) as usize;
-            if count == 0 || state.random.below(3) == 0 {
-                return Err(failure(EIO));
-            }
-        }
-        if let Some(room) = &mut state.weather.room {
-            count = count.min(*room);
-            *room -= count;
-            if count == 0 && !bytes.is_empty() {
-                state.figures.faults += 1;
-                return Err(failure(ENOSPC));
-            }
-        }
-        let (inode, appends) = state.open[&file];
-        let inode = &mut state.inodes[inode];
-        let at = if appends { inode.seen.len() } else { at as usize };
-        inode.change(Change::Write { at, bytes: bytes[..count].to_vec() });
-        Ok(count)
-    }
-
-    fn set_len(&self, file: u64, len: u64) -> io::Result<()> {
-        let mut state = self.call()?;
-        let weather = state.weather;
-        state.fails(weather.cut)?;
-        let (inode, _) = state.open[&file];
-        state.inodes[inode].change(Change::Cut { len: len as usize });
-        Ok(())
-    }
-
-    fn sync(&self, file: u64) -> io::Result<()> {
-        let mut state = self.call()?;
-        let weather = state.weather;
-        let (inode, _) = state.open[&file];
-        state.figures.syncs += 1;
-        let path = state.paths[&file].clone();
-        state.may_be_slow("fsync", &path);
-        if state.strikes(weather.sync) {
-            // Whether the pages are gone or still to be written, no process can know.
-            state.figures.pages_lost |= !state.inodes[inode].changes.is_empty();
-            if state.random.below(2) == 0 {
-                state.inodes[inode].changes.clear();
-            }
-            return Err(failure(EIO));
-        }
-        state.inodes[inode].synced();
-        Ok(())
-    }
-
-    fn len(&self, file: u64) -> io::Result<u64> {
-        let state = self.call()?;
-        let (inode, _) = state.open[&file];
-        Ok(state.inodes[inode].seen.len() as u64)
+        let disk = self.clone();
+        Ok(File::of(OpenedFile { disk, number, position: AtomicU64::new(0) }))
     }
 
     fn len_of(&self, path: &Path) -> io::Result<u64> {
@@ -616,27 +600,15 @@ impl Simulation for Disk {
         process == 1 || state.child.as_ref().is_some_and(|child| child.number as u32 == process)
     }
 
-    fn fork(&self) -> io::Result<i32> {
-        let mut state = self.call()?;
-        let weather = state.weather;
-        if state.strikes(weather.fork) {
-            return Err(failure(EAGAIN));
-        }
-        state.figures.forks += 1;
-        state.processes += 1;
-        let (number, killed) = (state.processes, state.strikes(weather.child));
-        let ends_us = state.now_us + state.random.below(2_000_000);
-        let left = Vec::new();
-        state.child = Some(ChildProcess { number, ends_us, killed, succeeded: false, left, ended: None });
-        state.in_child = true;
-        Ok(number)
+    fn start_worker(&self, _name: &str) -> io::Result<Box<dyn Worker>> {
+        Ok(Box::new(Background { disk: self.clone(), jobs: VecDeque::new() }))
     }
 
-    fn child_done(&self, child: i32, succeeded: bool) {
-        let mut state = self.state();
-        state.in_child = false;
-        let process = state.child.as_mut().filter(|process| process.number == child);
-        process.expect("it has been forked").succeeded = succeeded;
+    fn fork(&self, _kept: &[RawFd], work: &mut dyn FnMut(u32) -> i32) -> io::Result<Forked> {
+        let child = self.begin_child()?;
+        let succeeded = work(child.unsigned_abs()) == 0;
+        self.child_done(child, succeeded);
+        Ok(Forked { child, duration: Duration::ZERO })
     }
 
     fn poll(&self, child: i32) -> io::Result<Option<Ended>> {
@@ -662,40 +634,131 @@ impl Simulation for Disk {
         }
     }
 
-    fn is_background_done(&self) -> bool {
-        let mut state = self.state();
-        if state.stalled_looks > 0 {
-            state.stalled_looks -= 1;
-            return false;
-        }
-        let (now_us, slow) = (state.now_us, state.weather.slow);
-        if state.background_since_us.is_none() {
-            state.background_since_us = Some(now_us);
-            let is_slow = slow > 0 && state.random.below(1000) < slow;
-            state.background_us_max = if is_slow { SLOW_US } else { BACKGROUND_US_MAX };
-        }
-        let passed_us = now_us - state.background_since_us.unwrap_or(now_us);
-        let is_early = state.background_us_max == BACKGROUND_US_MAX && state.random.below(3) == 0;
-        let done = passed_us >= state.background_us_max || is_early;
-        if done {
-            state.background_since_us = None;
-        }
-        state.in_background = done && !state.ended;
-        state.in_background
-    }
-
-    fn wait_for_background(&self) {
-        let mut state = self.state();
-        let is_slow = state.background_us_max == SLOW_US && state.background_since_us.is_some();
-        if is_slow || state.stalled_looks > 0 {
-            state.waits.push(Wait { call: "background", path: PathBuf::new() });
-            // That time has passed.
-            state.background_us_max = BACKGROUND_US_MAX;
-        }
-    }
-
     fn exit(&self, code: i32) -> ! {
         self.state().ended = true;
         resume_unwind(Box::new(End::Exited(code)))
+    }
+}
+
+struct OpenedFile {
+    disk: Disk,
+    number: u64,
+    position: AtomicU64,
+}
+
+impl Drop for OpenedFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        state.open.remove(&self.number);
+        state.paths.remove(&self.number);
+    }
+}
+
+impl Read for OpenedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.disk.call()?;
+        let weather = state.weather;
+        state.fails(weather.read)?;
+        let (inode, _) = state.open[&self.number];
+        let position = self.position.get_mut();
+        let rest = state.inodes[inode].seen.get(*position as usize..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        *position += count as u64;
+        Ok(count)
+    }
+}
+
+impl OpenFile for OpenedFile {
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.disk.call()?;
+        let weather = state.weather;
+        let mut count = bytes.len();
+        if state.strikes(weather.write) {
+            // Some of it, or none.
+            count = state.random.below(count as u64 + 1) as usize;
+            if count == 0 || state.random.below(3) == 0 {
+                return Err(failure(EIO));
+            }
+        }
+        if let Some(room) = &mut state.weather.room {
+            count = count.min(*room);
+            *room -= count;
+            if count == 0 && !bytes.is_empty() {
+                state.figures.faults += 1;
+                return Err(failure(ENOSPC));
+            }
+        }
+        let (inode, appends) = state.open[&self.number];
+        let inode = &mut state.inodes[inode];
+        let at = if appends { inode.seen.len() } else { self.position.load(Ordering::Relaxed) as usize };
+        inode.change(Change::Write { at, bytes: bytes[..count].to_vec() });
+        self.position.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.call()?;
+        let weather = state.weather;
+        state.fails(weather.cut)?;
+        let (inode, _) = state.open[&self.number];
+        state.inodes[inode].change(Change::Cut { len: len as usize });
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.disk.call()?;
+        let weather = state.weather;
+        let (inode, _) = state.open[&self.number];
+        state.figures.syncs += 1;
+        let path = state.paths[&self.number].clone();
+        state.may_be_slow("fsync", &path);
+        if state.strikes(weather.sync) {
+            // Whether the pages are gone or still to be written, no process can know.
+            state.figures.pages_lost |= !state.inodes[inode].changes.is_empty();
+            if state.random.below(2) == 0 {
+                state.inodes[inode].changes.clear();
+            }
+            return Err(failure(EIO));
+        }
+        state.inodes[inode].synced();
+        Ok(())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.disk.call()?;
+        let (inode, _) = state.open[&self.number];
+        Ok(state.inodes[inode].seen.len() as u64)
+    }
+
+    fn rewind(&mut self) -> io::Result<()> {
+        *self.position.get_mut() = 0;
+        Ok(())
+    }
+}
+
+/// Runs jobs on the caller's thread, when the disk says that another would have done them.
+struct Background {
+    disk: Disk,
+    jobs: VecDeque<Job>,
+}
+
+impl Worker for Background {
+    fn submit(&mut self, job: Job) {
+        self.jobs.push_back(job);
+    }
+
+    fn catch_up(&mut self) {
+        while !self.jobs.is_empty() && self.disk.is_background_done() {
+            self.jobs.pop_front().into_iter().for_each(|job| job());
+        }
+    }
+
+    fn wait(&self) {
+        self.disk.wait_for_background();
     }
 }

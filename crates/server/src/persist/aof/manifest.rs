@@ -297,7 +297,7 @@ pub fn lock(names: &Names) -> Result<File, FileError> {
     file::sync_directory_of(&names.world, &names.directory)?;
     let path = names.path(&names.with(".lock"));
     let file = names.world.open(&path, Open::Append).map_err(failed("Can't open or create", &path))?;
-    let locked = names.world.lock(&file);
+    let locked = file.lock();
     locked.map_err(failed("Another process uses the append-only file; it holds", &path))?;
     Ok(file)
 }
@@ -308,7 +308,7 @@ mod tests {
 
     fn names() -> Names {
         Names {
-            world: World::Machine,
+            world: World::default(),
             directory: PathBuf::from("appendonlydir"),
             file: b"append only.aof".to_vec(),
         }
