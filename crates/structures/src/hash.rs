@@ -4,7 +4,9 @@
 /// The 128-bit key of the hash. Copied into each structure that hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSeed {
+    /// The low 8 bytes of the key, as a little-endian number.
     pub k0: u64,
+    /// The high 8 bytes of the key, likewise.
     pub k1: u64,
 }
 

@@ -56,7 +56,9 @@ const MERGE_SCAN: usize = 5;
 /// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
+    /// Six bits for each of the 16384 registers: 12288 bytes behind the header.
     Dense,
+    /// Runs of equal registers, one or two bytes each.
     Sparse,
 }
 

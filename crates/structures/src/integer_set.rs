@@ -35,7 +35,9 @@ pub const SMALL_MAX: usize = 512;
 /// A set of integers. See the [module](self) for its forms.
 #[derive(Clone)]
 pub enum IntegerSet {
+    /// At most [`SMALL_MAX`] values, in one sorted array.
     Small(SortedIntegers),
+    /// Any number of values, in pages.
     Large(UnalignedBox<IntegerPages>),
 }
 
@@ -246,7 +248,14 @@ impl Default for IntegerSet {
 /// An iterator over the values in ascending order.
 #[derive(Clone)]
 pub enum Iter<'a> {
-    Small { set: &'a SortedIntegers, index: usize },
+    /// Over the array of a small set.
+    Small {
+        /// The set.
+        set: &'a SortedIntegers,
+        /// Index of the next value; the number of values at the end.
+        index: usize,
+    },
+    /// Over the pages of a large set.
     Large(pages::Iter<'a>),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! No I/O, no clock, no configuration, no globals (except counts of work in debug builds): time, seeds and randomness are
 //! arguments. Clever `unsafe` is confined to this crate; each block cites the invariant that makes it sound.
+#![deny(missing_docs)]
 
 pub mod bits;
 mod byte_compare;

@@ -40,7 +40,9 @@ pub const TOTAL_BYTES_MAX: usize = 1 << 30;
 /// An element in its stored form, borrowed from the listpack.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
+    /// A number, in 1 to 9 bytes with its header. [`Builder`] and insertions store the decimal text of an `i64` so.
     Integer(i64),
+    /// All other bytes.
     Bytes(&'a [u8]),
 }
 
@@ -110,13 +112,26 @@ pub enum Invalid {
     /// Fewer bytes than the smallest listpack, or more than [`TOTAL_BYTES_MAX`].
     Length(usize),
     /// The header states another length.
-    HeaderLength { header: u32, actual: usize },
+    HeaderLength {
+        /// The length that the header states, in bytes.
+        header: u32,
+        /// The number of bytes.
+        actual: usize,
+    },
     /// The last byte is not the terminator.
     Terminator,
-    /// No well-formed element with its backlen starts at this byte.
-    Element { at: usize },
+    /// No well-formed element with its backlen starts where one must.
+    Element {
+        /// Offset of the element's first byte.
+        at: usize,
+    },
     /// The header states another count.
-    Count { header: u16, actual: usize },
+    Count {
+        /// The number of elements that the header states.
+        header: u16,
+        /// The number of elements.
+        actual: usize,
+    },
 }
 
 impl fmt::Display for Invalid {

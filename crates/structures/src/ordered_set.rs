@@ -9,9 +9,11 @@ pub mod skip_list;
 /// The effect of [`OrderedSet::insert`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Insertion {
+    /// The member was not in the set.
     Added,
     /// The member was in the set with another score.
     Updated {
+        /// Its former score.
         previous: f64,
     },
     /// The member was in the set with this score.
@@ -25,7 +27,9 @@ pub struct Full;
 /// One end of a range of scores. An infinite score is an ordinary bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScoreBound {
+    /// Members with this score are in the range.
     Inclusive(f64),
+    /// Members with this score are not in the range.
     Exclusive(f64),
 }
 
@@ -36,7 +40,9 @@ pub enum LexBound<'a> {
     Min,
     /// Above every member (`+`).
     Max,
+    /// The range contains this member, if the set does.
     Inclusive(&'a [u8]),
+    /// The range does not contain this member.
     Exclusive(&'a [u8]),
 }
 
@@ -49,7 +55,9 @@ pub const ALL_RANKS: RankRange = 0..usize::MAX;
 /// An end of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
+    /// The member with the lowest score, and the least bytes among those with this score.
     Lowest,
+    /// The member with the highest score, and the greatest bytes among those with this score.
     Highest,
 }
 
@@ -95,7 +103,9 @@ pub trait OrderedSet {
     where
         Self: 'a;
 
+    /// The number of members.
     fn len(&self) -> usize;
+    /// Returns whether there are no members.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,6 +123,7 @@ pub trait OrderedSet {
     }
     /// Removes the member and returns its score.
     fn remove(&mut self, member: &[u8]) -> Option<f64>;
+    /// The member's score; `None` if it is not in the set.
     fn score(&self, member: &[u8]) -> Option<f64>;
     /// The member's rank and score.
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)>;

@@ -115,7 +115,9 @@ pub enum AppendError {
 /// The direction of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
+    /// Ids ascend.
     Forward,
+    /// Ids descend.
     Backward,
 }
 

@@ -11,8 +11,10 @@ use crate::request::ArgRange;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 
+/// The reason why no further item can be read.
 #[derive(Debug)]
 pub enum ReadError {
+    /// Reading the file failed.
     Io(io::Error),
     /// The file ends within a command.
     UnexpectedEnd,
@@ -41,6 +43,7 @@ impl From<io::Error> for ReadError {
 /// What stands at some place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
+    /// A command's name and arguments.
     Command(Vec<Vec<u8>>),
     /// Seconds since 1970.
     Timestamp(i64),
@@ -48,6 +51,7 @@ pub enum Item {
     BytesBefore(u64),
     /// A line that means nothing here.
     Comment,
+    /// The end of the file, between two items.
     End,
 }
 
@@ -81,6 +85,7 @@ impl<R: BufRead> Reader<R> {
         self.position
     }
 
+    /// Reads the next item. After an error the position is within the item that could not be read.
     pub fn read(&mut self) -> Result<Item, ReadError> {
         if !self.read_line()? {
             return Ok(Item::End);
@@ -176,6 +181,7 @@ pub fn write_count(out: &mut impl Write, arguments: usize) -> io::Result<()> {
     write_header(out, b'*', arguments)
 }
 
+/// Writes one argument of a command begun by [`write_count`]: `$`, its length, and its bytes, which may be any.
 #[inline]
 pub fn write_argument(out: &mut impl Write, argument: &[u8]) -> io::Result<()> {
     write_header(out, b'$', argument.len())?;

@@ -34,6 +34,7 @@ pub const fn signed_count(count: u64) -> i64 {
 
 /// A count, a length, a position or a time, for replies, whose integers are signed.
 pub trait Count: Copy {
+    /// The same number with a sign.
     fn signed(self) -> i64;
 }
 

@@ -24,6 +24,7 @@ pub struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
+    /// Prepares a pattern of any bytes; none is malformed.
     pub fn new(pattern: &'a [u8]) -> Self {
         let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
         Pattern { pattern, literal }

@@ -15,6 +15,7 @@
 //!
 //! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 // A length that is cut is another length. What is converted all the same says why: see `convert`.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
 

@@ -104,6 +104,7 @@ impl NumberText {
         self.push(&[b'0'; NUMBER_TEXT_LEN_MAX][..count]);
     }
 
+    /// The text as a string: it is ASCII.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self).expect("only ASCII is pushed")
     }
@@ -117,6 +118,7 @@ impl Deref for NumberText {
     }
 }
 
+/// The decimal text of `value`, of 1 to 20 bytes.
 #[inline]
 pub fn i64_text(value: i64) -> NumberText {
     NumberText::of(itoa::Buffer::new().format(value).as_bytes())

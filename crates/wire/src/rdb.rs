@@ -39,12 +39,15 @@ pub const REDIS_VERSIONS: RangeInclusive<u16> = 12..=14;
 
 /// Types from here, and opcodes up to [`OWN_OPCODE_MAX`], mean something else in Redis than in Valkey.
 pub const OWN_TYPE_MIN: u8 = 22;
+/// See [`OWN_TYPE_MIN`].
 pub const OWN_OPCODE_MAX: u8 = 243;
 
 /// Which server's line a file's signature names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Magic {
+    /// `REDIS`, which Valkey wrote too before version 80.
     Redis,
+    /// `VALKEY`, from version 80 on.
     Valkey,
     /// Payloads have none.
     Absent,
@@ -68,11 +71,14 @@ pub fn accepts_version(version: u16, magic: Magic, strict: bool) -> bool {
 pub enum Origin {
     /// From before there was more than one.
     Common,
+    /// Redis, from version 12 on.
     Redis,
+    /// Valkey.
     Valkey,
 }
 
 impl Origin {
+    /// Whose meaning data has with this signature and of this version.
     pub fn of(magic: Magic, version: u16) -> Origin {
         match magic {
             Magic::Valkey => Origin::Valkey,
@@ -98,30 +104,45 @@ impl Origin {
 
 /// What a key's value is, and how it is written.
 pub mod kind {
+    /// The bytes of a string, as a string of the file.
     pub const STRING: u8 = 0;
+    /// A length, and that number of strings.
     pub const LIST: u8 = 1;
+    /// A length, and that number of strings.
     pub const SET: u8 = 2;
     /// Scores as text.
     pub const ZSET: u8 = 3;
+    /// A length, and that number of pairs of strings: field and value.
     pub const HASH: u8 = 4;
     /// Scores as doubles.
     pub const ZSET_2: u8 = 5;
+    /// A module's value, as Redis 4.0 wrote it until its first release. Refused.
     pub const MODULE_PRE_GA: u8 = 6;
+    /// A module's id, and opcodes with its values until an end opcode. Its type is not known here.
     pub const MODULE_2: u8 = 7;
+    /// A string that is a zipmap of fields and values: Redis before 2.6.
     pub const HASH_ZIPMAP: u8 = 9;
+    /// A string that is a ziplist of elements: Redis before 3.2.
     pub const LIST_ZIPLIST: u8 = 10;
+    /// A string that is a sorted array of integers, of 2, 4 or 8 bytes each.
     pub const SET_INTSET: u8 = 11;
+    /// A string that is a ziplist of members and scores in turn: Redis before 7.0.
     pub const ZSET_ZIPLIST: u8 = 12;
+    /// A string that is a ziplist of fields and values in turn: Redis before 7.0.
     pub const HASH_ZIPLIST: u8 = 13;
     /// A list of ziplists.
     pub const LIST_QUICKLIST: u8 = 14;
+    /// Listpacks of entries by their first ids, the last id, and the groups.
     pub const STREAM_LISTPACKS: u8 = 15;
+    /// A string that is a listpack of fields and values in turn.
     pub const HASH_LISTPACK: u8 = 16;
+    /// A string that is a listpack of members and scores in turn.
     pub const ZSET_LISTPACK: u8 = 17;
     /// A list of listpacks and of elements on their own.
     pub const LIST_QUICKLIST_2: u8 = 18;
     /// With counters.
     pub const STREAM_LISTPACKS_2: u8 = 19;
+    /// A string that is a listpack of members.
     pub const SET_LISTPACK: u8 = 20;
     /// With the time of each consumer's last success.
     pub const STREAM_LISTPACKS_3: u8 = 21;
@@ -138,11 +159,13 @@ pub mod kind {
     pub const REDIS_HASH_LISTPACK_PRE_GA: u8 = REDIS | 23;
     /// With the earliest expiry first, and how much later each field expires.
     pub const REDIS_HASH_METADATA: u8 = REDIS | 24;
+    /// The earliest expiry, and a listpack of fields, values and expiries.
     pub const REDIS_HASH_LISTPACK: u8 = REDIS | 25;
     /// With the messages that producers have asked to be added once.
     pub const REDIS_STREAM_LISTPACKS_4: u8 = REDIS | 26;
     /// With the pending entries of groups that have no consumer.
     pub const REDIS_STREAM_LISTPACKS_5: u8 = REDIS | 27;
+    /// An array, a type of Redis 8.8 that is not known here.
     pub const REDIS_ARRAY: u8 = REDIS | 28;
 
     /// Whether Redis and Valkey write values of this type.
@@ -212,7 +235,9 @@ pub mod opcode {
     pub const SLOT_INFO: u8 = 244;
     /// A library's source, as a string.
     pub const FUNCTION_2: u8 = 245;
+    /// A function, as Redis 7.0 wrote it until its first release. Refused.
     pub const FUNCTION_PRE_GA: u8 = 246;
+    /// What a module keeps beside the keys, in the form of [`kind::MODULE_2`](super::kind::MODULE_2).
     pub const MODULE_AUX: u8 = 247;
     /// Seconds since the next key was used, as a length.
     pub const IDLE: u8 = 248;
@@ -222,11 +247,13 @@ pub mod opcode {
     pub const AUX: u8 = 250;
     /// Keys and expiries in the database that follows, as lengths.
     pub const RESIZE_DB: u8 = 251;
+    /// The next key's expiry: milliseconds since 1970, 8 bytes, little-endian.
     pub const EXPIRY_MS: u8 = 252;
     /// Seconds, 4 bytes.
     pub const EXPIRY_S: u8 = 253;
     /// The database of the keys that follow, as a length.
     pub const SELECT_DB: u8 = 254;
+    /// The end. From version 5 on, a checksum of 8 bytes follows.
     pub const EOF: u8 = 255;
 }
 

@@ -27,8 +27,10 @@ use crate::number::{coordinate_text, f64_as_integer, f64_text};
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
+    /// The protocol of Redis 1.2 on: integers, texts and arrays, null as a length of -1.
     #[default]
     Resp2,
+    /// The protocol of Redis 6 on: maps, sets, doubles, booleans, null and messages out of turn have types of their own.
     Resp3,
 }
 
@@ -60,6 +62,7 @@ const DOUBLED_BYTES_MAX: usize = CHUNK_BYTES;
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
     output: Output,
+    /// The version of the protocol that the next reply is written in.
     pub protocol: Protocol,
     /// The longest that the buffer may become.
     len_max: Option<NonZeroUsize>,
@@ -68,6 +71,7 @@ pub struct ReplyBuffer {
 }
 
 impl ReplyBuffer {
+    /// An empty buffer without a limit, which copies all it is given.
     pub fn new(protocol: Protocol) -> Self {
         Self::with_output(Output::default(), protocol)
     }
@@ -123,6 +127,7 @@ impl ReplyBuffer {
         self.output.len()
     }
 
+    /// Whether nothing is to be sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.output.is_empty()
@@ -133,6 +138,7 @@ impl ReplyBuffer {
         self.output.shared_len()
     }
 
+    /// Forgets everything written; keeps the memory.
     pub fn clear(&mut self) {
         self.output.clear();
     }
@@ -191,6 +197,7 @@ impl ReplyBuffer {
         !self.overflowed
     }
 
+    /// Bytes of the buffer's allocation.
     pub fn capacity(&self) -> usize {
         self.output.capacity()
     }
@@ -214,6 +221,7 @@ impl ReplyBuffer {
         }
     }
 
+    /// The status `OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
@@ -250,6 +258,7 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
+    /// An integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.header(b':', value);
@@ -261,6 +270,7 @@ impl ReplyBuffer {
         self.integer(count.signed());
     }
 
+    /// A text of any bytes, with its length in front.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len() + HEADER_LEN_MAX + 2);
@@ -345,6 +355,7 @@ impl ReplyBuffer {
         self.raw(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
+    /// An array; `len` elements follow.
     #[inline]
     pub fn array(&mut self, len: usize) {
         self.header(b'*', signed_len(len));
@@ -356,6 +367,7 @@ impl ReplyBuffer {
         self.header(kind, signed_len(len));
     }
 
+    /// A set, in RESP2 an array; `len` elements follow.
     pub fn set(&mut self, len: usize) {
         self.header(self.set_kind(), signed_len(len));
     }
@@ -371,6 +383,7 @@ impl ReplyBuffer {
         self.header(b'|', signed_len(pairs));
     }
 
+    /// A number with fraction: in the shortest text that reads back as the same. In RESP2 a bulk.
     pub fn double(&mut self, value: f64) {
         match f64_as_integer(value) {
             Some(integer) => self.number(itoa::Buffer::new().format(integer).as_bytes()),
@@ -392,6 +405,7 @@ impl ReplyBuffer {
         }
     }
 
+    /// True or false; in RESP2 the integer 1 or 0.
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.is_resp3(), value) {
             (true, true) => b"#t\r\n",
@@ -433,19 +447,23 @@ impl ReplyBuffer {
         Mark { at }
     }
 
+    /// Begins an array whose length is not known yet; see [`Mark`].
     pub fn begin_array(&mut self) -> Mark {
         self.begin()
     }
 
+    /// Ends an array that has got `len` elements.
     pub fn end_array(&mut self, mark: Mark, len: usize) {
         self.end(mark, b'*', len);
     }
 
+    /// Ends a map that has got `pairs` keys and values; in RESP2 an array of twice that length.
     pub fn end_map(&mut self, mark: Mark, pairs: usize) {
         let (kind, len) = self.map_header(pairs);
         self.end(mark, kind, len);
     }
 
+    /// Ends a set that has got `len` elements; in RESP2 an array.
     pub fn end_set(&mut self, mark: Mark, len: usize) {
         self.end(mark, self.set_kind(), len);
     }

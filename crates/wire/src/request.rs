@@ -53,7 +53,9 @@ const APART: u32 = u32::MAX;
 pub struct Limits {
     /// `proto-max-bulk-len`: most bytes in one argument.
     pub bulk_len_max: usize,
+    /// Most arguments of a command.
     pub multibulk_len_max: usize,
+    /// Most bytes in the line of an inline command.
     pub inline_len_max: usize,
     /// False while the client still has to authenticate: then it is held to small commands.
     pub authenticated: bool,
@@ -74,7 +76,9 @@ impl Default for Limits {
 /// command share a cache line; hence buffers below 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArgRange {
+    /// Offset of the first byte in the buffer.
     pub start: u32,
+    /// Length in bytes.
     pub len: u32,
 }
 
@@ -105,6 +109,7 @@ impl ArgRange {
         self.start == APART
     }
 
+    /// The range of bytes in the buffer. Of an argument that stands elsewhere there is none.
     #[inline]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
@@ -123,6 +128,7 @@ impl ArgRange {
     }
 }
 
+/// How far [`Parser`] has got with the command at the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A whole command was read. It may have no arguments (an empty line, `*0`, `*-1`): then there is nothing to do.
@@ -135,16 +141,25 @@ pub enum Progress {
 /// error: `; the connection is then closed, since the start of the next command is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
+    /// The line of an inline command is longer than [`Limits::inline_len_max`].
     InlineTooLong,
+    /// The line with the number of arguments is longer than [`INLINE_LEN_MAX`].
     MultibulkCountTooLong,
+    /// The line with the length of an argument is longer than [`INLINE_LEN_MAX`].
     BulkCountTooLong,
+    /// The number of arguments is no number, or above [`Limits::multibulk_len_max`].
     MultibulkLen,
+    /// The length of an argument is no number, negative, or above [`Limits::bulk_len_max`].
     BulkLen,
+    /// More arguments than a client may send before it has authenticated.
     UnauthenticatedMultibulkLen,
+    /// A longer argument than a client may send before it has authenticated.
     UnauthenticatedBulkLen,
     /// The byte found where a `$` must be.
     ExpectedBulk(u8),
+    /// An argument is not followed by CR and LF.
     LineEnd,
+    /// A quote of an inline command is not closed, or text follows the closing one.
     UnbalancedQuotes,
     /// More than [`REQUEST_LEN_MAX`] bytes of buffer up to this command's end; other servers have no such limit.
     RequestTooLong,
@@ -207,6 +222,7 @@ pub struct Parser {
 const PARTIAL_CAPACITY_KEPT: usize = 64;
 
 impl Parser {
+    /// A parser at the start of a command.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,12 +19,16 @@ pub const DEPTH_MAX: usize = 64;
 /// Longest line: an error or status text, a number, a length.
 pub const LINE_LEN_MAX: usize = 64 * 1024;
 
+/// One response, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// A status line.
     Simple(Vec<u8>),
     /// Code and text, or the text of RESP3's long form.
     Error(Vec<u8>),
+    /// An integer.
     Integer(i64),
+    /// A text of any bytes.
     Bulk(Vec<u8>),
     /// A bulk with the three letters of its format.
     Verbatim([u8; 3], Vec<u8>),
@@ -32,13 +36,19 @@ pub enum Value {
     Null,
     /// The missing array of RESP2.
     NullArray,
+    /// RESP3's true or false.
     Boolean(bool),
     /// A number with fraction, as it was written.
     Double(Vec<u8>),
+    /// An integer of any size, as it was written.
     BigNumber(Vec<u8>),
+    /// The elements of an array.
     Array(Vec<Value>),
+    /// The elements of RESP3's set, in the server's order.
     Set(Vec<Value>),
+    /// A message that answers no command: its kind first.
     Push(Vec<Value>),
+    /// The keys and values of RESP3's map, in the server's order.
     Map(Vec<(Value, Value)>),
     /// Attributes and the value they are about.
     Attributed(Vec<(Value, Value)>, Box<Value>),
@@ -76,6 +86,7 @@ impl Value {
         }
     }
 
+    /// Whether the server has answered with an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
     }
@@ -84,11 +95,15 @@ impl Value {
 /// Bytes that are no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
+    /// This byte begins no type of response.
     UnknownType(u8),
     /// A number, length or boolean that is none.
     Number,
+    /// A line exceeds [`LINE_LEN_MAX`].
     LineTooLong,
+    /// A line or a text is not followed by CR and LF.
     LineEnd,
+    /// Aggregates are nested deeper than [`DEPTH_MAX`].
     TooDeep,
 }
 
@@ -220,6 +235,7 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// A reader at the start of a response.
     pub fn new() -> Self {
         Self::default()
     }
@@ -312,6 +328,7 @@ impl Default for Skipper {
 }
 
 impl Skipper {
+    /// A skipper at the start of a response.
     pub fn new() -> Self {
         Self::default()
     }

@@ -14,7 +14,9 @@
 /// One element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'a> {
+    /// A number, whose decimal text is the element.
     Integer(i64),
+    /// Any other bytes.
     Bytes(&'a [u8]),
 }
 

@@ -53,8 +53,9 @@ pub struct IntegerFigures {
     pub runs: usize,
     /// Number of bitmap pages.
     pub bitmaps: usize,
-    /// Bytes of the pages, headers included, and the part of them used by values.
+    /// Bytes allocated for the pages, headers included.
     pub page_bytes: usize,
+    /// Bytes of `page_bytes` that hold headers or values.
     pub used_bytes: usize,
 }
 

@@ -48,8 +48,11 @@ pub enum Invalid {
     Width(u32),
     /// There are no values.
     Empty,
-    /// The value at this index is not greater than the one before.
-    Order { index: usize },
+    /// A value is not greater than the one before.
+    Order {
+        /// Index of the value.
+        index: usize,
+    },
 }
 
 impl fmt::Display for Invalid {

@@ -36,16 +36,22 @@ pub enum Value<'a, T> {
     Embedded(&'a [u8]),
     /// A number in a field of fixed width, so that arithmetic happens in place.
     Integer(i64),
+    /// An object outside of the entry, which owns it through one pointer.
     Object(&'a T),
 }
 
 /// A value to put. Keys and inline values are shorter than 2^32 bytes.
 #[derive(Debug)]
 pub enum NewValue<'a, T> {
+    /// Bytes to embed in the entry.
     Inline(&'a [u8]),
+    /// Bytes to embed that the owner has compressed: they come back as [`Value::Compressed`].
     Compressed(&'a [u8]),
+    /// Bytes to embed that are an object's serialized form: they come back as [`Value::Embedded`].
     Embedded(&'a [u8]),
+    /// A number, stored in 8 bytes.
     Integer(i64),
+    /// An object, which the entry then owns.
     Object(T),
 }
 

@@ -232,8 +232,9 @@ pub struct TreeFigures {
     pub levels: usize,
     /// Members too long for a page.
     pub long_members: usize,
-    /// Bytes of the leaves' pages, and the part of them that members take.
+    /// Bytes allocated for the leaves' pages.
     pub page_bytes: usize,
+    /// Bytes of `page_bytes` that members take: without free room and holes.
     pub used_bytes: usize,
     /// Bytes of the member index.
     pub index_bytes: usize,

@@ -7,7 +7,9 @@ use crate::listpack::Element;
 /// The direction of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
+    /// From the head to the tail: indexes ascend.
     Forward,
+    /// From the tail to the head: indexes descend.
     Backward,
 }
 

@@ -77,7 +77,9 @@ pub enum Expiry {
 /// The effect of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
+    /// The key was not there.
     Added,
+    /// The key was there; its value, if it has one, is now the new one.
     Replaced,
 }
 

@@ -32,6 +32,8 @@ const FRACTION_DIGITS: u32 = 17;
 /// Largest power of ten in a u64.
 const U64_DIGITS: usize = 19;
 
+/// An 80-bit float of the x87: a sign, a significand of 64 bits, an exponent of 15. C's `long double` on x86, in which the
+/// reference does INCRBYFLOAT and HINCRBYFLOAT; without NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
     negative: bool,
@@ -45,6 +47,7 @@ enum Magnitude {
 }
 
 impl Extended {
+    /// Positive zero.
     pub const ZERO: Self =
         Self { negative: false, magnitude: Magnitude::Finite { significand: 0, exponent: EXPONENT_MIN } };
 
@@ -67,6 +70,7 @@ impl Extended {
         Some(Self { negative, magnitude })
     }
 
+    /// The number `value`, which a significand of 64 bits holds exactly.
     pub fn from_i64(value: i64) -> Self {
         Self { negative: value < 0, magnitude: round(u128::from(value.unsigned_abs()), 0, false) }
     }
@@ -80,6 +84,7 @@ impl Extended {
         }
     }
 
+    /// Whether the number is not an infinity.
     pub fn is_finite(self) -> bool {
         self.magnitude != Magnitude::Infinite
     }

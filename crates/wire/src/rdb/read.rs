@@ -15,8 +15,10 @@ const FIRST_PIECE_BYTES: u64 = 1 << 20;
 /// No string may be longer, as no client could have sent it.
 const STRING_LEN_MAX: u64 = 1 << 39;
 
+/// The reason why an element cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
+    /// Reading from the source failed.
     Io(io::Error),
     /// The data ends before it is complete.
     UnexpectedEnd,
@@ -48,6 +50,7 @@ impl From<io::Error> for ReadError {
 /// A string as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringRef<'a> {
+    /// The bytes, decompressed.
     Bytes(&'a [u8]),
     /// Its decimal text is the string.
     Integer(i64),
@@ -63,6 +66,7 @@ impl StringRef<'_> {
         }
     }
 
+    /// A copy of the bytes, or of the decimal text.
     pub fn to_vec(&self) -> Vec<u8> {
         self.with_bytes(<[u8]>::to_vec)
     }
@@ -77,7 +81,9 @@ impl StringRef<'_> {
 /// As [`StringRef`], to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnedString {
+    /// The bytes, decompressed.
     Bytes(Vec<u8>),
+    /// Its decimal text is the string.
     Integer(i64),
 }
 
@@ -86,6 +92,7 @@ enum Length {
     Encoded(u8),
 }
 
+/// Reads the elements of a file, or of a payload, and sums up their checksum.
 pub struct Reader<R> {
     source: R,
     buffer: Box<[u8]>,
@@ -113,6 +120,7 @@ impl Reader<io::Empty> {
 }
 
 impl<R: Read> Reader<R> {
+    /// Reads a file from `source`, through a buffer of 256 KiB.
     pub fn new(source: R) -> Self {
         Self::with_buffer(source, vec![0; BUFFER_BYTES].into_boxed_slice(), IN_PLACE_LEN_MAX)
     }
@@ -179,6 +187,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// The next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         self.fetch(N)?;
@@ -187,6 +196,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
+    /// The next byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, ReadError> {
         Ok(self.array::<1>()?[0])
@@ -208,6 +218,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
+    /// A length of 1, 2, 5 or 9 bytes; also the number of an encoding, where a length is expected.
     #[inline]
     pub fn length(&mut self) -> Result<u64, ReadError> {
         match self.length_or_encoding()? {

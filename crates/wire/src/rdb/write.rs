@@ -16,6 +16,7 @@ const INTEGER_LEN_MAX: usize = 11;
 /// What compression must save to be worth it.
 const SAVED_MIN: usize = 4;
 
+/// Writes the elements of a file, or of a payload, and sums up their checksum.
 pub struct Writer<W> {
     sink: W,
     buffer: Vec<u8>,
@@ -33,6 +34,8 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Writes a file to `sink`, through a buffer of 64 KiB. `compresses`: strings of 21 bytes or more are stored by LZF where
+    /// that saves 4 bytes or more; `checksummed`: the end has a checksum, else zeros.
     pub fn new(sink: W, compresses: bool, checksummed: bool) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
         Self::with_buffer(sink, buffer, BUFFER_BYTES, compresses, checksummed)
@@ -94,11 +97,13 @@ impl<W: Write> Writer<W> {
         self.sink.write_all(bytes)
     }
 
+    /// One byte.
     #[inline]
     pub fn byte(&mut self, byte: u8) -> io::Result<()> {
         self.raw(&[byte])
     }
 
+    /// A length, in the shortest of its forms: 1, 2, 5 or 9 bytes.
     #[inline]
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match length {
@@ -178,6 +183,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// The 8 bytes of the number, little-endian, as IEEE 754 has them.
     pub fn double(&mut self, value: f64) -> io::Result<()> {
         self.raw(&value.to_le_bytes())
     }

@@ -82,6 +82,7 @@ impl Output {
         self.bytes.len() - self.sent + self.shared_len()
     }
 
+    /// Whether nothing is to be sent, neither bytes nor what is referred to.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent && self.pieces.is_none()
