@@ -2,29 +2,41 @@
 //! slots. All code that depends on the instruction set is here, except for the registers of sketches, which are not bytes.
 //!
 //! ```text
+//!  Group    64 bytes      matching(byte) -> BitMask      | 0 1 1 0 .. |  bit i: byte i matches
+//!  Line     8 slots       matching(tag)  -> BitMask      an iterator over the lanes that match, ascending
+//!
 //!  plain   any processor; the reference in tests of the others
 //!  sse2    part of x86-64
 //!  avx2    x86-64; where the build targets it, and for `narrow` and `count_below` where the processor has it
 //!  neon    part of AArch64
 //! ```
-//! Each set is a module of the same functions, `unsafe` for one reason: the processor must have the instructions. 64 bytes
-//! are compared at once without a branch on the result: a page seldom has more, and a loop whose length depends on the data
-//! costs a mispredicted branch, more than the lanes that are masked away.
+//! Each instruction set is a module of the same functions. 64 bytes are compared at once without a branch on the result: a
+//! page seldom has more, and a loop whose length depends on the data costs a mispredicted branch, more than the lanes that
+//! are masked away.
 //!
-//! The set is chosen at build time, except for functions that compare many bytes in a call. Measured: choosing at run time
-//! for a single row costs a call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a
-//! call: with SSE2 instead of the detected AVX2, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
+//! The set is chosen at build time, except for functions that compare many bytes in a call ([`Simd`]): for a single row, a
+//! call that cannot be inlined costs more than wider lanes save.
+//!
+//! Invariants:
+//! 1. A function of `avx2` runs only where the build targets AVX2, or behind [`Simd::Avx2`], which [`Simd::detect`] alone
+//!    makes, on a processor that has it. SSE2 is part of x86-64, NEON of AArch64.
+//! 2. Every load is of bytes of its argument.
+//!
+//! Measurements: [docs/structures.md](../../../docs/structures.md#byte-comparison).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod bit_mask;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 
+pub(crate) use bit_mask::BitMask;
+
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
-use avx2 as chosen;
+use avx2::built_for as chosen;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use neon as chosen;
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
@@ -38,34 +50,51 @@ pub(crate) const LANES: usize = 64;
 /// One feature of every child of a node, or 64 tags or lengths.
 pub(crate) type Row = [u8; LANES];
 
+/// A row of bytes, compared with one byte at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'a>(&'a Row);
+
+impl<'a> Group<'a> {
+    /// The row at the start of `bytes`; `None` if they are fewer than [`LANES`].
+    #[inline(always)]
+    pub(crate) fn first_of(bytes: &'a [u8]) -> Option<Self> {
+        bytes.first_chunk().map(Group)
+    }
+
+    /// This row.
+    #[inline(always)]
+    pub(crate) fn of(row: &'a Row) -> Self {
+        Group(row)
+    }
+
+    /// The bytes that equal `byte`.
+    #[inline(always)]
+    pub(crate) fn matching(self, byte: u8) -> BitMask<u64> {
+        BitMask(chosen::equal(self.0, byte))
+    }
+}
+
 /// Eight slots of eight bytes: a cache line.
 #[repr(C, align(64))]
 pub(crate) struct Line(pub [u8; LANES]);
 
-/// Bit `i` is set where `row[i] == byte`.
-#[inline(always)]
-pub(crate) fn equal(row: &Row, byte: u8) -> u64 {
-    // SAFETY: `chosen` is the build's target.
-    unsafe { chosen::equal(row, byte) }
-}
-
-/// Bit `i` is set where the upper 16 bits of slot `i` are `tag`.
-#[inline(always)]
-pub(crate) fn equal_tags(slots: &Line, tag: u16) -> u32 {
-    // Miri does not support pointers as numbers in vectors.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: SSE2 is part of x86-64.
-    return unsafe { sse2::equal_tags(slots, tag) };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    return plain::equal_tags(slots, tag);
+impl Line {
+    /// The slots whose upper 16 bits are `tag`.
+    #[inline(always)]
+    pub(crate) fn matching(&self, tag: u16) -> BitMask<u32> {
+        // Miri does not support pointers as numbers in vectors.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return BitMask(sse2::equal_tags(self, tag));
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        return BitMask(plain::equal_tags(self, tag));
+    }
 }
 
 /// The number of these numbers, which ascend, below `least`.
 #[inline(always)]
 pub(crate) fn count_below(numbers: &[u32; 16], least: u32) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: SSE2 is part of x86-64.
-    return unsafe { sse2::count_below(numbers, least) };
+    return sse2::count_below(numbers, least);
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     return plain::count_below(numbers, least);
 }
@@ -76,8 +105,7 @@ pub(crate) fn sum(bytes: &[u8], start: usize, end: usize) -> usize {
     let (mut total, mut at) = (0, start);
     while let Some(row) = bytes[at..].first_chunk() {
         let left = end - at;
-        // SAFETY: `chosen` is the build's target.
-        total += unsafe { chosen::sum_first(row, left.min(LANES)) };
+        total += chosen::sum_first(row, left.min(LANES));
         if left <= LANES {
             return total;
         }
@@ -147,7 +175,7 @@ impl Simd {
     ) -> Option<[usize; N]> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: as for `narrow`.
+            // SAFETY: invariant 1: the processor has AVX2.
             Simd::Avx2 => unsafe { avx2::count_below(column, least) },
             _ => None,
         }
@@ -162,18 +190,15 @@ impl Simd {
         feature: [u8; ROWS],
         live: u64,
     ) -> Narrowed {
-        // SAFETY: SSE2 and NEON are part of their architectures; `Simd::Avx2` is only made by `Simd::detect` (and tests)
-        // after detecting AVX2; the plain form needs nothing.
-        unsafe {
-            match self {
-                Simd::Plain => plain::narrow(rows, feature, live),
-                #[cfg(target_arch = "x86_64")]
-                Simd::Sse2 => sse2::narrow(rows, feature, live),
-                #[cfg(target_arch = "x86_64")]
-                Simd::Avx2 => avx2::narrow(rows, feature, live),
-                #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-                Simd::Neon => neon::narrow(rows, feature, live),
-            }
+        match self {
+            Simd::Plain => plain::narrow(rows, feature, live),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Sse2 => sse2::narrow(rows, feature, live),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: invariant 1: the processor has AVX2.
+            Simd::Avx2 => unsafe { avx2::narrow(rows, feature, live) },
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Simd::Neon => neon::narrow(rows, feature, live),
         }
     }
 }
@@ -182,7 +207,7 @@ impl Simd {
 macro_rules! narrowing {
     ($(#[$attribute:meta])*) => {
         $(#[$attribute])*
-        pub(super) unsafe fn narrow<const ROWS: usize>(
+        pub(super) fn narrow<const ROWS: usize>(
             rows: &[Row; ROWS],
             feature: [u8; ROWS],
             live: u64,
@@ -191,12 +216,10 @@ macro_rules! narrowing {
             let behind = |run: u64| run.wrapping_add(run & run.wrapping_neg());
             let mut tied = live;
             for (row, &byte) in rows.iter().zip(&feature) {
-                // SAFETY: the caller has checked the instruction set.
-                let equal = unsafe { equal(row, byte) } & tied;
+                let equal = equal(row, byte) & tied;
                 if equal == 0 {
-                    // SAFETY: as above.
-                    let less = unsafe { less(row, byte) };
-                    return Narrowed::Between((tied & !less | behind(tied)).trailing_zeros() as usize);
+                    let above = tied & !less(row, byte);
+                    return Narrowed::Between((above | behind(tied)).trailing_zeros() as usize);
                 }
                 tied = equal;
             }

@@ -234,13 +234,10 @@ impl<T> KeyTable<T> {
         let shape = self.shape_of(hash);
         let tag = shape.tag(hash);
         let bucket = self.directory.bucket(shape.bucket(hash));
-        let mut candidates = bucket.matching(tag);
-        while candidates != 0 {
-            let slot = bucket.slots[candidates.trailing_zeros() as usize];
-            if let Some(entry) = self.entry_if_key(slot, key) {
+        for at in bucket.matching(tag) {
+            if let Some(entry) = self.entry_if_key(bucket.slots[at], key) {
                 return Some(entry);
             }
-            candidates &= candidates - 1;
         }
         if !bucket.slots[SLOTS - 1].is_link() {
             return None;

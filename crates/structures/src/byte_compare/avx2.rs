@@ -1,4 +1,4 @@
-//! x86-64 with AVX2, which is every function's contract.
+//! x86-64 with AVX2, which every caller's processor must have (invariant 1 of [`super`]).
 
 use super::{Column, Narrowed, Row, narrowing};
 #[cfg(any(test, target_feature = "avx2"))]
@@ -12,26 +12,22 @@ narrowing!(#[target_feature(enable = "avx2")]);
 #[inline]
 fn half(row: &Row, at: usize) -> __m256i {
     let bytes: &[u8; 32] = row[32 * at..32 * at + 32].try_into().expect("32 bytes");
-    // SAFETY: `bytes` is 32 readable bytes, and the load needs no alignment.
+    // SAFETY: invariant 2: the load needs no alignment, and `bytes` are 32.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// # Safety
-/// The processor has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
+pub(super) fn equal(row: &Row, byte: u8) -> u64 {
     let byte = _mm256_set1_epi8(byte as i8);
     let low = _mm256_movemask_epi8(_mm256_cmpeq_epi8(half(row, 0), byte)) as u32;
     let high = _mm256_movemask_epi8(_mm256_cmpeq_epi8(half(row, 1), byte)) as u32;
     u64::from(low) | u64::from(high) << 32
 }
 
-/// # Safety
-/// The processor has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn less(row: &Row, byte: u8) -> u64 {
+fn less(row: &Row, byte: u8) -> u64 {
     let byte = _mm256_set1_epi8(byte as i8);
     let not_less = |bytes| _mm256_cmpeq_epi8(_mm256_max_epu8(bytes, byte), bytes);
     let low = _mm256_movemask_epi8(not_less(half(row, 0))) as u32;
@@ -39,16 +35,14 @@ unsafe fn less(row: &Row, byte: u8) -> u64 {
     !(u64::from(low) | u64::from(high) << 32)
 }
 
-/// # Safety
-/// The processor has AVX2.
 #[cfg(any(test, target_feature = "avx2"))]
 #[target_feature(enable = "avx2")]
 #[inline]
-pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
+pub(super) fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
     let (zero, count) = (_mm256_setzero_si256(), _mm256_set1_epi8(lanes_wanted as i8));
     let mut total = zero;
     for start in (0..LANES).step_by(32) {
-        // SAFETY: each unaligned load covers 32 of 64 bytes.
+        // SAFETY: invariant 2: each load needs no alignment, and is of 32 of 64 bytes.
         let (numbers, lanes) = unsafe {
             (
                 _mm256_loadu_si256(NUMBERS.as_ptr().add(start).cast()),
@@ -90,11 +84,8 @@ static WIDEN: [Widen; 8] = {
 
 /// See [`super::Simd::count_below`]. Compares the last number of each eighth, then all of one eighth: no branch on the
 /// results.
-///
-/// # Safety
-/// The processor has AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u64; N]) -> Option<[usize; N]> {
+pub(super) fn count_below<const N: usize>(column: &Column<'_>, least: [u64; N]) -> Option<[usize; N]> {
     let Column { bytes, width, count } = *column;
     let widen = WIDEN.get(width)?;
     if count < 2 * SAMPLES || bytes.len() < count * width + 16 {
@@ -103,8 +94,8 @@ pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u6
     let part = count / SAMPLES;
     // Four numbers at a time, and the rest behind the last whole part.
     let fours = part.div_ceil(4).max(SAMPLES / 4);
-    // SAFETY: the column has `count` numbers and 16 bytes more. A sample is below `SAMPLES * part <= count`, and the loads
-    // of a part begin at most `4 * fours <= count` numbers before the end.
+    // SAFETY: invariant 2: the column has `count` numbers and 16 bytes more. A sample is below `SAMPLES * part <= count`,
+    // and the loads of a part begin at most `4 * fours <= count` numbers before the end.
     unsafe {
         let step = part * width;
         let last = bytes.as_ptr().add(step).sub(width);
@@ -140,4 +131,22 @@ pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u6
 fn negative_sum(words: __m256i) -> usize {
     let half = _mm_add_epi64(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
     (-_mm_cvtsi128_si64(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)))) as usize
+}
+
+/// What a build that targets AVX2 calls everywhere.
+#[cfg(target_feature = "avx2")]
+pub(super) mod built_for {
+    use super::Row;
+
+    #[inline(always)]
+    pub(in super::super) fn equal(row: &Row, byte: u8) -> u64 {
+        // SAFETY: invariant 1: the build targets AVX2.
+        unsafe { super::equal(row, byte) }
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
+        // SAFETY: invariant 1: the build targets AVX2.
+        unsafe { super::sum_first(row, lanes_wanted) }
+    }
 }

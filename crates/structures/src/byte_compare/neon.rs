@@ -1,4 +1,4 @@
-//! AArch64. Every function's contract is that of its module: NEON, which is part of AArch64.
+//! AArch64: with NEON, which is part of it (invariant 1 of [`super`]).
 
 use super::{LANES, NUMBERS, Narrowed, Row, narrowing, wanted};
 use std::arch::aarch64::*;
@@ -7,22 +7,18 @@ narrowing!(#[inline]);
 
 const BIT_OF_LANE: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
 
-/// # Safety
-/// None required: NEON is part of AArch64.
 #[inline(always)]
-pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
-    // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
+pub(super) fn equal(row: &Row, byte: u8) -> u64 {
+    // SAFETY: invariants 1 and 2: each load is of 16 of 64 bytes.
     unsafe {
         let byte = vdupq_n_u8(byte);
         mask(std::array::from_fn(|at| vceqq_u8(vld1q_u8(row.as_ptr().add(16 * at)), byte)))
     }
 }
 
-/// # Safety
-/// None required: NEON is part of AArch64.
 #[inline(always)]
-unsafe fn less(row: &Row, byte: u8) -> u64 {
-    // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
+fn less(row: &Row, byte: u8) -> u64 {
+    // SAFETY: invariants 1 and 2: each load is of 16 of 64 bytes.
     unsafe {
         let byte = vdupq_n_u8(byte);
         mask(std::array::from_fn(|at| vcltq_u8(vld1q_u8(row.as_ptr().add(16 * at)), byte)))
@@ -32,7 +28,7 @@ unsafe fn less(row: &Row, byte: u8) -> u64 {
 /// One bit of each byte: keep bit `i % 8` of byte `i`, then add neighbours three times.
 #[inline(always)]
 fn mask(lanes: [uint8x16_t; 4]) -> u64 {
-    // SAFETY: NEON is part of AArch64; `BIT_OF_LANE` is 16 readable bytes.
+    // SAFETY: invariants 1 and 2: `BIT_OF_LANE` is 16 bytes.
     unsafe {
         let bits = vld1q_u8(BIT_OF_LANE.as_ptr());
         let [a, b, c, d] = lanes.map(|lane| vandq_u8(lane, bits));
@@ -41,11 +37,9 @@ fn mask(lanes: [uint8x16_t; 4]) -> u64 {
     }
 }
 
-/// # Safety
-/// None required: NEON is part of AArch64.
 #[inline(always)]
-pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
-    // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
+pub(super) fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
+    // SAFETY: invariants 1 and 2: each load is of 16 of 64 bytes.
     unsafe {
         let count = vdupq_n_u8(lanes_wanted as u8);
         let mut total = vdupq_n_u16(0);

@@ -6,22 +6,16 @@ use super::{Narrowed, Row, narrowing};
 
 narrowing!();
 
-/// # Safety
-/// None required; the other forms have conditions.
-pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
+pub(super) fn equal(row: &Row, byte: u8) -> u64 {
     row.iter().enumerate().fold(0, |mask, (i, &b)| mask | u64::from(b == byte) << i)
 }
 
-/// # Safety
-/// None required; the other forms have conditions.
-unsafe fn less(row: &Row, byte: u8) -> u64 {
+fn less(row: &Row, byte: u8) -> u64 {
     row.iter().enumerate().fold(0, |mask, (i, &b)| mask | u64::from(b < byte) << i)
 }
 
-/// # Safety
-/// None required; the other forms have conditions.
 #[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))))]
-pub(super) unsafe fn sum_first(row: &Row, count: usize) -> usize {
+pub(super) fn sum_first(row: &Row, count: usize) -> usize {
     row[..count].iter().map(|&b| usize::from(b)).sum()
 }
 

@@ -1,4 +1,4 @@
-//! x86-64. Every function's contract is that of its module: SSE2, which is part of x86-64.
+//! x86-64: with SSE2, which is part of it (invariant 1 of [`super`]).
 
 use super::{LANES, Line, NUMBERS, Narrowed, Row, narrowing, wanted};
 use std::arch::x86_64::*;
@@ -9,32 +9,28 @@ narrowing!(#[inline]);
 #[inline(always)]
 fn quarter(row: &Row, at: usize) -> __m128i {
     let bytes: &[u8; 16] = row[16 * at..16 * at + 16].try_into().expect("16 bytes");
-    // SAFETY: SSE2 is part of x86-64; `bytes` is 16 readable bytes, and the load needs no alignment.
+    // SAFETY: invariants 1 and 2: the load needs no alignment, and `bytes` are 16.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-/// # Safety
-/// None required: SSE2 is part of x86-64.
 #[inline(always)]
-pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
+pub(super) fn equal(row: &Row, byte: u8) -> u64 {
     let mut mask = 0;
     for at in 0..4 {
-        // SAFETY: SSE2 is part of x86-64.
+        // SAFETY: invariant 1.
         let equal = unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(quarter(row, at), _mm_set1_epi8(byte as i8))) };
         mask |= u64::from(equal as u32) << (16 * at);
     }
     mask
 }
 
-/// # Safety
-/// None required: SSE2 is part of x86-64.
 #[inline(always)]
-unsafe fn less(row: &Row, byte: u8) -> u64 {
+fn less(row: &Row, byte: u8) -> u64 {
     let mut mask = 0;
     for at in 0..4 {
         let bytes = quarter(row, at);
         // max(b, byte) == b means not less: bytes have no unsigned comparison.
-        // SAFETY: SSE2 is part of x86-64.
+        // SAFETY: invariant 1.
         let not_less = unsafe {
             _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, _mm_set1_epi8(byte as i8)), bytes))
         };
@@ -43,12 +39,10 @@ unsafe fn less(row: &Row, byte: u8) -> u64 {
     mask
 }
 
-/// # Safety
-/// None required: SSE2 is part of x86-64.
 #[cfg_attr(target_feature = "avx2", allow(dead_code))]
 #[inline(always)]
-pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
-    // SAFETY: SSE2 is part of x86-64; each unaligned load covers 16 of 64 bytes.
+pub(super) fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
+    // SAFETY: invariants 1 and 2: each load needs no alignment, and is of 16 of 64 bytes.
     unsafe {
         let (zero, count) = (_mm_setzero_si128(), _mm_set1_epi8(lanes_wanted as i8));
         let mut total = zero;
@@ -63,12 +57,10 @@ pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
     }
 }
 
-/// # Safety
-/// None required: SSE2 is part of x86-64.
 #[cfg_attr(miri, allow(dead_code))]
 #[inline(always)]
-pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
-    // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 aligned bytes of the line.
+pub(super) fn equal_tags(slots: &Line, tag: u16) -> u32 {
+    // SAFETY: invariants 1 and 2: the four loads are of the 64 aligned bytes of the line.
     unsafe {
         let line = slots.0.as_ptr().cast::<__m128>();
         // 0xdd selects the upper 32 bits of each of four slots; shifting right leaves the tag, sign-extended, which
@@ -84,12 +76,10 @@ pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
     }
 }
 
-/// # Safety
-/// None required: SSE2 is part of x86-64.
 #[cfg_attr(miri, allow(dead_code))]
 #[inline(always)]
-pub(super) unsafe fn count_below(numbers: &[u32; 16], least: u32) -> usize {
-    // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 bytes of the numbers.
+pub(super) fn count_below(numbers: &[u32; 16], least: u32) -> usize {
+    // SAFETY: invariants 1 and 2: the four loads are of the 64 bytes of the numbers.
     unsafe {
         // Only signed numbers have a comparison: flipping the sign bit maps the unsigned order to the signed one.
         let flip = _mm_set1_epi32(i32::MIN);

@@ -20,15 +20,32 @@ fn every_form_finds_the_same_bytes() {
         let distinct = 1 + random.below(if round % 2 == 0 { 3 } else { 256 });
         let row: Row = std::array::from_fn(|_| random.below(distinct) as u8);
         let byte = random.below(distinct) as u8;
-        // SAFETY: the plain form runs anywhere.
-        let expected = unsafe { plain::equal(&row, byte) };
-        assert_eq!(equal(&row, byte), expected);
+        let expected = plain::equal(&row, byte);
+        assert_eq!(Group::of(&row).matching(byte), BitMask(expected));
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             // SAFETY: detected on the line above.
             assert_eq!(unsafe { avx2::equal(&row, byte) }, expected);
         }
     }
+}
+
+#[test]
+fn a_mask_passes_its_lanes_in_order() {
+    let mut random = Random::new(5);
+    for _ in 0..scaled(3_000) {
+        let row: Row = std::array::from_fn(|_| random.below(2) as u8);
+        let lanes: Vec<usize> = (0..LANES).filter(|&lane| row[lane] == 1).collect();
+        let mask = Group::of(&row).matching(1);
+        assert_eq!(mask.collect::<Vec<_>>(), lanes);
+        assert_eq!(mask.lowest(), lanes.first().copied());
+        let count = 1 + random.below(2 * LANES as u64) as usize;
+        assert!(mask.below(count).eq(lanes.iter().copied().filter(|&lane| lane < count)));
+        let both = mask.followed_by(mask).below(count);
+        let repeated = lanes.iter().copied().chain(lanes.iter().map(|lane| lane + LANES));
+        assert!(both.eq(repeated.filter(|&lane| lane < count)));
+    }
+    assert_eq!(Group::first_of(&[0; LANES - 1]).map(|group| group.matching(0)), None);
 }
 
 #[test]
@@ -39,11 +56,11 @@ fn every_form_finds_the_same_tags() {
             (0..8).flat_map(|_| (random.below(3) << 48 | random.below(1 << 48)).to_ne_bytes()).collect();
         let line = Line(slots.try_into().expect("64 bytes"));
         for tag in [0, 1, 2, u16::MAX] {
-            assert_eq!(equal_tags(&line, tag), plain::equal_tags(&line, tag));
+            assert_eq!(line.matching(tag), BitMask(plain::equal_tags(&line, tag)));
         }
     }
     let line = Line([0xff; LANES]);
-    assert_eq!([equal_tags(&line, u16::MAX), equal_tags(&line, 0x7fff)], [0xff, 0]);
+    assert_eq!([line.matching(u16::MAX), line.matching(0x7fff)], [BitMask(0xff), BitMask::<u32>::NONE]);
 }
 
 #[test]
@@ -92,8 +109,7 @@ fn every_form_sums_alike() {
     for round in 0..scaled(1_000) {
         let row: Row = std::array::from_fn(|_| if round == 0 { 255 } else { random.next_u64() as u8 });
         for count in 0..=LANES {
-            // SAFETY: the plain form runs anywhere.
-            let expected = unsafe { plain::sum_first(&row, count) };
+            let expected = plain::sum_first(&row, count);
             assert_eq!(sum(&row, 0, count), expected);
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {

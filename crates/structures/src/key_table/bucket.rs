@@ -16,12 +16,13 @@
 //! 3. The filter in a node's link is exactly the union of the filter bits of the node's entries; a crowd's has all bits
 //!    set.
 //! 4. The slots of a crowd ascend by tag.
+//! 5. A bucket is 64 initialised bytes at a multiple of 64, a line as `byte_compare` compares it.
 //!
 //! Rejected: chains of nodes. With a million keys inserted in hash order a chain had 350 nodes, each a separate fetch for
 //! every inserted key.
 
 use super::slot::{Slot, filter_bit};
-use crate::byte_compare::{self, Line};
+use crate::byte_compare::{BitMask, Line};
 use crate::work;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ops::Range;
@@ -38,15 +39,12 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 
-/// A set of slots of a bucket, bit i for slot i.
-pub(super) type SlotMask = u32;
-
 impl Bucket {
     /// The slots whose upper 16 bits are `tag`. May include a link, and empty slots if `tag` is 0.
     #[inline]
-    pub(super) fn matching(&self, tag: u16) -> SlotMask {
-        // SAFETY: a bucket is a line: 64 aligned bytes, all of them slots.
-        byte_compare::equal_tags(unsafe { &*(&raw const self.slots).cast::<Line>() }, tag)
+    pub(super) fn matching(&self, tag: u16) -> BitMask<u32> {
+        // SAFETY: invariant 5.
+        unsafe { &*(&raw const self.slots).cast::<Line>() }.matching(tag)
     }
 }
 
@@ -132,9 +130,9 @@ pub(super) fn nth_entry(slots: &[Slot; SLOTS], n: usize) -> Option<Slot> {
 /// The slot of the entry at `address`, which must be in this bucket and have this tag.
 #[inline]
 pub(super) fn slot_of(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> &mut Slot {
-    let mut mask: SlotMask = 0;
+    let mut mask = 0u32;
     for (i, slot) in slots.iter().enumerate() {
-        mask |= ((slot.address() == address) as SlotMask) << i;
+        mask |= u32::from(slot.address() == address) << i;
     }
     // The address of a node or crowd is never an entry's.
     match slots.get_mut(mask.trailing_zeros() as usize) {

@@ -61,10 +61,7 @@ impl Probe {
         let shape = table.shape_of(self.hash);
         let tag = shape.tag(self.hash);
         let bucket = table.directory.bucket(shape.bucket(self.hash));
-        let slot = match bucket.matching(tag) {
-            0 => Slot::EMPTY,
-            mask => bucket.slots[mask.trailing_zeros() as usize],
-        };
+        let slot = bucket.matching(tag).lowest().map_or(Slot::EMPTY, |lane| bucket.slots[lane]);
         if slot.is_entry() {
             return self.step_entry(slot);
         }

@@ -31,7 +31,7 @@
 
 mod plain;
 
-use crate::byte_compare::{self, LANES, Row};
+use crate::byte_compare::{self, BitMask, Group, LANES, Row};
 use crate::prefetch::prefetch;
 use crate::size_class::{size_class, size_step};
 use crate::work;
@@ -213,9 +213,8 @@ impl Page {
         let count = self.count();
         let mut group_start = 0;
         while group_start < count {
-            let mut mask = self.equal_tags(group_start, tag);
-            while mask != 0 {
-                let index = group_start + mask.trailing_zeros() as usize;
+            for lane in self.matching(group_start, tag) {
+                let index = group_start + lane;
                 let (slot, record) = if self.is_even() {
                     let start = self.capacity() - (index + 1) * stored;
                     // SAFETY: invariants 3 and 4: `index < count`, and `count` records of this length end the page.
@@ -231,7 +230,6 @@ impl Page {
                 if accepted.is_some() {
                     return accepted;
                 }
-                mask &= mask - 1;
             }
             group_start += LANES;
         }
@@ -244,27 +242,25 @@ impl Page {
         let count = self.count();
         let mut group_start = 0;
         while group_start < count {
-            let mut mask = self.equal_tags(group_start, tag);
-            while mask != 0 {
-                let slot = self.slot(group_start + mask.trailing_zeros() as usize);
+            for lane in self.matching(group_start, tag) {
+                let slot = self.slot(group_start + lane);
                 let accepted = accept(slot);
                 if accepted.is_some() {
                     return accepted;
                 }
-                mask &= mask - 1;
             }
             group_start += LANES;
         }
         None
     }
 
-    /// Bit mask of the [`LANES`] elements from `group_start < count` on that have this tag.
+    /// Those of the [`LANES`] elements from `group_start < count` on that have this tag.
     #[inline(always)]
-    fn equal_tags(&self, group_start: usize, tag: u8) -> u64 {
+    fn matching(&self, group_start: usize, tag: u8) -> BitMask<u64> {
         let left = self.count() - group_start;
         // SAFETY: invariants 2 and 3: columns fit, so the page has more than `group_start` bytes, a multiple of `LANES`.
-        let group = unsafe { &*self.data.as_ptr().add(group_start).cast::<Row>() };
-        byte_compare::equal(group, tag) & u64::MAX >> (LANES - left.min(LANES))
+        let tags = unsafe { &*self.data.as_ptr().add(group_start).cast::<Row>() };
+        Group::of(tags).matching(tag).below(left)
     }
 
     /// The element at `index < count`.

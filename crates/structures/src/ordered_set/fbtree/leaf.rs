@@ -33,7 +33,7 @@ use super::columns::Columns;
 use super::frame_of_reference::{Decoder, FrameOfReference};
 use super::key::Key;
 use super::slab::Slab;
-use crate::byte_compare::{self, Column, LANES, Row, Simd};
+use crate::byte_compare::{BitMask, Column, Group, LANES, Simd};
 use crate::hash::HashSeed;
 use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::work;
@@ -483,7 +483,7 @@ impl Leaf {
 
     /// Slots whose tag is `tag`, ascending.
     pub fn tagged(&self, tag: u8) -> Tagged<'_> {
-        Tagged { leaf: self, tag, next: 0, mask: 0 }
+        Tagged { leaf: self, tag, next: 0, mask: BitMask::<u64>::NONE }
     }
 
     /// The first few slots with this tag, and their number, for many lookups at once.
@@ -495,11 +495,7 @@ impl Leaf {
             return few;
         }
         for row in (0..self.count()).step_by(2 * LANES) {
-            let mut matches = self.two_rows_equal(row, tag);
-            while matches != 0 {
-                few.push(row + matches.trailing_zeros() as usize);
-                matches &= matches - 1;
-            }
+            self.two_rows_matching(row, tag).for_each(|lane| few.push(row + lane));
         }
         few
     }
@@ -535,30 +531,28 @@ impl Leaf {
     fn find_record(&self, tag: u8, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut row = 0;
         while row < self.count() {
-            let mut matches = self.two_rows_equal(row, tag);
-            while matches != 0 {
-                let slot = row + matches.trailing_zeros() as usize;
+            for lane in self.two_rows_matching(row, tag) {
+                let slot = row + lane;
                 if is_it(&self.page[self.record_at(slot)..]) {
                     return Some(slot);
                 }
-                matches &= matches - 1;
             }
             row += 2 * LANES;
         }
         None
     }
 
-    /// Bit `i` is set where slot `row + i` has this tag; slot `row` must exist, and the page be a row or longer. Two rows
-    /// at once: the branch on which of them has the member would be mispredicted half the time.
+    /// Those of the slots from `row` on, which must exist, that have this tag, as far as two rows reach; the page must be a
+    /// row or longer. Two rows at once: the branch on which of them has the member would be mispredicted half the time.
     #[inline(always)]
-    fn two_rows_equal(&self, row: usize, tag: u8) -> u128 {
-        let row_equal = |row: usize| {
+    fn two_rows_matching(&self, row: usize, tag: u8) -> BitMask<u128> {
+        let matching = |row: usize| {
             let tags = self.tags_from(row).expect("in a page of a row or more a whole row follows each tag");
-            u128::from(byte_compare::equal(tags, tag))
+            tags.matching(tag)
         };
         let left = self.count() - row;
-        let behind = if left > LANES { row_equal(row + LANES) << LANES } else { 0 };
-        (row_equal(row) | behind) & u128::MAX >> (2 * LANES).saturating_sub(left)
+        let behind = if left > LANES { matching(row + LANES) } else { BitMask::<u64>::NONE };
+        matching(row).followed_by(behind).below(left)
     }
 
     #[inline(never)]
@@ -569,20 +563,19 @@ impl Leaf {
     /// The row of bytes from tag `row` on, which must exist. Only pages shorter than a row lack it: beyond the first row,
     /// the columns behind the tags take more than a row.
     #[inline(always)]
-    fn tags_from(&self, row: usize) -> Option<&Row> {
-        self.page[self.tags_at() + row..].first_chunk()
+    fn tags_from(&self, row: usize) -> Option<Group<'_>> {
+        Group::first_of(&self.page[self.tags_at() + row..])
     }
 
-    /// Bit `i` is set where the byte `i` behind the tag of slot `row`, which must exist, equals `tag`. Bits beyond the last
-    /// slot are arbitrary.
-    fn tags_equal(&self, row: usize, tag: u8) -> u64 {
+    /// Those of the slots from `row` on, which must exist, that have this tag, as far as one row reaches.
+    fn row_matching(&self, row: usize, tag: u8) -> BitMask<u64> {
         let mut short = [0; LANES];
         let tags = self.tags_from(row).unwrap_or_else(|| {
             let tags = &self.page[self.tags_at() + row..];
             short[..tags.len()].copy_from_slice(tags);
-            &short
+            Group::of(&short)
         });
-        byte_compare::equal(tags, tag)
+        tags.matching(tag).below(self.count() - row)
     }
 
     /// Marks the leaf as filled in order, so that it may become larger than others.
@@ -900,8 +893,8 @@ pub(super) struct Tagged<'a> {
     tag: u8,
     /// The first slot not compared yet.
     next: usize,
-    /// The rest of the last compare; bit 0 is slot `next - 64`.
-    mask: u64,
+    /// The rest of the last compare; lane 0 is slot `next - 64`.
+    mask: BitMask<u64>,
 }
 
 impl Iterator for Tagged<'_> {
@@ -909,15 +902,15 @@ impl Iterator for Tagged<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        while self.mask == 0 {
+        loop {
+            if let Some(lane) = self.mask.next() {
+                return Some(self.next - LANES + lane);
+            }
             if self.next >= self.leaf.count() {
                 return None;
             }
-            self.mask = self.leaf.tags_equal(self.next, self.tag);
+            self.mask = self.leaf.row_matching(self.next, self.tag);
             self.next += LANES;
         }
-        let slot = self.next - LANES + self.mask.trailing_zeros() as usize;
-        self.mask &= self.mask - 1;
-        (slot < self.leaf.count()).then_some(slot)
     }
 }
