@@ -197,4 +197,17 @@ impl Leaf {
         }
         self.count -= removed as u16;
     }
+
+    /// Puts a record before all others. There must be room.
+    #[inline]
+    pub(super) fn push_record(&mut self, record: &Record<'_>) {
+        self.heap += record.len() as u16;
+        let at = self.page.len() - self.heap as usize;
+        let place = &mut self.page[at..at + record.len()];
+        match record.head_len {
+            1 => place[0] = record.head[0],
+            len => place[..len].copy_from_slice(&record.head[..len]),
+        }
+        place[record.head_len..].copy_from_slice(record.body);
+    }
 }
