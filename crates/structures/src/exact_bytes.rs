@@ -8,8 +8,7 @@
 //! Invariants:
 //! 1. The address and the length are those of a `Box<[u8]>`, which this value alone owns.
 //!
-//! Rejected: `ThinBytes`, whose length precedes the bytes: a text of 512 bytes would take the allocator's next
-//! class, which is a quarter more, and could not become a `Vec` in place for growing.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#buffers-behind-one-word).
 
 use std::ops::Deref;
 use std::ptr::NonNull;

@@ -1,4 +1,5 @@
-//! A set of signed 64-bit integers in ascending order.
+//! A set of signed 64-bit integers in ascending order: a sorted array, then compressed pages after the idea of Roaring
+//! bitmaps. Unlike those, pages are divided by the number of their values, not by the values' upper bits.
 //!
 //! ```text
 //!  small (512 at most): SortedIntegers ──> | width u32 | count u32 | value | value | ...   sorted.rs
@@ -8,12 +9,7 @@
 //!
 //! Invariants: those of the two forms; a set that became large stays large.
 //!
-//! Rejected for the large form: the crate `roaring` 0.11 (a container per 2^16 values). 1M random inserts, one thread of
-//! a busy machine, bytes a value and ns an insert: over a range of 8e9 roaring 8.0 B and 3,190 ns, these pages 3.4 B and
-//! 283 ns; over all 64 bits 213 B and 1,295 ns against 7.7 B and 365 ns; consecutive 0.13 B and 13 ns against 0.06 B and
-//! 26 ns; half of a dense range 0.32 B and 39 ns against 0.46 B and 127 ns. Its containers are divided by value, so a
-//! sparse set needs a container for every few values; pages are divided by count, so none is nearly empty, and they keep
-//! its idea: each takes whichever form is smallest.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#sets-of-integers).
 
 pub mod cursor;
 mod page;

@@ -1,4 +1,6 @@
-//! The keyspace table: linear hashing from key to entry. A lookup fetches one bucket line and one entry line, hit or miss.
+//! The keyspace table: a hash table by linear hashing (Litwin, 1980), which grows one bucket at a time and never as a whole.
+//! Unlike the textbook's it grows through the hashes in their order, and a bucket is one cache line of pointers with tags:
+//! a lookup fetches one bucket line and one entry line, hit or miss.
 //!
 //! ```text
 //!  directory   [ chunk | chunk | ... ]                    chunks of 256 buckets
@@ -17,20 +19,6 @@
 //! seven buckets, and there is never a second table. Tags hold the position within the group, so moving an entry does not
 //! read it.
 //!
-//! Measured with 16-byte keys and 10-byte values: 32 bytes per entry, 11.3 bytes of table per key at every size from
-//! 100,000 keys on (at most 14.1 from 400 keys on), 43.3 in all; std's HashMap of boxed slices takes 99 to 116.
-//!
-//! Rejected by calculation, without a prototype: growing to 1.25 times the size at once (bytes per key would vary by a
-//! quarter, and puts would have to work off a backlog). Doubling (keys are read once per doubling instead of once per
-//! 16-fold growth, and half of the table is empty after each). Ten slots of 40-bit addresses in a line: user space has 47
-//! bits, and the heap and the mappings of one process are more than 43 bits apart. Overflow nodes of a whole line: 12.3
-//! bytes per key. A second index of expiring entries: the flag in the slot, a count per chunk and a bit per 16 buckets find
-//! them without one.
-//!
-//! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits that index slabs, with 8-bit tags
-//! (38.9 bytes in all; a GET in a batch takes 1.05 to 1.09 of the time, and growing reads every key); entries in pages
-//! behind columns of tags and offsets (37.6 bytes; 1.2 to 1.3 of the time).
-//!
 //! Invariants, verified by [`KeyTable::check`]:
 //! 1. Every entry is in the bucket that the shape of its group (wide from F on) assigns to its key's hash.
 //! 2. Every slot's tag is that shape's tag of the hash; its flags agree with the entry's header.
@@ -38,6 +26,8 @@
 //! 4. Every bucket of a narrow or wide group is in an allocated chunk; unused buckets are empty, and a chunk of unused
 //!    buckets only is not allocated.
 //! 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the chunks' counts are exact.
+//!
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#the-table-of-keys).
 
 mod bucket;
 mod directory;

@@ -1,4 +1,5 @@
-//! A list of any length as a deque of packed nodes, with optionally compressed middle nodes (a quicklist).
+//! A list of any length as a deque of packed nodes, with optionally compressed middle nodes: the reference's quicklist.
+//! Unlike there, nodes lie in a ring, not in a linked list, and their records have no length behind them.
 //!
 //! ```text
 //!  PackedList ──> | node | node | node | ... | node |       24 bytes each, in a ring where there are two or more
@@ -16,10 +17,7 @@
 //! 2. Every node satisfies the invariants of `node.rs` and the limits in force when it was last written.
 //! 3. With depth d > 0 the d outermost nodes at either end are not compressed; with 0 none is.
 //!
-//! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line per node where the ring is
-//! read in sequence); listpacks as nodes (a byte more an element, see `node.rs`); buffers that grow by half (lists of 40,
-//! 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys; 572, 894, 1406 and 1918 where they
-//! grow by size classes). Lists of few elements are `small.rs`, those of one node `single.rs`.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#packed-lists).
 
 mod listpacks;
 mod node;

@@ -15,9 +15,7 @@
 //! There is one copy of a byte for any number of readers. A reader writes runs of bytes, at most one for each block,
 //! directly from here to its socket.
 //!
-//! Rejected, by `benches/shared_log.rs` (commands of 64 bytes, two readers 10 MB behind): a copy for each reader, 12.1 ns a
-//! command against 3.6, and its memory again; one ring of bytes (`VecDeque<u8>`), 4.7 ns, but a slow reader makes it grow
-//! by a copy of all of it, 50 ms at 64 MB, while commands wait.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#the-replication-stream).
 
 use std::collections::VecDeque;
 

@@ -14,8 +14,7 @@
 //! 2. The first `used` bytes are initialised, and `used >= 8`, or `used >= H::LEN` with 8 bytes initialised.
 //! 3. Only this file writes the header, and never one that breaks invariant 1.
 //!
-//! Rejected: `Box<[u8]>`, which is safe but costs 8 bytes more in every entry that holds a small collection (a keyspace of
-//! ten-field hashes has one per key), and a capacity field, which the size class implies.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#buffers-behind-one-word).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::marker::PhantomData;

@@ -8,8 +8,7 @@
 //! Invariants:
 //! 1. The pointer comes from `Box::into_raw`, and this value alone owns its target.
 //!
-//! Rejected: tags in the pointer's unused bits, which save one byte more, but then no `&mut` to the word's
-//! contents may be given out, because assigning through it would erase the tag.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#buffers-behind-one-word).
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;

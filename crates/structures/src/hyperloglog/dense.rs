@@ -6,8 +6,7 @@
 //! bits. Values are counted by comparing: eight values in each pass over the bytes, with no more passes than there are
 //! values, which are few since a register is rarely far above the others.
 //!
-//! Rejected: the words of 64 bits alone, 4.8 us for the registers of a sketch where vectors take 0.6 (and 1.9 for packing
-//! instead of 0.5); four tables of counts that are incremented in turn, 5.0 us where comparing takes 1.5.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#hyperloglog).
 
 use super::{Histogram, REGISTERS, Registers};
 

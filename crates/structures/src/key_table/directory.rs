@@ -7,8 +7,7 @@
 //! 4. A stretch of buckets with such an entry is in its chunk's `stretches`. A stretch that had one may be too, until the
 //!    search for expired keys clears it ([`Directory::forget_stretch`]) or the chunk has none left.
 //!
-//! Rejected by calculation, without a prototype: a bit for each bucket (32 bytes per chunk, where a bit for each stretch
-//! fits beside the capacity); exact bits (each removal would read the 16 lines of a stretch).
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-table-of-keys).
 
 use super::bucket::Bucket;
 use super::expiring_counts::ExpiringCounts;

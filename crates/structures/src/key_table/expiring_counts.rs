@@ -1,5 +1,5 @@
 //! Counts of the entries with a time to live in each part of the table: a tree of sums that finds one of them without
-//! reading all chunks.
+//! reading all chunks. Unlike a Fenwick tree, each number is a whole sum, of 64 below it.
 //!
 //! ```text
 //!  level 1        [ sum of 64 stretches | ... ]
@@ -9,11 +9,10 @@
 //! A change adds to one number per level; a table of six million keys has one level and one of 400 million two. A
 //! search reads at most 64 numbers per level.
 //!
-//! Rejected by calculation, without a prototype: reading the chunks' own counts (1 MB of directory for each draw at
-//! 100 million keys), a Fenwick tree (16 additions for each change there, against 2).
-//!
 //! Invariant: each number is the sum of the up to 64 numbers below it; a level exists exactly if the one below it has more
 //! than 64 numbers.
+//!
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-table-of-keys).
 
 use crate::work;
 use std::ops::Range;

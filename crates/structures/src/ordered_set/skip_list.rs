@@ -29,8 +29,7 @@
 //! 7. The index holds each node once, under the hash of its member.
 //! 8. `length` is the number of nodes, `nodes_bytes` the sum of their allocations.
 //!
-//! Rejected: 32 levels as in the reference server. With a quarter of the towers reaching the next level, 16
-//! levels leave four nodes on the topmost at 2^32 members, and the header is 272 bytes instead of 528.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-skip-list).
 
 mod buckets;
 mod header;

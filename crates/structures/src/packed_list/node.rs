@@ -25,8 +25,7 @@
 //! 3. Compressed: the expanded contents satisfy 1 or 2; `end` is the length of the records; they had at least 48 bytes and
 //!    lost at least 8.
 //!
-//! Rejected: backlens, one byte in twelve for elements of 10 bytes (1M elements: the reference's listpack nodes take 12.1 B
-//! each, these 11.12); a restart point for each 16th record, another 0.06 B.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#packed-lists).
 
 use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};

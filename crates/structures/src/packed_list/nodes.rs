@@ -10,8 +10,7 @@
 //! 2. `buffer_bytes` is the sum over the nodes of a ring. Nodes are changed by [`Nodes::change`] alone, which compares the
 //!    buffer's length before and after.
 //!
-//! Rejected: a ring for one node too, which takes 40 bytes and a fetch more. Not having one costs a nanosecond of 12 to 16
-//! per push at a long list's end, and of 31 per pop. Most lists of one node are `single.rs`.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#packed-lists).
 
 use super::node::Node;
 use crate::prefetch::prefetch;

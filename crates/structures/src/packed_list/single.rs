@@ -15,15 +15,7 @@
 //! A general list keeps its form while its buffer has no room for a header: from 256 bytes on the size class above costs
 //! more than the header saves.
 //!
-//! Measured, lists of elements of 10 bytes at keys of 16, and (in brackets) with a general list in an allocation of its
-//! own: of 36, 50, 60, 70 and 100 elements 504 B a list (544), 696 (736), 824 (864), 952 (992), 1,336 (1,376). Instructions
-//! to execute a command by callgrind, lists of 100: RPUSH and RPOP 2,001 each (1,961), LPUSH and RPOP 2,080 (2,031), LINDEX
-//! in the middle 1,905 (1,957), LRANGE of all 19,073 (19,345), LSET in the middle 3,124 (3,220), LINSERT and LREM there
-//! 14,777 (14,628), LTRIM 2,025 (2,076), LPOS 7,308 (9,449), RPUSH that makes a list grow 2,281 (2,183); and one fetch
-//! less. Processor time of a request at pipeline 16 among 150,000 lists of 50: RPUSH 0.97, LPUSH 0.98, LPOP, LLEN 0.99,
-//! RPOP, LRANGE 1.00, LINDEX 1.02.
-//!
-//! Rejected: a general list on the stack for pushes of one element too: RPUSH and RPOP 2,106 each.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#packed-lists).
 
 #[cfg(test)]
 mod tests;

@@ -17,10 +17,7 @@
 //!    the header up to `used`, which is at most 1,024.
 //! 2. The allocation is `size_class(used)`, and at least that of the smallest list that is not embedded.
 //!
-//! Rejected: the general list for these too (a key with 3 elements of 10 bytes took 187 B, 83 here). The cost: in short
-//! lists nearly every change moves to another size class. Instructions of a command by callgrind, with the general list and
-//! here: RPUSH of a new list 3,498 and 3,018, RPUSH to 3 elements 1,765 and 2,088, RPOP from 3 1,953 and 2,157, LPOP from
-//! 20 2,034 and 1,914.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#packed-lists).
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 //! 3. The topmost group covers the last page that expires and is no higher than necessary; a list ends with that page.
 //! 4. `group_bytes` is the sum of the groups' allocations.
 //!
-//! Rejected: whole levels as arrays, allocated for all pages by the first element to expire and freed by the last one.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#packed-maps-and-sets).
 
 use super::page::NEVER;
 use crate::size_class::usable_size;

@@ -17,8 +17,7 @@
 //! 3. `message_bytes` is the sum over a producer's records, `producer_bytes` and `records` over the producers.
 //! 4. While there are producers, `due_ms` is not [`NEVER_MS`].
 //!
-//! Rejected: one queue of all records by age, which would find the old ones without visiting each producer: 16 bytes a
-//! record more, and records beyond a producer's limit would have to be removed from its middle.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#streams).
 
 use super::hash_index::{HashIndex, NUMBERS};
 use super::{Stream, StreamId};

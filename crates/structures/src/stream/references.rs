@@ -1,8 +1,7 @@
 //! Entries that are referenced by groups: not read yet by one, or pending in one; and the removal of entries with regard
 //! to these references.
 //!
-//! Rejected: an index of all pending ids of a stream beside those of its groups. Each delivery would write to both, and a
-//! stream has few groups to check.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#streams).
 
 use super::node::{Mark, NodeView};
 use super::{GroupMut, Stream, StreamId, TrimTo};

@@ -1,6 +1,7 @@
 //! Loading a set whose members arrive in order, many at a time: whole leaves are packed and put at an edge of the tree,
-//! and the member index is built once at the end. With an index that grew with the members, three fifths of the time went
-//! into it, most of that into waiting for its memory, although its lines were prefetched together.
+//! and the member index is built once at the end.
+//!
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::descend::tag;
 use super::key::{Key, score_to_bits};

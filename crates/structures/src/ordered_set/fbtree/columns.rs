@@ -1,11 +1,6 @@
 //! The columns of a leaf, for iteration: members are read without checks that the leaf's invariants make redundant.
 //!
-//! Measured with 100 members of a hot set of 128 on an AMD EPYC, in instructions per member and ns in all, where the skip
-//! list takes 22 and 108: with slices, which check that offset, record and score lie within the page, 89 and 323; with
-//! slices into an array of 16 members, from which the iteration takes them, 70 and 249; with pointers that advance from
-//! slot to slot, checked once in 16 slots, 47 and 210; with a position for the whole leaf and a slot number, checked once a
-//! leaf, 33 and 171; and with the iterator passed by value to the step between leaves, so that its slot stays in a
-//! register, 28 and 118.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::frame_of_reference::Numbers;
 use std::marker::PhantomData;

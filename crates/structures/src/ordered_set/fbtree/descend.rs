@@ -1,13 +1,9 @@
 //! Paths down the tree: by member, by key, by rank, and along the edges.
 //!
-//! The score's part of a node's prefix is compared as one number, not by a call, and a leaf named by the index is found in
-//! the last node by its id, not by its key: the rank of a member of a hot set of 1,000 takes 666 instructions instead of
-//! 846 and 39 ns instead of 49 (the skip list 29, or 60 where visits do not repeat one order), the removal of one 126
-//! instead of 137 ns.
+//! The score's part of a node's prefix is compared as one number, and a leaf named by the index is found in the last node by
+//! its id. A path is written in place by the caller: copying bytes just written would wait for the writes.
 //!
-//! A path is written in place by the caller, not returned: a copy of bytes just written, in larger pieces, stalls on the
-//! writes. Random insertion takes 107 and 131 instead of 133 and 156 ns in hot sets of 1,000 and 10,000, removal 107 and
-//! 141 instead of 117 and 147, a change of a score 220 and 278 instead of 253 and 311.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::inner::{Branch, Inner};
 use super::insert::Indexed;

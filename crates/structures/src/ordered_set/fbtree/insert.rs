@@ -1,23 +1,10 @@
 //! Insertion, and making room for it.
 //!
-//! Insertion above the highest and below the lowest member, in ns in hot sets of 128, 1,000 and 10,000 (the skip list: 75,
-//! 100 and 106; 48, 53 and 63): 110, 94 and 109; 125, 105 and 112 before, and 65, 75 and 86; 80, 85 and 91 now. A page near
-//! its limit used to get room for one more member at a time, and so was rebuilt for each: now it gets room for as many as
-//! still fit. A leaf at an end where members arrive grows by half at a time; by an eighth, like other leaves, sets of
-//! 10,000 took 88 and 96 instead of 80 and 85. A single leaf checks its ends before it searches. A code for one more score
-//! is computed from the least, the greatest and the bits in which deltas differ, instead of reading each score twice.
+//! A leaf at an end where members arrive grows by half at a time, others by an eighth; one near its limit gets room for as many
+//! members as still fit. No path is kept at an end, the index is searched once for the lookup and the insertion, and a new
+//! score with which a member stays in its leaf moves only its column entries.
 //!
-//! Of 70, 73 and 77 ns below the lowest member (51, 70 and 71 above the highest) about 20 went into the descent: the path
-//! was written a node at a time, then copied in larger pieces, which stall on the writes. Now no path is kept at an end,
-//! and elsewhere it is written in place (`descend`). The index is searched once, not for the lookup and for the insertion
-//! again: without, 53 and 59 ns in sets of 1,000 and 10,000. With that, and leaves whose columns are open below
-//! (`leaf/room`), it takes 40, 47 and 50 ns, above the highest 40, 47 and 49, where the skip list takes 50, 50 and 57, and
-//! 70, 94 and 98; random insertion 103 and 121 instead of 120 and 140.
-//!
-//! A new score with which a member stays in its leaf moves only its column entries, no record. Adding one to a random
-//! member's score in copies of sets of 128, 1,000 and 10,000 whose scores are their ranks: 52, 99 and 115 ns instead of 74,
-//! 413 and 515 with removal and insertion, for which the page of a copy was rebuilt. Any other score: 76, 245 and 315 ns
-//! instead of 110, 258 and 315.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::descend::{Path, first_leaf, tag};
 use super::inner::{Inner, PREFIX_MAX};

@@ -1,12 +1,9 @@
 //! Several lookups at once, with overlapping fetches.
 //!
-//! Each lookup waits for four lines in turn, and no lookup depends on another: a server took 13.5 us for ten scores out of
-//! a million members when they were looked up one after the other, 6.0 us together, and 12.2 and 4.1 us for ten random
-//! members. In a tree that fits the caches, prefetching only costs.
+//! Each lookup waits for four lines in turn, and no lookup depends on another. A lookup keeps the slots that have its tag from
+//! one round to the next. In a tree that fits the caches, prefetching only costs.
 //!
-//! A lookup keeps the slots that have its tag from one round to the next: ten scores of a hot set of 10,000 took 1,030 ns
-//! by the executor's prefetching steps with a lookup behind them, 680 this way, and 520 one after the other; of a million
-//! 2,840 and 2,620.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::descend::tag;
 use super::key::bits_to_score;

@@ -1,4 +1,5 @@
-//! The member index: maps a member's hash to the leaf that holds it, in about 4.5 bytes a member.
+//! The member index: maps a member's hash to the leaf that holds it, in about 4.5 bytes a member. A hash table by linear
+//! hashing; unlike the textbook's, its buckets are sorted arrays of any length, searched by interpolation.
 //!
 //! ```text
 //! hash:     | reversed: segment | tag (tag_bits)      | not kept                      |
@@ -24,8 +25,7 @@
 //! 4. `len` is the number of entries, `entries_bytes` the allocated size of their arrays.
 //! 5. All chunks but the last are full and have no spare capacity.
 //!
-//! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can hold without overflowing it takes
-//! over 6 bytes a member, and it cannot grow in small steps without hashing members again.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 mod by_tag;
 mod rename;

@@ -2,12 +2,9 @@
 //!
 //! Members of a leaf are read from its [`Columns`]; in sets with out-of-line members, each is read individually.
 //!
-//! A scan finds the slots of each index entry once, when it prefetches their records, and hashes all but one of those that
-//! it has to distinguish: ten members of a set of 10,000 took 830 and 720 ns, as integers and as texts, and now 480 and
-//! 430; the first ten, repeatedly, 435 and 400, and now 325 and 290.
+//! A scan finds the slots of each index entry once, when it prefetches their records.
 //!
-//! Rejected: prefetching the records of each batch of 16 while the one before is read. That took 7 instructions a member;
-//! the lines of a page, prefetched together, take one.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::columns::Columns;
 use super::descend::tag;

@@ -1,16 +1,7 @@
 //! Plain pages: even, without expiries, so that they consist of tags and records alone. Most pages are plain; adding and
 //! removing one element here skips the checks that are known to be false for all such pages.
 //!
-//! # Measurements
-//! Elements of 10 bytes, one hot table of 1,000; instructions by callgrind, including about 80 of the hash.
-//! - Compared with the forms for any page: a removal took 502 instructions and 24 ns in a map, 484 and 24 in a set, here
-//!   320 and 16, 309 and 16; an insertion 523 and 24 ns, 443 and 22, here 369 and 18, 326 and 16. In cold tables, where
-//!   fewer instructions let the processor begin more operations in parallel, a removal takes half to six tenths of the
-//!   time.
-//! - A separate search for plain pages, and a call for others: lookups of present keys took 10 instructions less, in other
-//!   pages 10 to 14 % longer, 17.1 instead of 15.0 ns.
-//! - One search for all pages before a removal checks the kind of page: 1 ns more in plain pages (19.1 for 17.8 in a map of
-//!   128), 4 ns less in a map's others (41.9 for 46.9).
+//! Measurements: [docs/structures.md](../../../../../docs/structures.md#pages-of-packed-maps).
 
 use super::{KEPT_MIN, LANES, Page, Slot, size_step, work};
 use std::ptr;

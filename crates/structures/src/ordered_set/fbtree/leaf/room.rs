@@ -2,16 +2,9 @@
 //!
 //! Columns are open at both ends. Inserting below all members, or removing from there, moves none: the first member's
 //! position in the columns goes down or up. A page that is rebuilt for a member below all others has all its room there;
-//! one that has room at the other end alone moves half of it once. Insertion below the lowest member takes 40, 47 and 52 ns
-//! in hot sets of 128, 1,000 and 10,000 instead of 50, 54 and 58 with columns that begin at the start of the page (the skip
-//! list 50, 50 and 60).
+//! one that has room at the other end alone moves half of it once.
 //!
-//! Rejected: moving the fewer of the members below and above, wherever one is inserted or removed. The direction is
-//! mispredicted half of the time, and changes of a score in sets of 1,000 and 10,000 took 4 and 6 % longer. Comparing many
-//! scores within the search function: with a start of the column that differs between leaves it lacked registers, and took
-//! 413 instead of 355 instructions. Two slots and records kept free in a leaf that insertions in order have filled: the
-//! first insertions between a million members took 0.96 instead of 2.1 us, as no page is rebuilt for them, but sets that
-//! are filled in order 27.2 instead of 26.1 bytes a member.
+//! Measurements and rejected designs: [docs/structures.md](../../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use super::{FIRST_SLOTS, FrameOfReference, Leaf, Record, Room, SLOTS_OPEN_BELOW, Slots, page_class};
 use crate::work;
