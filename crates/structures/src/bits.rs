@@ -6,6 +6,8 @@
 //! ```
 //! A field is an integer of up to 64 bits at any bit offset, its highest bit first. It spans at most nine bytes,
 //! so reading or writing one is a shift of one 128-bit word.
+//!
+//! Invariant 1: `count_ones_avx2` runs only on a processor that has AVX2 and POPCNT.
 
 /// Most bytes that a field of 64 bits spans.
 const FIELD_BYTES_MAX: usize = 9;
@@ -14,7 +16,7 @@ const FIELD_BYTES_MAX: usize = 9;
 pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= 64 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor has both features, as was just checked.
+        // SAFETY: invariant 1, as was just checked.
         return unsafe { count_ones_avx2(bytes) };
     }
     count_ones_plain(bytes)

@@ -22,7 +22,7 @@ pub struct ExactBytes {
 
 // SAFETY: invariant 1: it owns the bytes as a Box<[u8]> does.
 unsafe impl Send for ExactBytes {}
-// SAFETY: as above: a shared reference gives out only &[u8].
+// SAFETY: invariant 1: a shared reference gives out only &[u8].
 unsafe impl Sync for ExactBytes {}
 
 const LEN_SHIFT: u32 = 48;

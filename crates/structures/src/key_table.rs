@@ -26,6 +26,8 @@
 //! 4. Every bucket of a narrow or wide group is in an allocated chunk; unused buckets are empty, and a chunk of unused
 //!    buckets only is not allocated.
 //! 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the chunks' counts are exact.
+//! 6. A slot that is an entry's holds the address of a live entry of this table's `T`, which the table owns; references into
+//!    it borrow the table.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#the-table-of-keys).
 
@@ -84,9 +86,9 @@ pub struct KeyTable<T> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: the table owns its entries as a HashMap<Box<[u8]>, T> would.
+// SAFETY: invariant 6: the table owns its entries as a HashMap<Box<[u8]>, T> would.
 unsafe impl<T: Send> Send for KeyTable<T> {}
-// SAFETY: shared access gives out only shared references; nothing is changed through &self.
+// SAFETY: invariant 6: shared access gives out only shared references; nothing is changed through &self.
 unsafe impl<T: Sync> Sync for KeyTable<T> {}
 
 const NARROW: usize = 0;
@@ -240,7 +242,7 @@ impl<T> KeyTable<T> {
         if !slot.is_entry() {
             return None;
         }
-        // SAFETY: slots that are entries hold addresses of live entries of this table's T.
+        // SAFETY: invariant 6.
         let entry = unsafe { Entry::from_address(slot.address()) };
         same_bytes(entry.key(), key).then_some(entry)
     }
@@ -467,7 +469,7 @@ impl<T> KeyTable<T> {
     }
 
     fn check_entry(&self, bucket: usize, slot: Slot) {
-        // SAFETY: the slot is an entry's.
+        // SAFETY: invariant 6: the slot is an entry's.
         let entry = unsafe { Entry::<T>::from_address(slot.address()) };
         let hash = self.hash(entry.key());
         let shape = self.shape_of(hash);
@@ -526,7 +528,8 @@ impl<T> Drop for KeyTable<T> {
             let slots = std::mem::replace(&mut self.directory.bucket_mut(bucket).slots, [Slot::EMPTY; SLOTS]);
             bucket::dissolve(&slots, |slot| {
                 if !slot.is_empty() {
-                    // SAFETY: the slot is an entry's, and it has just been taken out of its bucket.
+                    // SAFETY: invariant 6: the slot is an entry's, and it has just been taken
+                    // out of its bucket.
                     unsafe { Entry::<T>::from_address(slot.address()).free() }
                 }
             });

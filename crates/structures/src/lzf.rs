@@ -10,6 +10,11 @@
 //! stack contents). Source: Marc Lehmann, LibLZF, the "very fast" variant with 2^16 slots. Decompression does not trust its
 //! input.
 //!
+//! Invariants:
+//! 1. [`Input`] is read below its length.
+//! 2. [`Output`] is written below its length: room is checked before each byte. An open run keeps a byte free in front of it
+//!    for its length; `literals` is below `at`.
+//!
 //! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#lzf).
 
 use std::fmt;
@@ -130,7 +135,7 @@ impl Input<'_> {
     #[inline(always)]
     unsafe fn byte(self, at: usize) -> u8 {
         debug_assert!(at < self.0.len());
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: invariant 1, guaranteed by the caller.
         unsafe { *self.0.get_unchecked(at) }
     }
 
@@ -141,7 +146,7 @@ impl Input<'_> {
     #[inline(always)]
     unsafe fn array<const N: usize>(self, at: usize) -> [u8; N] {
         debug_assert!(at + N <= self.0.len());
-        // SAFETY: guaranteed by the caller; bytes need no alignment.
+        // SAFETY: invariant 1, guaranteed by the caller; bytes need no alignment.
         unsafe { self.0.as_ptr().add(at).cast::<[u8; N]>().read_unaligned() }
     }
 
@@ -151,14 +156,12 @@ impl Input<'_> {
     /// `at` is at least 2 and at most the length.
     #[inline(always)]
     unsafe fn two_before(self, at: usize) -> u32 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: invariant 1, guaranteed by the caller.
         u32::from(u16::from_be_bytes(unsafe { self.array(at - 2) }))
     }
 }
 
-/// The growing output: an open literal run keeps a byte free in front of it for its length.
-///
-/// Invariant: `literals` is below `at`.
+/// The growing output.
 struct Output<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -171,7 +174,7 @@ impl Output<'_> {
     #[inline(always)]
     unsafe fn put(&mut self, at: usize, byte: u8) {
         debug_assert!(at < self.bytes.len());
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: invariant 2, guaranteed by the caller.
         unsafe { *self.bytes.get_unchecked_mut(at) = byte }
     }
 
@@ -181,7 +184,7 @@ impl Output<'_> {
     /// `at` is at most the length.
     #[inline(always)]
     unsafe fn end_run(&mut self) {
-        // SAFETY: the invariant and the caller's guarantee: the length byte is before the run, which ends before `at`.
+        // SAFETY: invariant 2 and the caller's guarantee: the length byte is before the run, which ends before `at`.
         unsafe { self.put(self.at - self.literals - 1, (self.literals as u8).wrapping_sub(1)) };
         self.at -= usize::from(self.literals == 0);
     }
@@ -196,7 +199,7 @@ impl Output<'_> {
     /// There is room for a byte.
     #[inline(always)]
     unsafe fn literal(&mut self, byte: u8) {
-        // SAFETY: guaranteed by the caller; behind the byte `at` is at most the length.
+        // SAFETY: invariant 2, guaranteed by the caller; behind the byte `at` is at most the length.
         unsafe {
             self.put(self.at, byte);
             self.at += 1;
@@ -216,7 +219,7 @@ impl Output<'_> {
     unsafe fn copy(&mut self, len: usize, distance: usize) {
         let (back, rest) = (distance - 1, len - 2);
         let high = (back >> 8) as u8;
-        // SAFETY: guaranteed by the caller: at most three bytes.
+        // SAFETY: invariant 2, guaranteed by the caller: at most three bytes.
         unsafe {
             self.end_run();
             if rest < 7 {
@@ -247,7 +250,7 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
         if out_len < 2 {
             return None;
         }
-        // SAFETY: there are three bytes, and room for one behind the length of its run.
+        // SAFETY: invariants 1 and 2: there are three bytes, and room for one behind the length of its run.
         unsafe {
             out.literal(bytes.byte(0));
             hash = bytes.two_before(3);
@@ -255,8 +258,9 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
         at = 1;
     }
     while at < searched {
-        // SAFETY: `at + 2` is below the length, as is any position before. A distance of up to DISTANCE_MAX is to a
-        // position above 0, so there are four bytes from there to `at + 2`. Room is checked before each byte of output.
+        // SAFETY: invariants 1 and 2: `at + 2` is below the length, as is any position before. A distance of
+        // up to DISTANCE_MAX is to a position above 0, so there are four bytes from there to `at + 2`. Room
+        // is checked before each byte of output.
         unsafe {
             hash = (hash << 8) | u32::from(bytes.byte(at + 2));
             let distance = recent.replace(hash, at);
@@ -290,7 +294,7 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
     if out.at + 3 > out_len {
         return None;
     }
-    // SAFETY: at most two bytes are left, and with the length of another run they take three.
+    // SAFETY: invariant 2: at most two bytes are left, and with the length of another run they take three.
     unsafe {
         for &byte in &input[at..] {
             out.literal(byte);
@@ -308,9 +312,9 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
 #[inline(always)]
 unsafe fn match_len(input: Input<'_>, before: usize, at: usize) -> usize {
     let limit = (input.0.len() - at - 2).min(COPY_MAX);
-    // SAFETY: called only for bytes within `limit + 2`, or within the first three.
+    // SAFETY: invariant 1: called only for bytes within `limit + 2`, or within the first three.
     let differ = |i: usize| unsafe { input.byte(before + i) != input.byte(at + i) };
-    // SAFETY: called only for eight bytes that end within `limit + 2`.
+    // SAFETY: invariant 1: called only for eight bytes that end within `limit + 2`.
     let words = |i: usize| unsafe {
         u64::from_le_bytes(input.array(before + i)) ^ u64::from_le_bytes(input.array(at + i))
     };

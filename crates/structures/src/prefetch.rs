@@ -1,4 +1,6 @@
 //! Prefetching cache lines.
+//!
+//! Invariant 1: a prefetch never faults, whatever the address, and changes nothing that a program can see.
 
 /// Prefetches all lines of `bytes`.
 #[inline]
@@ -22,12 +24,12 @@ const LINE_BYTES: usize = 64;
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetch instructions never fault, whatever the address, and change no visible state.
+    // SAFETY: invariant 1.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: PRFM never faults, whatever the address, and changes no visible state.
+    // SAFETY: invariant 1.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }

@@ -43,7 +43,7 @@ pub(crate) struct ThinBytes<H: Header> {
 
 // SAFETY: the buffer is owned by this value alone (invariant 1) and holds plain bytes.
 unsafe impl<H: Header> Send for ThinBytes<H> {}
-// SAFETY: shared references only read bytes.
+// SAFETY: invariant 3: shared references only read bytes.
 unsafe impl<H: Header> Sync for ThinBytes<H> {}
 
 /// Up to this size the allocator always moves an allocation when it is resized to another class.
@@ -62,10 +62,10 @@ impl<H: Header> ThinBytes<H> {
         let used: usize = parts.iter().map(|part| part.len()).sum();
         assert!(used >= H::LEN, "a buffer has a header");
         let layout = layout::<H>(used);
-        // SAFETY: the layout has at least 8 bytes.
+        // SAFETY: invariant 1: the layout has at least 8 bytes.
         let raw = unsafe { alloc(layout) };
         let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        // SAFETY: the allocation has room for 8 bytes and for all parts, and is not yet shared.
+        // SAFETY: invariant 1: the allocation has room for 8 bytes and for all parts, and is not yet shared.
         unsafe {
             pointer.cast::<[u8; 8]>().write_unaligned([0; 8]);
             copy_parts(pointer.as_ptr(), parts);
@@ -145,8 +145,8 @@ impl<H: Header> ThinBytes<H> {
             *self = ThinBytes::new(&[head, rest]);
             return;
         }
-        // SAFETY: the smallest allocation has room for everything, so the present one has too; `rest` cannot alias a buffer
-        // borrowed mutably.
+        // SAFETY: invariant 1: the smallest allocation has room for everything, so the present one has too;
+        // `rest` cannot alias a buffer borrowed mutably.
         unsafe {
             let to = self.start();
             to.cast::<[u8; 2]>().write_unaligned(*head);
@@ -175,8 +175,9 @@ impl<H: Header> ThinBytes<H> {
         if !is_least && new > old {
             self.reallocate(old, new);
         }
-        // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the assertion above
-        // keeps both ranges inside; `parts` cannot alias a buffer borrowed mutably.
+        // SAFETY: invariant 1: max(old, new) bytes are allocated here (the buffer grows before and shrinks
+        // after); the assertion above keeps both ranges inside; `parts` cannot alias a buffer borrowed
+        // mutably.
         unsafe {
             let base = self.start().as_ptr();
             ptr::copy(base.add(at + removed), base.add(at + added), old - at - removed);
@@ -191,12 +192,12 @@ impl<H: Header> ThinBytes<H> {
     /// [`ThinBytes::splice`] into an allocation of another size: remaining bytes are copied once, to their new offset.
     fn splice_moving(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8], new: usize) {
         let (old, layout_new) = (self.len(), layout::<H>(new));
-        // SAFETY: the layout has at least 8 bytes.
+        // SAFETY: invariant 1: the layout has at least 8 bytes.
         let raw = unsafe { alloc(layout_new) };
         let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout_new) };
-        // SAFETY: the new allocation has room for 8 bytes and for all of `new`, overlaps nothing, and is initialised to its
-        // length before it takes the place of the old one, which has `old` bytes; the caller has asserted that both ranges
-        // end within them.
+        // SAFETY: invariants 1 and 2: the new allocation has room for 8 bytes and for all of `new`, overlaps
+        // nothing, and is initialised to its length before it takes the place of the old one, which has
+        // `old` bytes; the caller has asserted that both ranges end within them.
         unsafe {
             let (from, to) = (self.start().as_ptr(), pointer.as_ptr());
             pointer.cast::<[u8; 8]>().write_unaligned([0; 8]);
@@ -219,8 +220,8 @@ impl<H: Header> ThinBytes<H> {
         first[..H::LEN].copy_from_slice(header);
         assert!(H::used_bytes(&first) == old + added, "the header has the length");
         self.reallocate(old, old + added);
-        // SAFETY: old + added bytes are allocated, and both ranges end within them; the gap is initialised
-        // before a slice of it is made.
+        // SAFETY: invariants 1 and 2: old + added bytes are allocated, and both ranges end within them; the
+        // gap is initialised before a slice of it is made.
         unsafe {
             let base = self.start().as_ptr();
             ptr::copy(base.add(at), base.add(at + added), old - at);
@@ -247,7 +248,7 @@ impl<H: Header> ThinBytes<H> {
 #[inline]
 unsafe fn copy_parts(mut to: *mut u8, parts: &[&[u8]]) {
     for part in parts {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: invariants 1 and 2, guaranteed by the caller.
         unsafe {
             ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             to = to.add(part.len());

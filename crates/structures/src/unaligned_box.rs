@@ -21,7 +21,7 @@ pub struct UnalignedBox<T> {
 
 // SAFETY: invariant 1: it owns the value as a Box<T> does.
 unsafe impl<T: Send> Send for UnalignedBox<T> {}
-// SAFETY: as above: a shared reference gives out only &T.
+// SAFETY: invariant 1: a shared reference gives out only &T.
 unsafe impl<T: Sync> Sync for UnalignedBox<T> {}
 
 impl<T> UnalignedBox<T> {

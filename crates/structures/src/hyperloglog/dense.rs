@@ -6,6 +6,10 @@
 //! bits. Values are counted by comparing: eight values in each pass over the bytes, with no more passes than there are
 //! values, which are few since a register is rarely far above the others.
 //!
+//! Invariants:
+//! 1. The functions of `avx2` run only on a processor that has AVX2.
+//! 2. A load or store is of bytes of its argument, and needs no alignment.
+//!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#hyperloglog).
 
 use super::{Histogram, REGISTERS, Registers};
@@ -17,7 +21,7 @@ pub(super) type Packed = [u8; REGISTERS * 6 / 8];
 pub(super) fn raise_to(registers: &mut Registers, packed: &Packed) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just checked.
+        // SAFETY: invariant 1, as was just checked.
         return unsafe { avx2::raise_to(registers, packed) };
     }
     raise_words(registers, packed);
@@ -27,7 +31,7 @@ pub(super) fn raise_to(registers: &mut Registers, packed: &Packed) {
 pub(super) fn pack(packed: &mut Packed, registers: &Registers) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just checked.
+        // SAFETY: invariant 1, as was just checked.
         return unsafe { avx2::pack(packed, registers) };
     }
     pack_words(packed, registers);
@@ -37,7 +41,7 @@ pub(super) fn pack(packed: &mut Packed, registers: &Registers) {
 pub(super) fn count(registers: &Registers) -> Histogram {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just checked.
+        // SAFETY: invariant 1, as was just checked.
         return unsafe { avx2::count(registers) };
     }
     count_in_turns(registers)
@@ -111,14 +115,14 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn load(bytes: &[u8; LANES]) -> __m256i {
-        // SAFETY: 32 bytes are readable, and the load needs no alignment.
+        // SAFETY: invariant 2.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     fn store(bytes: &mut [u8; LANES], vector: __m256i) {
-        // SAFETY: 32 bytes are writable, and the store needs no alignment.
+        // SAFETY: invariant 2.
         unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
     }
 
@@ -126,7 +130,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn load_halves(packed: &[u8; PACKED + 4]) -> __m256i {
-        // SAFETY: both loads are of 16 bytes of 28, and need no alignment.
+        // SAFETY: invariant 2: both loads are of 16 bytes of 28.
         let (low, high) = unsafe {
             let low = packed.as_ptr();
             (_mm_loadu_si128(low.cast()), _mm_loadu_si128(low.add(PACKED / 2).cast()))
@@ -139,7 +143,7 @@ mod avx2 {
     #[inline]
     fn store_halves(packed: &mut [u8; PACKED + 4], halves: __m256i) {
         let low = packed.as_mut_ptr();
-        // SAFETY: both stores are of 16 bytes of 28, and need no alignment.
+        // SAFETY: invariant 2: both stores are of 16 bytes of 28.
         unsafe {
             _mm_storeu_si128(low.cast(), _mm256_castsi256_si128(halves));
             _mm_storeu_si128(low.add(PACKED / 2).cast(), _mm256_extracti128_si256::<1>(halves));

@@ -200,7 +200,7 @@ fn spill(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
     }
     let len = last.link_len();
     let node = resize_node(node_of(last), len, len + 1);
-    // SAFETY: the node was just resized to `len + 1` slots.
+    // SAFETY: invariant 2: the node was just resized to `len + 1` slots.
     unsafe { node.add(len).write(slot) };
     slots[SLOTS - 1] = Slot::link(node, len + 1, last.link_filter() | filter_bit(slot.tag()));
     size_of::<Slot>()
@@ -340,10 +340,10 @@ fn node_layout(len: usize) -> Layout {
 fn allocate_node(slots: &[Slot]) -> NonNull<Slot> {
     let layout = node_layout(slots.len());
     debug_assert!(layout.size() > 0);
-    // SAFETY: the layout's size is not zero: nodes have at least two slots.
+    // SAFETY: invariant 2: the layout's size is not zero: nodes have at least two slots.
     let node = unsafe { alloc(layout) }.cast::<Slot>();
     let node = NonNull::new(node).unwrap_or_else(|| handle_alloc_error(layout));
-    // SAFETY: the new allocation has room for exactly these slots.
+    // SAFETY: invariant 2: the new allocation has room for exactly these slots.
     unsafe { node.copy_from_nonoverlapping(NonNull::from(slots).cast(), slots.len()) };
     node
 }

@@ -46,7 +46,7 @@ impl Chunk {
         }
         let from = self.buckets;
         let layout = chunk_layout(capacity);
-        // SAFETY: `capacity` is never 0 here. All zero bits are empty slots.
+        // SAFETY: invariant 1: `capacity` is never 0 here. All zero bits are empty slots.
         self.buckets = unsafe { alloc_zeroed(layout) }.cast();
         if self.buckets.is_null() {
             handle_alloc_error(layout);
@@ -114,7 +114,7 @@ impl Directory {
 
     #[inline]
     pub(super) fn bucket_mut(&mut self, bucket: usize) -> &mut Bucket {
-        // SAFETY: as in `bucket`; the directory owns the chunk and is borrowed mutably.
+        // SAFETY: invariant 1, as in `bucket`; the directory owns the chunk and is borrowed mutably.
         unsafe { &mut *self.address(bucket) }
     }
 

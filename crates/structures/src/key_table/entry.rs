@@ -196,6 +196,7 @@ const fn key_at(flags: u8, object: Shape) -> usize {
 /// 1. The allocation is alive and has the layout of its own header's [`EntryLayout`].
 /// 2. Key, payload, expiry and value are initialised and lie where the layout says.
 /// 3. Nothing else writes while a reference into it lives: the public types borrow the table.
+/// 4. An allocation is aligned to 8, and has at least 8 bytes and its header's 6 or 12.
 pub(super) struct Entry<T> {
     at: NonNull<u8>,
     object: PhantomData<*mut T>,
@@ -226,7 +227,7 @@ impl<T> Entry<T> {
     #[inline]
     pub(super) unsafe fn from_address(at: *mut u8) -> Entry<T> {
         debug_assert!(!at.is_null());
-        // SAFETY: a live entry is not at null.
+        // SAFETY: invariant 1: a live entry is not at null.
         Entry { at: unsafe { NonNull::new_unchecked(at) }, object: PhantomData }
     }
 
@@ -247,7 +248,7 @@ impl<T> Entry<T> {
     #[inline]
     fn allocate_bytes(size: usize) -> Entry<T> {
         let layout = layout_of(size);
-        // SAFETY: the size is at least 8.
+        // SAFETY: invariant 4: the size is at least 8.
         let at = unsafe { alloc(layout) };
         let at = NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout));
         Entry { at, object: PhantomData }
@@ -267,8 +268,8 @@ impl<T> Entry<T> {
         if let Some(ms) = expiry_ms {
             self.write_expiry(entry_layout, ms);
         }
-        // SAFETY: `key_at + key_len` is within the layout's size; the key is borrowed by callers who cannot borrow this entry at
-        // the same time, or from another one, so nothing overlaps.
+        // SAFETY: invariant 1: `key_at + key_len` is within the layout's size; the key is borrowed by
+        // callers who cannot borrow this entry at the same time, or from another one, so nothing overlaps.
         unsafe {
             let key_to = self.at.add(key_at(entry_layout.flags, entry_layout.object));
             key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
@@ -279,8 +280,9 @@ impl<T> Entry<T> {
     /// Writes the value into an allocation of `entry_layout`'s size that holds no object.
     #[inline]
     fn write_value(self, entry_layout: EntryLayout, value: NewValue<T>) {
-        // SAFETY: `value_at + value_len` is within the layout's size, as is the payload before the key; bytes are borrowed by
-        // callers who cannot borrow this entry at the same time, so nothing overlaps.
+        // SAFETY: invariant 1: `value_at + value_len` is within the layout's size, as is the payload before
+        // the key; bytes are borrowed by callers who cannot borrow this entry at the same time, so nothing
+        // overlaps.
         unsafe {
             let payload = self.at.add(payload_at(entry_layout.flags, entry_layout.object));
             match value {
@@ -297,7 +299,8 @@ impl<T> Entry<T> {
     #[inline]
     fn write_header(self, entry_layout: EntryLayout, access: u32) {
         let word = (entry_layout.flags as u32 | access << 8).to_le_bytes();
-        // SAFETY: a short header is 6 bytes, a long one 12, and every allocation holds its header.
+        // SAFETY: invariant 4: a short header is 6 bytes, a long one 12, and every allocation holds its
+        // header.
         unsafe {
             self.at.cast().write(word);
             if entry_layout.flags & LONG == 0 {
@@ -312,7 +315,7 @@ impl<T> Entry<T> {
 
     #[inline]
     fn write_expiry(self, entry_layout: EntryLayout, ms: i64) {
-        // SAFETY: the layout has an expiry, which lies within the allocation.
+        // SAFETY: invariant 1: the layout has an expiry, which lies within the allocation.
         unsafe { self.at.add(expiry_at(entry_layout.flags, entry_layout.object)).cast().write_unaligned(ms) }
     }
 
@@ -356,7 +359,7 @@ impl<T> Entry<T> {
     #[inline]
     fn set_access(self, access: u32) {
         let word = (self.flags() as u32 | access << 8).to_le();
-        // SAFETY: as in `access`; EntryMut, the only caller, borrows the table mutably.
+        // SAFETY: invariants 3 and 4: EntryMut, the only caller, borrows the table mutably.
         unsafe { self.at.cast::<u32>().write(word) }
     }
 
@@ -448,8 +451,8 @@ impl<T> Entry<T> {
         let mut entry = self;
         if old_size != new_size {
             entry = Entry::allocate_bytes(new_size);
-            // SAFETY: both allocations hold the parts before the value, which have the same length in both; the old one has the
-            // layout of its header and is not used again.
+            // SAFETY: invariants 1 and 2: both allocations hold the parts before the value, which have
+            // the same length in both; the old one has the layout of its header and is not used again.
             unsafe {
                 entry.at.copy_from_nonoverlapping(self.at, old.value_at());
                 dealloc(self.at.as_ptr(), layout_of(old_size));
@@ -465,8 +468,9 @@ impl<T> Entry<T> {
         let (old, new) = (self.entry_layout(), self.entry_layout().with_expiry(expiry_ms.is_some()));
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
         let payload_len = expiry_at(old.flags, old.object);
-        // SAFETY: both forms fit their allocations. Header and payload keep their offset and size; key and value are
-        // adjacent and move by the expiry's length or not at all, with `copy` because the ranges may overlap.
+        // SAFETY: invariants 1 and 2: both forms fit their allocations. Header and payload keep their offset
+        // and size; key and value are adjacent and move by the expiry's length or not at all, with `copy`
+        // because the ranges may overlap.
         unsafe {
             let (from, to) =
                 (self.at.add(key_at(old.flags, old.object)), entry.at.add(key_at(new.flags, new.object)));
@@ -513,7 +517,7 @@ impl<T> Entry<T> {
     /// As for [`Entry::free`].
     unsafe fn free_keeping_object(self) -> Option<T> {
         let entry_layout = self.entry_layout();
-        // SAFETY: as in `free`; the object is read before the memory is freed.
+        // SAFETY: invariants 1 and 2, as in `free`; the object is read before the memory is freed.
         unsafe {
             let object = (entry_layout.flags & OBJECT != 0).then(|| self.object().read());
             dealloc(self.at.as_ptr(), entry_layout.layout());
@@ -631,7 +635,7 @@ impl<'a, T> EntryMut<'a, T> {
     #[inline]
     pub fn into_object_mut(self) -> Option<&'a mut T> {
         let holds_object = self.entry.flags() & OBJECT != 0;
-        // SAFETY: as in `object_mut`; `self` is consumed, so nothing else can reach the entry for 'a.
+        // SAFETY: invariant 3: `self` is consumed, so nothing else can reach the entry for 'a.
         holds_object.then(|| unsafe { self.entry.object().as_mut() })
     }
 
@@ -660,9 +664,9 @@ pub struct Removed<T> {
     object: PhantomData<T>,
 }
 
-// SAFETY: the entry is owned, as a Box<T> would be.
+// SAFETY: invariant 3: the entry is owned, as a Box<T> would be.
 unsafe impl<T: Send> Send for Removed<T> {}
-// SAFETY: shared access to it gives out only &T and plain bytes.
+// SAFETY: invariant 3: shared access to it gives out only &T and plain bytes.
 unsafe impl<T: Sync> Sync for Removed<T> {}
 
 impl<T> Removed<T> {
@@ -695,14 +699,14 @@ impl<T> Removed<T> {
     /// The object; `None` if the entry held bytes or an integer.
     pub fn into_object(self) -> Option<T> {
         let removed = ManuallyDrop::new(self);
-        // SAFETY: the entry is owned, and ManuallyDrop keeps `drop` from freeing it again.
+        // SAFETY: invariant 1: the entry is owned, and ManuallyDrop keeps `drop` from freeing it again.
         unsafe { removed.entry.free_keeping_object() }
     }
 }
 
 impl<T> Drop for Removed<T> {
     fn drop(&mut self) {
-        // SAFETY: the entry is owned and this is its end.
+        // SAFETY: invariant 1: the entry is owned and this is its end.
         unsafe { self.entry.free() }
     }
 }

@@ -72,7 +72,7 @@ impl Probe {
     fn step_entry<'a, T>(&mut self, slot: Slot) -> ProbeState<'a, T> {
         if self.stage == Stage::Object {
             self.stage = Stage::Done;
-            // SAFETY: the slot is a live entry's.
+            // SAFETY: invariant 6 of the table: the slot is a live entry's.
             let entry = unsafe { Entry::<T>::from_address(slot.address()) };
             if slot.is_bulky() {
                 let lines = entry.allocation_bytes().min(BULKY_BYTES_FETCHED) / LINE_BYTES;
@@ -83,8 +83,8 @@ impl Probe {
             if !slot.holds_object() {
                 return ProbeState::Done;
             }
-            // SAFETY: the slot is a live entry's that holds an object; `step` binds the lifetime to the
-            // table's.
+            // SAFETY: invariant 6 of the table: the slot is a live entry's that holds an object; `step`
+            // binds the lifetime to the table's.
             return ProbeState::Object(unsafe { entry.object().as_ref() });
         }
         prefetch(slot.address());

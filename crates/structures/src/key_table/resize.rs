@@ -283,7 +283,7 @@ impl<T> KeyTable<T> {
 
     #[inline]
     fn hash_of(&self, slot: Slot) -> u64 {
-        // SAFETY: the slot is an entry's.
+        // SAFETY: invariant 6 of the table: the slot is an entry's.
         self.hash(unsafe { Entry::<T>::from_address(slot.address()) }.key())
     }
 

@@ -114,7 +114,8 @@ impl<T> KeyTable<T> {
 
     #[inline]
     fn entry_ref<'a>(slot: Slot) -> EntryRef<'a, T> {
-        // SAFETY: the slot is an entry's; the public functions bind the lifetime to the table's.
+        // SAFETY: invariant 6 of the table: the slot is an entry's; the public functions bind the lifetime
+        // to the table's.
         EntryRef::new(unsafe { Entry::from_address(slot.address()) })
     }
 

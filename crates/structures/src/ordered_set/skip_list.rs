@@ -67,7 +67,7 @@ pub struct SkipList<H: HeaderPlace = EmbeddedHeader> {
 // SAFETY: the list owns its nodes (invariant 1), shares them with nothing else, and has no interior
 // mutability.
 unsafe impl<H: HeaderPlace> Send for SkipList<H> {}
-// SAFETY: as above; `&self` methods only read.
+// SAFETY: invariant 1: `&self` methods only read.
 unsafe impl<H: HeaderPlace> Sync for SkipList<H> {}
 
 impl SkipList {
@@ -109,7 +109,7 @@ impl Path {
 /// `node` is alive and no header.
 #[inline]
 unsafe fn compare(node: *const Node, score: f64, member: &[u8]) -> Ordering {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: invariant 1, guaranteed by the caller.
     let (own_score, own_member) = unsafe { ((*node).score, node::member(node)) };
     if own_score < score {
         Ordering::Less
@@ -170,7 +170,7 @@ impl<H: HeaderPlace> SkipList<H> {
 
     /// The predecessors of the position of `(score, member)`.
     fn path_to(&mut self, score: f64, member: &[u8]) -> Path {
-        // SAFETY: `walk` passes live nodes only.
+        // SAFETY: invariant 1: `walk` passes live nodes only.
         self.walk(|next, _| unsafe { compare(next, score, member) } == Ordering::Less)
     }
 
@@ -187,7 +187,7 @@ impl<H: HeaderPlace> SkipList<H> {
         let mut path = Path { before: [top; LEVELS_MAX], ranks: [0; LEVELS_MAX] };
         let (mut at, mut rank) = (top, 0);
         for level in (0..height).rev() {
-            // SAFETY: as in `count_before`.
+            // SAFETY: invariants 1 and 2, as in `count_before`.
             unsafe {
                 loop {
                     let next = node::next(at, level);
@@ -213,9 +213,9 @@ impl<H: HeaderPlace> SkipList<H> {
     /// # Safety
     /// `node` is alive, unlinked, and no node of the list equals it in both score and member.
     unsafe fn link(&mut self, node: *mut Node) {
-        // SAFETY: the caller guarantees it for `node`; the path's nodes are alive and as tall as their level
-        // (1, 2). The path points into the header, which nothing between here and its last use borrows as a
-        // whole.
+        // SAFETY: invariants 1 and 2: the caller guarantees it for `node`; the path's nodes are alive and as
+        // tall as their level. The path points into the header, which nothing between here and its last use
+        // borrows as a whole.
         unsafe {
             let Path { before, ranks } = self.path_to((*node).score, node::member(node));
             let (height, length) = (node::height(node), self.header.length());
@@ -258,8 +258,8 @@ impl<H: HeaderPlace> SkipList<H> {
     unsafe fn unlink(&mut self, path: Path, count: usize) -> *mut Node {
         let height = self.header.height();
         let Path { before, ranks } = path.renewed(self.header.top_mut());
-        // SAFETY: guaranteed by the caller; every node visited is alive and as tall as the level it was
-        // visited on (1, 2).
+        // SAFETY: invariants 1 and 2, guaranteed by the caller: every node visited is alive and as tall as
+        // the level it was visited on.
         unsafe {
             let first = node::next(before[0], 0);
             let mut after = first;
@@ -302,7 +302,8 @@ impl<H: HeaderPlace> SkipList<H> {
     /// Changes the score of a node of the list.
     fn update(&mut self, node: NonNull<Node>, score: f64) -> Insertion {
         let node = node.as_ptr();
-        // SAFETY: nodes of the list and their neighbours are alive (1, 5); the path is used at once.
+        // SAFETY: invariants 1 and 5: nodes of the list and their neighbours are alive; the path is used at
+        // once.
         unsafe {
             let previous = (*node).score;
             if previous == score {
@@ -331,7 +332,8 @@ impl<H: HeaderPlace> SkipList<H> {
         let mut after = 0;
         while !at.is_null() {
             work::visited(1);
-            // SAFETY: nodes of the list are alive, and the level is below the node's height (1, 2).
+            // SAFETY: invariants 1 and 2: nodes of the list are alive, and the level is below the node's
+            // height.
             unsafe {
                 let topmost = node::height(at) - 1;
                 after += node::span(at, topmost);
@@ -352,7 +354,7 @@ impl<H: HeaderPlace> SkipList<H> {
         let target = rank as u64 + 1;
         let (mut at, mut passed) = (self.header.top(), 0);
         for level in (0..self.header.height()).rev() {
-            // SAFETY: as in `count_before`.
+            // SAFETY: invariants 1 and 2, as in `count_before`.
             unsafe {
                 while passed + node::span(at, level) <= target && !node::next(at, level).is_null() {
                     passed += node::span(at, level);
@@ -416,7 +418,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         }
         let height = self.random_height();
         let node = node::allocate(height, score, member);
-        // SAFETY: just allocated, and the index has no other node with this member.
+        // SAFETY: invariant 7: just allocated, and the index has no other node with this member.
         unsafe {
             self.nodes_bytes += node::allocation_bytes(node.as_ptr());
             self.link(node.as_ptr());
@@ -428,7 +430,8 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let hash = self.seed.hash(member);
-        // SAFETY: the index holds live nodes (1, 7), from which this one is removed before it is freed.
+        // SAFETY: invariants 1 and 7: the index holds live nodes, from which this one is removed before it
+        // is freed.
         unsafe {
             let node = self.index.remove(hash, |node| node::member(node.as_ptr()) == member)?.as_ptr();
             let score = (*node).score;
@@ -442,13 +445,13 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
 
     fn score(&self, member: &[u8]) -> Option<f64> {
         let node = self.find(self.seed.hash(member), member)?;
-        // SAFETY: the index holds live nodes (1, 7).
+        // SAFETY: invariants 1 and 7: the index holds live nodes.
         Some(unsafe { (*node.as_ptr()).score })
     }
 
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let node = self.find(self.seed.hash(member), member)?;
-        // SAFETY: the index holds live nodes (1, 7).
+        // SAFETY: invariants 1 and 7: the index holds live nodes.
         Some((self.rank_of(node), unsafe { (*node.as_ptr()).score }))
     }
 
@@ -468,7 +471,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
-        // SAFETY: `count_before` passes live nodes only.
+        // SAFETY: invariant 1: `count_before` passes live nodes only.
         let score = |node: *const Node| unsafe { (*node).score };
         let start = match min {
             ScoreBound::Inclusive(bound) => self.count_before(|node| score(node) < bound),
@@ -482,9 +485,9 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {
-        // SAFETY: `count_before` passes live nodes only.
+        // SAFETY: invariant 1: `count_before` passes live nodes only.
         let below = |bound: &[u8]| self.count_before(|node| unsafe { node::member(node) } < bound);
-        // SAFETY: as above.
+        // SAFETY: invariant 1, as above.
         let up_to = |bound: &[u8]| self.count_before(|node| unsafe { node::member(node) } <= bound);
         let start = match min {
             LexBound::Min => 0,
@@ -508,8 +511,9 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         }
         let count = end - range.start;
         let path = self.path_to_rank(range.start);
-        // SAFETY: the path is used at once, and `count` nodes follow it. The chain that `unlink` returns is
-        // unreachable otherwise once it is removed from the index; if `removed` panics, the rest of it leaks.
+        // SAFETY: invariants 1 and 7: the path is used at once, and `count` nodes follow it. The chain that
+        // `unlink` returns is unreachable otherwise once it is removed from the index; if `removed` panics,
+        // the rest of it leaks.
         unsafe {
             let first = self.unlink(path, count);
             let mut node = first;
@@ -531,7 +535,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
 
     /// Visits a bucket of the index, whatever number is wanted.
     fn scan<'a>(&'a self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
-        // SAFETY: the index holds live nodes (1, 7).
+        // SAFETY: invariants 1 and 7: the index holds live nodes.
         self.index.scan(cursor, |node| unsafe { visit(node::member(node.as_ptr()), (*node.as_ptr()).score) })
     }
 
@@ -576,7 +580,7 @@ impl<H: HeaderPlace> SkipList<H> {
     fn check_order(&self) {
         let (mut count, mut bytes, mut tallest) = (0, 0, 1);
         let mut previous: *const Node = ptr::null();
-        // SAFETY: this verifies what it relies on (1); in a broken list any access is unsound.
+        // SAFETY: invariant 1: this verifies what it relies on; in a broken list any access is unsound.
         unsafe {
             let mut node: *const Node = node::next(self.header.top(), 0);
             while !node.is_null() {
@@ -610,7 +614,7 @@ impl<H: HeaderPlace> SkipList<H> {
     fn check_level(&self, level: usize) {
         let (mut low, mut rank): (*const Node, u64) = (self.header.top(), 0);
         let (mut at, mut at_rank) = (low, 0);
-        // SAFETY: as in `check_order`, which has run.
+        // SAFETY: invariant 1, as in `check_order`, which has run.
         unsafe {
             loop {
                 low = node::next(low, 0);

@@ -82,7 +82,7 @@ const _: () = assert!(size_of::<Page>() == 16, "four headers to a cache line");
 
 // SAFETY: a page owns its allocation and its large records (invariants 1 and 5) and shares them with nothing else.
 unsafe impl Send for Page {}
-// SAFETY: through `&Page` memory is only read.
+// SAFETY: invariant 1: through `&Page` memory is only read.
 unsafe impl Sync for Page {}
 
 /// The position of an element in its page. Any change of the page invalidates it.
@@ -890,7 +890,7 @@ impl<'a> Records<'a> {
             return page.record(slot);
         }
         let length = usize::from(length) - usize::from(usize::from(length) > KEPT_MIN);
-        // SAFETY: the caller guarantees it.
+        // SAFETY: invariants 3 and 4, guaranteed by the caller.
         Record { bytes: unsafe { std::slice::from_raw_parts(at, length) }, large: false }
     }
 }
@@ -915,11 +915,11 @@ impl<'a> Iterator for Records<'a> {
         let Records { page, left, mut lengths, step, mut at } = self;
         if step > 0 {
             let uneven = (0..left).map(|_| {
-                // SAFETY: as in `next`.
+                // SAFETY: invariants 4 and 8, as in `next`.
                 let length = unsafe { *lengths };
                 lengths = lengths.wrapping_add(step);
                 at = at.wrapping_sub(stored_bytes(length));
-                // SAFETY: as in `next`.
+                // SAFETY: invariants 4 and 8, as in `next`.
                 unsafe { Self::record(page, at, length) }
             });
             return uneven.fold(init, f);
@@ -929,7 +929,7 @@ impl<'a> Iterator for Records<'a> {
         let length = stored - usize::from(stored > KEPT_MIN);
         for _ in 0..left {
             at = at.wrapping_sub(stored);
-            // SAFETY: as in `next`.
+            // SAFETY: invariants 4 and 8, as in `next`.
             let bytes = unsafe { std::slice::from_raw_parts(at, length) };
             folded = f(folded, Record { bytes, large: false });
         }

@@ -35,8 +35,8 @@ impl<'a> Columns<'a> {
     /// The slot exists, its member is in its record, and eight bytes from its score on are within the page.
     #[inline(always)]
     pub unsafe fn read(&self, slot: usize) -> (&'a [u8], f64) {
-        // SAFETY: the slot exists, so its offset leads to a record within the page, which has a length and that many bytes;
-        // the page is borrowed for as long as the returned slice.
+        // SAFETY: invariant 4 of the leaf: the slot exists, so its offset leads to a record within the page,
+        // which has a length and that many bytes; the page is borrowed for as long as the returned slice.
         unsafe {
             let offset = u16::from_le_bytes(*self.offsets.add(slot));
             let record = self.end.sub(usize::from(offset));

@@ -130,7 +130,8 @@ impl<'a> Iterator for Ascending<'a> {
             return Some(item);
         }
         self.slot += 1;
-        // SAFETY: `Leaf::columns` returned columns for exactly the slots that are ready.
+        // SAFETY: invariant 4 of the leaf: `Leaf::columns` returned columns for exactly the slots that are
+        // ready.
         Some(unsafe { self.columns.read(slot) })
     }
 
@@ -211,7 +212,7 @@ impl<'a> Iterator for Descending<'a> {
             return Some(item);
         }
         self.slot -= 1;
-        // SAFETY: as in `Ascending::next`.
+        // SAFETY: invariant 4 of the leaf, as in `Ascending::next`.
         Some(unsafe { self.columns.read(self.slot) })
     }
 

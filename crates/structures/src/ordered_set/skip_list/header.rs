@@ -70,11 +70,11 @@ impl HeaderPlace for EmbeddedHeader {
     }
     #[inline]
     fn height(&self) -> usize {
-        // SAFETY: the header is a tower with a level 0.
+        // SAFETY: invariant 1 of `node`: the header is a tower with a level 0.
         unsafe { node::height(self.top()) }
     }
     fn set_height(&mut self, height: usize) {
-        // SAFETY: the header is a tower with a level 0.
+        // SAFETY: invariant 1 of `node`: the header is a tower with a level 0.
         unsafe { node::set_height(self.top_mut(), height) }
     }
     fn allocated_bytes(&self) -> usize {

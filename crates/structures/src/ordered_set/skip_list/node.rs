@@ -1,6 +1,8 @@
 //! A node's layout; independent of the order. The header can be used as a node wherever only levels are read.
 //!
-//! Every function here that takes a node requires it to be alive, and a level to be below its height.
+//! Invariants, which the callers of every function here guarantee:
+//! 1. A node that is passed is alive, and a level is below its height, which is at least 1.
+//! 2. Its allocation has the layout that its height and its member's length give (`layout`).
 
 use super::LEVELS_MAX;
 use crate::size_class::usable_size;
@@ -42,28 +44,28 @@ const _: () = assert!(align_of::<Node>() == 8);
 
 #[inline]
 unsafe fn level(node: *const Node, level: usize) -> *mut Level {
-    // SAFETY: the module's contract; the pointer keeps the provenance of the whole allocation.
+    // SAFETY: invariant 1; the pointer keeps the provenance of the whole allocation.
     unsafe { (&raw const (*node).levels).cast::<Level>().add(level).cast_mut() }
 }
 
 /// The next node on a level; null at the end.
 #[inline]
 pub unsafe fn next(node: *const Node, on: usize) -> *mut Node {
-    // SAFETY: the module's contract.
+    // SAFETY: invariants 1 and 2.
     unsafe { (*level(node, on)).next }
 }
 
 /// Sets the next node on a level.
 #[inline]
 pub unsafe fn set_next(node: *mut Node, on: usize, next: *mut Node) {
-    // SAFETY: the module's contract.
+    // SAFETY: invariants 1 and 2.
     unsafe { (*level(node, on)).next = next }
 }
 
 /// Ranks between this node and the next on the level, or the last member.
 #[inline]
 pub unsafe fn span(node: *const Node, on: usize) -> u64 {
-    // SAFETY: the module's contract.
+    // SAFETY: invariants 1 and 2.
     unsafe { if on == 0 { !next(node, 0).is_null() as u64 } else { (*level(node, on)).span } }
 }
 
@@ -71,28 +73,28 @@ pub unsafe fn span(node: *const Node, on: usize) -> u64 {
 #[inline]
 pub unsafe fn set_span(node: *mut Node, on: usize, span: u64) {
     debug_assert!(on > 0, "level 0 holds the height");
-    // SAFETY: the module's contract.
+    // SAFETY: invariants 1 and 2.
     unsafe { (*level(node, on)).span = span }
 }
 
 /// The height of the node's tower.
 #[inline]
 pub unsafe fn height(node: *const Node) -> usize {
-    // SAFETY: every tower has a level 0.
+    // SAFETY: invariant 1: every tower has a level 0.
     unsafe { (*level(node, 0)).span as usize }
 }
 
 /// Sets the height of the node's tower.
 #[inline]
 pub unsafe fn set_height(node: *mut Node, height: usize) {
-    // SAFETY: every tower has a level 0.
+    // SAFETY: invariant 1: every tower has a level 0.
     unsafe { (*level(node, 0)).span = height as u64 }
 }
 
 /// The member's bytes; not for the header. The caller chooses a lifetime within the node's.
 #[inline]
 pub unsafe fn member<'a>(node: *const Node) -> &'a [u8] {
-    // SAFETY: `allocate` wrote the length and the bytes behind the levels.
+    // SAFETY: invariant 2: `allocate` wrote the length and the bytes behind the levels.
     unsafe {
         let at = node.cast::<u8>().add(FIXED_BYTES + height(node) * LEVEL_BYTES);
         let short = *at as usize;
@@ -117,7 +119,7 @@ pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
     assert!((1..=LEVELS_MAX).contains(&height));
     assert!(u32::try_from(member.len()).is_ok(), "a member is shorter than 4 GiB");
     let layout = layout(height, member.len());
-    // SAFETY: the layout is not empty, and has room for everything written: see `layout`.
+    // SAFETY: invariant 2: the layout is not empty, and has room for everything written: see `layout`.
     unsafe {
         let bytes = alloc(layout);
         let Some(node) = NonNull::new(bytes.cast::<Node>()) else { handle_alloc_error(layout) };
@@ -142,12 +144,12 @@ pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
 
 /// Frees the node, which is not alive afterwards.
 pub unsafe fn free(node: *mut Node) {
-    // SAFETY: allocated by `allocate` with this very layout, which the node itself records.
+    // SAFETY: invariant 2: allocated by `allocate` with this very layout, which the node itself records.
     unsafe { dealloc(node.cast(), layout(height(node), member(node).len())) }
 }
 
 /// The size of the node's allocation.
 pub unsafe fn allocation_bytes(node: *const Node) -> usize {
-    // SAFETY: the module's contract.
+    // SAFETY: invariants 1 and 2.
     unsafe { usable_size(layout(height(node), member(node).len()).size()) }
 }

@@ -1,6 +1,8 @@
 //! Plain pages: even, without expiries, so that they consist of tags and records alone. Most pages are plain; adding and
 //! removing one element here skips the checks that are known to be false for all such pages.
 //!
+//! Invariants are those of [`super`].
+//!
 //! Measurements: [docs/structures.md](../../../../../docs/structures.md#pages-of-packed-maps).
 
 use super::{KEPT_MIN, LANES, Page, Slot, size_step, work};
@@ -79,8 +81,8 @@ impl Page {
 /// `length` bytes at `from` can be read, at `to` written; both are the same record or do not overlap.
 #[inline(always)]
 unsafe fn copy_record(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: of each pair of chunks one begins at the first byte and one ends at the last. Chunks of bytes need no
-    // alignment.
+    // SAFETY: invariants 3 and 4, guaranteed by the caller: of each pair of chunks one begins at the first byte
+    // and one ends at the last. Chunks of bytes need no alignment.
     unsafe {
         match length {
             16..=32 => {
