@@ -49,7 +49,7 @@ use crate::hash::HashSeed;
 use crate::random::Random;
 use crate::short_bytes::{copy_bytes, same_bytes};
 use page::Record;
-use table::{Format, INSERTED_TOGETHER, Table, expiry_column, expiry_ms};
+use table::{Format, Table, expiry_column, expiry_ms};
 
 /// Takes a field, its value and its expiry in milliseconds since the epoch.
 pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;
@@ -187,30 +187,10 @@ impl PackedMap {
     }
 
     /// Adds fields or replaces their values, and removes their expiries; returns the number of new fields.
-    pub fn insert_all<'a>(&mut self, mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
-        if !self.table.is_cold() {
-            let is_new = |&(field, value): &(&[u8], &[u8])| {
-                self.insert(field, value, Expiry::Clear) == Insertion::Added
-            };
-            return pairs.filter(is_new).count();
-        }
-        let mut added = 0;
-        let mut group: [(u64, &[u8], &[u8]); INSERTED_TOGETHER] = [(0, b"", b""); INSERTED_TOGETHER];
-        loop {
-            let mut count = 0;
-            for (place, (field, value)) in group.iter_mut().zip(pairs.by_ref()) {
-                *place = (self.hash(field), field, value);
-                count += 1;
-            }
-            self.table.prefetch_insertions(group[..count].iter().map(|&(hash, ..)| hash));
-            for &(hash, field, value) in &group[..count] {
-                let insertion = self.insert_hashed(hash, field, value, Expiry::Clear);
-                added += usize::from(insertion == Insertion::Added);
-            }
-            if count < INSERTED_TOGETHER {
-                return added;
-            }
-        }
+    pub fn insert_all<'a>(&mut self, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
+        self.table.insert_all(pairs, |table, hash, field, value| {
+            table.insert(hash, field, value, Expiry::Clear) == Insertion::Added
+        })
     }
 
     /// Removes the field; returns whether it was in the map.

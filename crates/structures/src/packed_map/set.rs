@@ -2,7 +2,7 @@
 
 use super::page::{NEVER, Record};
 use super::probe::Probe;
-use super::table::{Format, INSERTED_TOGETHER, Table};
+use super::table::{Format, Table};
 use crate::hash::HashSeed;
 use crate::random::Random;
 use crate::short_bytes::copy_bytes;
@@ -84,10 +84,14 @@ impl PackedSet {
 
     /// As [`PackedSet::insert`], with the member's hash.
     pub fn insert_hashed(&mut self, hash: u64, member: &[u8]) -> bool {
-        if self.table.find(hash, member).is_some() {
+        Self::insert_into(&mut self.table, hash, member)
+    }
+
+    fn insert_into(table: &mut Table<Member>, hash: u64, member: &[u8]) -> bool {
+        if table.find(hash, member).is_some() {
             return false;
         }
-        self.table.add(hash, member, b"", NEVER);
+        table.add(hash, member, b"", NEVER);
         true
     }
 
@@ -99,26 +103,9 @@ impl PackedSet {
     }
 
     /// Adds members; returns the number of new ones.
-    pub fn insert_all<'a>(&mut self, mut members: impl Iterator<Item = &'a [u8]>) -> usize {
-        if !self.table.is_cold() {
-            return members.filter(|member| self.insert(member)).count();
-        }
-        let mut added = 0;
-        let mut group: [(u64, &[u8]); INSERTED_TOGETHER] = [(0, b""); INSERTED_TOGETHER];
-        loop {
-            let mut count = 0;
-            for (place, member) in group.iter_mut().zip(members.by_ref()) {
-                *place = (self.hash(member), member);
-                count += 1;
-            }
-            self.table.prefetch_insertions(group[..count].iter().map(|&(hash, _)| hash));
-            for &(hash, member) in &group[..count] {
-                added += usize::from(self.insert_hashed(hash, member));
-            }
-            if count < INSERTED_TOGETHER {
-                return added;
-            }
-        }
+    pub fn insert_all<'a>(&mut self, members: impl Iterator<Item = &'a [u8]>) -> usize {
+        let pairs = members.map(|member| (member, &b""[..]));
+        self.table.insert_all(pairs, |table, hash, member, _| Self::insert_into(table, hash, member))
     }
 
     /// Removes the member; returns whether it was in the set.

@@ -42,7 +42,7 @@ const COLD_PAGES_MIN: usize = if cfg!(test) { 4 } else { 512 };
 /// Factor by which an announced number of elements may exceed the number present.
 const BELIEVED: usize = 16;
 /// Number of keys inserted together: their pages are fetched together.
-pub(super) const INSERTED_TOGETHER: usize = 16;
+const INSERTED_TOGETHER: usize = 16;
 
 const _: () = assert!(2 * PAGE_ELEMENTS <= LANES, "a page not yet split is mostly searched in one step");
 
@@ -212,13 +212,37 @@ impl<F: Format> Table<F> {
         Insertion::Replaced
     }
 
-    /// Returns whether insertions prefetch their pages together.
-    pub(super) fn is_cold(&self) -> bool {
-        self.directory.len() >= COLD_PAGES_MIN
+    /// Inserts keys with their values by `insert`, which is given the hash too and returns whether the key is new; returns the
+    /// number of new keys. The pages of a group of insertions are prefetched together, unless the table is in the caches.
+    #[inline]
+    pub(super) fn insert_all<'a>(
+        &mut self,
+        mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        mut insert: impl FnMut(&mut Self, u64, &[u8], &[u8]) -> bool,
+    ) -> usize {
+        if self.directory.len() < COLD_PAGES_MIN {
+            return pairs.filter(|&(key, value)| insert(self, self.hash(key), key, value)).count();
+        }
+        let mut added = 0;
+        let mut group: [(u64, &[u8], &[u8]); INSERTED_TOGETHER] = [(0, b"", b""); INSERTED_TOGETHER];
+        loop {
+            let mut count = 0;
+            for (place, (key, value)) in group.iter_mut().zip(pairs.by_ref()) {
+                *place = (self.hash(key), key, value);
+                count += 1;
+            }
+            self.prefetch_insertions(group[..count].iter().map(|&(hash, ..)| hash));
+            for &(hash, key, value) in &group[..count] {
+                added += usize::from(insert(self, hash, key, value));
+            }
+            if count < INSERTED_TOGETHER {
+                return added;
+            }
+        }
     }
 
     /// Prefetches what insertions with these hashes read first, all at once: a table of many pages is not in the caches.
-    pub(super) fn prefetch_insertions(&self, hashes: impl Iterator<Item = u64> + Clone) {
+    fn prefetch_insertions(&self, hashes: impl Iterator<Item = u64> + Clone) {
         hashes.clone().for_each(|hash| prefetch(self.directory.page(self.directory.index(hash))));
         hashes.for_each(|hash| self.directory.page(self.directory.index(hash)).prefetch_insertion());
         // Some of the insertions will split the next pages in turn.
