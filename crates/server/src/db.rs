@@ -51,7 +51,7 @@ use access::{AccessPolicy, UsedKey};
 use compression::Compression;
 use compression::dictionary::CompressedText;
 use embedded::{TakenOut, embedded};
-use field_expiry::first_expiry;
+use field_expiry::{FirstExpiry, first_expiry};
 use keyspace::{Database, Keyspace};
 use policy::Policies;
 use prefetch::Announced;
@@ -545,6 +545,15 @@ impl Db {
         self.put_in_place(key, value, expiry_ms, true);
     }
 
+    /// Notes the size of an object that is about to be stored; returns when the first of its fields expires.
+    #[inline]
+    fn note_put_size(&mut self, hash: u64, key: &[u8], value: &NewValue<'_, Object>) -> Option<FirstExpiry> {
+        let NewValue::Object(object) = value else { return None };
+        let (kind, bytes) = (object.kind(), object.memory_bytes());
+        self.selected_database_mut().note_size(hash, key, kind, bytes);
+        first_expiry(Some(object))
+    }
+
     #[inline]
     fn put_in_place(
         &mut self,
@@ -559,14 +568,7 @@ impl Db {
         let value = self.compressed(key, value, expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = match &value {
-            NewValue::Object(object) => {
-                let (kind, bytes) = (object.kind(), object.memory_bytes());
-                self.selected_database_mut().note_size(hash, key, kind, bytes);
-                first_expiry(Some(object))
-            }
-            _ => None,
-        };
+        let fields_expire_ms = self.note_put_size(hash, key, &value);
         let keys_before = self.len();
         let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
         let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);

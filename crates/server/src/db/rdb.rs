@@ -9,7 +9,6 @@ pub mod batch;
 use super::Db;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::embedded::embedded;
-use super::field_expiry::first_expiry;
 use super::object::{EMBEDDED_RDB_KIND, Kind, Object, StringValue, Value, by_type};
 use super::stream::MESSAGES;
 use super::strings::bytes_value;
@@ -279,14 +278,7 @@ impl Db {
         let value = self.compressed(key, value, about.expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = match &value {
-            NewValue::Object(object) => {
-                let (kind, bytes) = (object.kind(), object.memory_bytes());
-                self.selected_database_mut().note_size(hash, key, kind, bytes);
-                first_expiry(Some(object))
-            }
-            _ => None,
-        };
+        let fields_expire_ms = self.note_put_size(hash, key, &value);
         let access = about.access.unwrap_or_else(|| self.access.initial(self.turn.now_ms));
         self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
         self.take_back(buffer);
