@@ -22,6 +22,7 @@ pub mod lists;
 pub mod memory;
 pub mod migrate;
 pub mod modules;
+mod multi_pop;
 pub mod object;
 pub mod persistence;
 pub mod policy;

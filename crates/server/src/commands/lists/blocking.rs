@@ -1,7 +1,8 @@
 //! Blocking list commands.
 
-use super::popping::{MultiPop, end_at, move_element, popped, take};
+use super::popping::{end_at, move_element, pop_first_present, popped, take};
 use crate::command::{Args, Context, Outcome};
+use crate::commands::multi_pop::{MultiPop, first_present};
 use crate::commands::timeout::seconds;
 use crate::db::Kind;
 use crate::db::list::End;
@@ -28,11 +29,7 @@ pub(super) fn brpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     let keys = args.from(1).first(args.len() - 2);
     let timeout_us = seconds(args, args.len() - 1)?;
-    for key in keys.iter() {
-        let found = ctx.db.expect_kind(key, Kind::List);
-        if found.is_err() && ctx.origin.retried || !found? {
-            continue;
-        }
+    if let Some(key) = first_present(ctx, keys, Kind::List)? {
         let element = take(ctx, key, end)?;
         popped(ctx, key, end, 1);
         ctx.reply.array(2);
@@ -47,9 +44,9 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let wanted = MultiPop::parse(args, 2)?;
+    let wanted = MultiPop::parse(args, 2, end_at)?;
     let timeout_us = seconds(args, 1)?;
-    if !wanted.run(ctx, ctx.origin.retried)? && !wait_for(ctx, 3..3 + wanted.keys.len(), timeout_us) {
+    if !pop_first_present(ctx, &wanted)? && !wait_for(ctx, 3..3 + wanted.keys.len(), timeout_us) {
         ctx.reply.null_array();
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::push_event;
 use crate::command::{Args, Context, Outcome};
+use crate::commands::multi_pop::{MultiPop, first_present};
 use crate::db::EventClasses;
 use crate::db::Kind;
 use crate::db::list::{End, List};
@@ -86,54 +87,21 @@ fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outco
     Ok(())
 }
 
-/// The arguments of LMPOP and BLMPOP: the keys, the end, and the count.
-pub(super) struct MultiPop<'a> {
-    pub keys: Args<'a>,
-    pub end: End,
-    pub count: usize,
-}
-
-impl<'a> MultiPop<'a> {
-    /// Parses `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from `first` on.
-    pub fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
-        let few = ClientError::text("ERR numkeys should be greater than 0");
-        let keys = args.count_in(first, 1, usize::MAX, few)?;
-        let end_index =
-            first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
-        let end = end_at(args, end_index)?;
-        let mut count = None;
-        let mut at = end_index + 1;
-        while at < args.len() {
-            if count.is_some() || !args.is(at, "COUNT") || at + 1 >= args.len() {
-                return Err(ClientError::Syntax);
-            }
-            let few = ClientError::text("ERR count should be greater than 0");
-            count = Some(args.count_in(at + 1, 1, usize::MAX, few)?);
-            at += 2;
-        }
-        Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })
-    }
-
-    /// Pops from the first list that exists and replies with its key and elements; returns whether there was one. With
-    /// `only_lists`, values of other types are skipped instead of refused.
-    pub fn run(&self, ctx: &mut Context<'_>, only_lists: bool) -> Result<bool, ClientError> {
-        for key in self.keys.iter() {
-            let found = ctx.db.expect_kind(key, Kind::List);
-            if found.is_err() && only_lists || !found? {
-                continue;
-            }
-            ctx.reply.array(2);
-            ctx.reply.bulk(key);
-            pop_count(ctx, key, self.end, self.count)?;
-            return Ok(true);
-        }
-        Ok(false)
-    }
+/// Pops from the first list that exists and replies with its key and elements; returns whether there was one.
+pub(super) fn pop_first_present(
+    ctx: &mut Context<'_>,
+    wanted: &MultiPop<'_, End>,
+) -> Result<bool, ClientError> {
+    let Some(key) = first_present(ctx, wanted.keys, Kind::List)? else { return Ok(false) };
+    ctx.reply.array(2);
+    ctx.reply.bulk(key);
+    pop_count(ctx, key, wanted.end, wanted.count)?;
+    Ok(true)
 }
 
 pub(super) fn lmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let wanted = MultiPop::parse(args, 1)?;
-    if !wanted.run(ctx, false)? {
+    let wanted = MultiPop::parse(args, 1, end_at)?;
+    if !pop_first_present(ctx, &wanted)? {
         ctx.reply.null_array();
     }
     Ok(())

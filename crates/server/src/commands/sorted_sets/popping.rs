@@ -1,6 +1,7 @@
 //! Removing members from the ends of sorted sets, optionally blocking.
 
 use crate::command::{Args, Context, Outcome};
+use crate::commands::multi_pop::{MultiPop, first_present};
 use crate::commands::timeout::seconds;
 use crate::db::sorted_set::SortedSet;
 use crate::db::{EventClasses, Kind, StringValue};
@@ -100,22 +101,6 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     pop_from(ctx, args.at(1), end, count.unwrap_or(1), shape)
 }
 
-/// The first of the keys that holds a sorted set; with `only_sets`, values of other types are skipped.
-fn first_present<'a>(
-    ctx: &mut Context<'_>,
-    keys: Args<'a>,
-    only_sets: bool,
-) -> Result<Option<&'a [u8]>, ClientError> {
-    for key in keys.iter() {
-        let found = ctx.db.expect_kind(key, Kind::SortedSet);
-        if found.is_err() && only_sets || !found? {
-            continue;
-        }
-        return Ok(Some(key));
-    }
-    Ok(None)
-}
-
 /// `keys` are the places of the keys among the arguments.
 fn wait_for(ctx: &mut Context<'_>, keys: Range<usize>, timeout_us: Option<u64>) {
     let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys, kind: Kind::SortedSet };
@@ -135,7 +120,7 @@ pub(super) fn bzpopmax(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn pop_or_wait(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     let timeout_us = seconds(args, args.len() - 1)?;
     let keys = args.from(1).first(args.len() - 2);
-    match first_present(ctx, keys, ctx.origin.retried)? {
+    match first_present(ctx, keys, Kind::SortedSet)? {
         Some(key) => pop_from(ctx, key, end, 1, Shape::AfterKey),
         None => {
             wait_for(ctx, 1..args.len() - 1, timeout_us);
@@ -144,41 +129,18 @@ fn pop_or_wait(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     }
 }
 
-/// `numkeys key [key ...] MIN|MAX [COUNT count]`.
-struct MultiPop<'a> {
-    keys: Args<'a>,
-    end: End,
-    count: usize,
-}
-
-impl<'a> MultiPop<'a> {
-    fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
-        let few = ClientError::text("ERR numkeys should be greater than 0");
-        let keys = args.count_in(first, 1, usize::MAX, few)?;
-        let end_index =
-            first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
-        let end = match (args.is(end_index, "MIN"), args.is(end_index, "MAX")) {
-            (true, _) => End::Min,
-            (_, true) => End::Max,
-            _ => return Err(ClientError::Syntax),
-        };
-        let mut count = None;
-        let mut at = end_index + 1;
-        while at < args.len() {
-            if count.is_some() || !args.is(at, "COUNT") || at + 1 >= args.len() {
-                return Err(ClientError::Syntax);
-            }
-            let few = ClientError::text("ERR count should be greater than 0");
-            count = Some(args.count_in(at + 1, 1, usize::MAX, few)?);
-            at += 2;
-        }
-        Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })
+/// Parses MIN or MAX.
+fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
+    match (args.is(index, "MIN"), args.is(index, "MAX")) {
+        (true, _) => Ok(End::Min),
+        (_, true) => Ok(End::Max),
+        _ => Err(ClientError::Syntax),
     }
 }
 
 pub(super) fn zmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let wanted = MultiPop::parse(args, 1)?;
-    match first_present(ctx, wanted.keys, false)? {
+    let wanted = MultiPop::parse(args, 1, end_at)?;
+    match first_present(ctx, wanted.keys, Kind::SortedSet)? {
         Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
         None => {
             ctx.reply.null_array();
@@ -188,9 +150,9 @@ pub(super) fn zmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn bzmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let wanted = MultiPop::parse(args, 2)?;
+    let wanted = MultiPop::parse(args, 2, end_at)?;
     let timeout_us = seconds(args, 1)?;
-    match first_present(ctx, wanted.keys, ctx.origin.retried)? {
+    match first_present(ctx, wanted.keys, Kind::SortedSet)? {
         Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
         None => {
             wait_for(ctx, 3..3 + wanted.keys.len(), timeout_us);
