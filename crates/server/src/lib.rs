@@ -8,7 +8,7 @@
 //!    the handler.
 //! 3. [`commands`] holds the handlers. One parses its arguments, asks [`db`] for data, writes one reply
 //!    (`wire::reply`), and says what it changed.
-//! 4. [`command`] is the waist between the two: a row that describes a command, and the context a handler gets.
+//! 4. [`command`] is between the two: a row that describes a command, and the context a handler gets.
 //! 5. [`db`] finds the key, hides it if it is expired, and chooses how values are stored in `structures`.
 //! 6. Back in [`engine`], effects follow from what was recorded: broken transactions, stale client caches,
 //!    notifications, clients whose waiting is over.
