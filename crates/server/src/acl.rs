@@ -101,7 +101,9 @@ pub struct Users {
     free: Vec<u32>,
     by_name: BTreeMap<Vec<u8>, UserHandle>,
     facts: CommandFacts,
+    /// What users were denied, the latest first: ACL LOG.
     pub log: DenialLog,
+    /// Draws passwords for ACL GENPASS.
     pub generator: PasswordGenerator,
 }
 
@@ -116,6 +118,7 @@ pub struct Changed {
 /// The changes when all users were replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Replaced {
+    /// Users that no longer exist: their clients must be disconnected.
     pub removed: Vec<UserHandle>,
     /// Users that have lost channels.
     pub changed: Vec<Changed>,

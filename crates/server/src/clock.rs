@@ -24,7 +24,9 @@ impl Reading {
 /// The machine's clock, or a test's.
 #[derive(Clone, Debug)]
 pub enum Clock {
+    /// The time since `start` in cycles of the processor, and the date of the system.
     Machine { start: Instant, cycles: quanta::Clock, start_cycles: u64 },
+    /// The time that a test has set.
     Virtual(VirtualClock),
 }
 

@@ -40,10 +40,15 @@ pub struct Command {
     pub name: &'static str,
     /// The number of arguments, the name included; negative for "at least".
     pub arity: i32,
+    /// Runs the command.
     pub handler: Handler,
+    /// What the gate and the engine must know of it: whether it writes, may run while data is loaded, and the like.
     pub flags: Flags,
+    /// What it does to the following requests of its client.
     pub control: Control,
+    /// The section of the documentation, from which a category follows.
     pub group: Group,
+    /// Where its keys are among the arguments, and how each is used; empty for a command without keys.
     pub keys: &'static [KeySpec],
     /// The index of the first key if it is the same for all arguments; otherwise 0.
     pub first_key: usize,
@@ -53,8 +58,11 @@ pub struct Command {
     pub categories: &'static [&'static str],
     /// Whether the category that follows from the group does not apply.
     pub outside_category: bool,
+    /// The version of the reference that had it first.
     pub since: &'static str,
+    /// The processor time that it takes, as a function of its arguments and data.
     pub complexity: &'static str,
+    /// What it does, in a sentence.
     pub summary: &'static str,
     /// The arguments in the notation of the documentation: `key [NX | XX] value [value ...]`.
     pub syntax: &'static str,
@@ -66,6 +74,7 @@ pub struct Command {
     pub internal: bool,
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
+    /// The rows of a container; empty for others.
     pub subcommands: &'static [Command],
     /// The positions of arguments that logs and monitors must not show.
     pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
@@ -75,7 +84,9 @@ pub struct Command {
     pub key_finder: Option<KeyFinder>,
     /// How the command is propagated; `None` is verbatim.
     pub propagated_as: Option<PropagateAs>,
+    /// Which arguments are channels of pub/sub, for permissions; `None` if none is.
     pub channels: Option<Channels>,
+    /// Which databases it accesses, for permissions.
     pub databases: Databases,
 }
 
@@ -280,7 +291,9 @@ impl Command {
 pub struct Request<'a> {
     /// The command that the registry found for the arguments, if any.
     pub id: Option<CommandId>,
+    /// The command's name and arguments.
     pub args: Args<'a>,
+    /// Its first key, for prefetching.
     pub first_key: FirstKey,
 }
 
@@ -313,6 +326,7 @@ pub enum PrefetchHint {
 /// returns one and few request an action.
 #[derive(Debug, Default, PartialEq)]
 pub enum Next {
+    /// The handler's reply is sent.
     #[default]
     Reply,
     /// No reply yet: the client blocks, and the command runs again when one of the keys it waits for has changed.
@@ -347,13 +361,19 @@ pub struct Origin {
 /// Everything that a handler can access. It reads statistics of other clients, and changes them only through the methods
 /// of [`Server`] in `server/clients.rs`.
 pub struct Context<'a> {
+    /// The data.
     pub db: &'a mut Db,
+    /// All else that the server knows.
     pub server: &'a mut Server,
+    /// Where the reply is written, in the version of the protocol that the client uses.
     pub reply: &'a mut ReplyBuffer,
     /// The client that sent the command.
     pub client: ClientHandle,
+    /// The row of the command that runs.
     pub command: &'static Command,
+    /// Who or what calls it, beside a client.
     pub origin: Origin,
+    /// What the engine does when the handler has returned.
     pub next: Next,
 }
 

@@ -62,6 +62,7 @@ pub struct SetOrigin {
 /// An option that CONFIG SET gave a new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
+    /// The row of the option.
     pub option: OptionId,
     /// The option's name, or its alias if the client used that.
     pub name: &'static str,
@@ -72,13 +73,10 @@ pub struct Change {
 pub enum SetError {
     /// The reply is the server's LOADING error.
     Loading,
-    Unknown {
-        name: Vec<u8>,
-    },
-    Refused {
-        name: Vec<u8>,
-        reason: Refusal,
-    },
+    /// There is no option of this name.
+    Unknown { name: Vec<u8> },
+    /// The option does not accept the value.
+    Refused { name: Vec<u8>, reason: Refusal },
 }
 
 impl SetError {

@@ -65,14 +65,21 @@ use structures::shared_log::{BLOCK_BYTES, SharedLog};
 /// Counters that INFO stats shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DbFigures {
+    /// Look-ups of keys that found one.
     pub hits: u64,
+    /// Look-ups of keys that found none.
     pub misses: u64,
+    /// Keys removed since their time to live had passed.
     pub expired_keys: u64,
+    /// Fields of hashes removed since their time to live had passed.
     pub expired_fields: u64,
+    /// Keys removed to stay within `maxmemory`.
     pub evicted_keys: u64,
-    /// Batches of keys prefetched ahead of their commands, and the keys in them.
+    /// Batches of keys prefetched ahead of their commands.
     pub prefetch_batches: u64,
+    /// Keys in these batches.
     pub prefetched_keys: u64,
+    /// Processor time of the search for expired keys, in microseconds.
     pub expire_cycle_cpu_us: u64,
     /// The share of keys with an expiry that the last expire cycles found expired, in percent.
     pub stale_percent: f64,
@@ -95,9 +102,11 @@ const SCATTERED_BYTES_MAX: usize = 4 << 20;
 
 /// Memory that takes long to free, on its way to the background thread.
 pub enum Garbage {
+    /// A large object.
     Object(Object),
     /// Objects that together take as long as a large one.
     Objects(Vec<Object>),
+    /// All keys of a database.
     Database(Box<Cleared>),
     /// A stream's log.
     Stream(SharedLog),
@@ -113,7 +122,9 @@ pub struct Cleared {
 /// Reasons for which large values are freed in the background when they are removed: the `lazyfree-lazy-*` options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyFreeing {
+    /// To stay within `maxmemory`.
     pub evicted: bool,
+    /// Since the time to live has passed.
     pub expired: bool,
     /// Overwritten, or emptied by taking its last element.
     pub replaced: bool,
@@ -151,6 +162,7 @@ impl Garbage {
     }
 }
 
+/// All databases: keys, their values and expiries, and what is recorded of changes to them.
 pub struct Db {
     keyspace: Keyspace,
     /// The database, time and modes of the current command or activity.
@@ -158,15 +170,20 @@ pub struct Db {
     /// During an import (`import-mode`) expired keys are not removed: the importing client decides.
     pub importing: bool,
     client_expiry: client_expiry::ClientExpiry,
+    /// What commands, expiry and eviction have done since effects were last applied.
     pub change_log: ChangeLog,
+    /// How the access bits of keys are set and read.
     pub access: AccessPolicy,
+    /// Counters of look-ups, expiry and eviction.
     pub figures: DbFigures,
     /// The key policies: how values are stored, by key.
     pub policies: Policies,
     compression: Compression,
+    /// Which removed values are freed in the background.
     pub lazy_freeing: LazyFreeing,
     /// The collection changed last became empty and its key was removed: recording the change also records that.
     emptied: bool,
+    /// Draws keys and members; not for secrets.
     pub random: Random,
     seed: HashSeed,
     taken_out: TakenOut,
@@ -187,6 +204,7 @@ pub struct Db {
 }
 
 impl Db {
+    /// Creates this number of empty databases.
     pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
         Db {
             keyspace: Keyspace::new(databases, seed),

@@ -59,8 +59,11 @@ const DISCARDED_MAX: usize = 4;
 
 /// Owns the data and runs every command.
 pub struct Executor {
+    /// The data.
     pub db: Db,
+    /// All else that commands know.
     pub server: Server,
+    /// Where the time comes from.
     pub clock: Clock,
     pub(crate) expire_cursor: ExpireCursor,
     pub(crate) eviction_pool: EvictionPool,
@@ -99,7 +102,9 @@ pub struct Executor {
 /// Randomness that the process draws once; tests pass constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
+    /// Of the hashes of keys and elements.
     pub hash: HashSeed,
+    /// Of all random choices.
     pub random: u64,
     /// The seed for generated passwords.
     pub secret: [u8; 32],

@@ -40,22 +40,35 @@ pub const REDACTED: &[u8] = b"(redacted)";
 
 /// All observations.
 pub struct Observations {
+    /// Counters of INFO stats.
     pub statistics: Statistics,
+    /// Counts of what was denied, by reason.
     pub denials: Denials,
     /// By command id.
     pub commands: Vec<CommandFigures>,
+    /// Memory of the process and of its parts, with their peaks.
     pub memory: Memory,
+    /// The rates in INFO stats.
     pub rates: Rates,
+    /// Events that took long: LATENCY.
     pub latency: LatencyMonitor,
+    /// Commands that were slow or large: COMMANDLOG.
     pub command_logs: CommandLogs,
+    /// The latest traces of commands.
     pub traces: Traces,
+    /// The keys used most during a measurement; `None` while none runs: HOTKEYS.
     pub hot_keys: Option<Box<HotKeys>>,
+    /// The weight left until the next sample of `hottest`.
     pub countdown: Countdown,
     /// `None` if the option is off.
     pub hottest: Option<Box<Hottest>>,
+    /// Saves, rewrites and loads: INFO persistence.
     pub persistence: Persistence,
+    /// The stream of changes, and its receivers.
     pub replication: Replication,
+    /// Handshakes and sessions, counted by all threads.
     pub tls: Arc<TlsFigures>,
+    /// Whether the server is ready to serve, as other threads see it.
     pub readiness: Arc<Readiness>,
     /// The shutdown's deadline for replicas, on the monotonic clock.
     pub shutdown_deadline_us: Option<u64>,

@@ -63,7 +63,9 @@ pub trait Caller {
 /// A command that a script calls.
 #[derive(Debug, Default)]
 pub struct CommandLine {
+    /// The bytes of all arguments.
     pub buffer: Vec<u8>,
+    /// Each argument within `buffer`.
     pub ranges: Vec<ArgRange>,
 }
 
@@ -93,7 +95,9 @@ impl CommandLine {
 /// Buffers that are reused between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The command that a script calls.
     pub command: CommandLine,
+    /// Its reply, before it becomes values of Lua.
     pub reply: ReplyBuffer,
 }
 
@@ -133,27 +137,35 @@ impl Default for Settings {
 /// The two kinds of scripts; each has its own interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// EVAL: a script by its source or digest.
     Eval,
+    /// FCALL: a function of a library.
     Function,
 }
 
 /// A script to run; its keys and arguments are in the command that calls it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
+    /// The interpreter that runs it.
     pub mode: Mode,
+    /// The compiled function within that interpreter.
     pub function: Reference,
     /// The function's name, or the script's digest.
     pub name: Rc<str>,
     /// The number of the command's arguments, from the fourth on, that are keys.
     pub keys: usize,
+    /// Commands that write are refused.
     pub read_only: bool,
+    /// It runs when memory is short.
     pub allows_oom: bool,
 }
 
 /// The state of the running script.
 #[derive(Debug)]
 pub struct Running {
+    /// The script.
     pub call: Call,
+    /// What it has set for its own commands.
     pub settings: Settings,
     /// On the monotonic clock.
     pub started_us: u64,
@@ -167,6 +179,7 @@ pub struct Running {
     pub is_streamed: bool,
     /// It has run longer than other clients wait without a reply.
     pub is_slow: bool,
+    /// SCRIPT KILL or FUNCTION KILL has asked it to end.
     pub killed: bool,
     /// The command line that called it, once it is slow.
     pub command: Vec<Vec<u8>>,
@@ -215,13 +228,20 @@ pub struct Scripts {
     environment: environment::Options,
     eval: Option<Interpreter>,
     function: Option<Interpreter>,
+    /// Scripts by their digests.
     pub cache: Cache,
+    /// Libraries of functions.
     pub libraries: Libraries,
+    /// The script that runs now.
     pub running: Option<Running>,
+    /// The time that a script was given last.
     pub latest_time: LatestTime,
+    /// Buffers of commands that scripts call.
     pub scratch: Scratch,
+    /// The generator of Lua's `math.random`, seeded anew for each script.
     pub random: Random48,
     runs: u64,
+    /// Scripts that the cache has dropped.
     pub evicted: u64,
 }
 

@@ -34,18 +34,18 @@ pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write
 /// A command's request to the process around the executor, carried out after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessRequest {
+    /// End the process.
     Shutdown,
     /// Connect a client without a connection to a server.
-    Connect {
-        client: ClientHandle,
-        target: Target,
-    },
+    Connect { client: ClientHandle, target: Target },
 }
 
 /// A server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// Name or address.
     pub host: Vec<u8>,
+    /// TCP port.
     pub port: u16,
     /// The local address of the connection.
     pub source: Option<Vec<u8>>,
@@ -54,12 +54,16 @@ pub struct Target {
 /// A command's request to persistence. The engine carries it out at once and writes the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersistRequest {
+    /// SAVE.
     Save,
+    /// BGSAVE.
     BackgroundSave {
         /// While another child writes, save afterwards.
         schedule: bool,
     },
+    /// BGSAVE CANCEL.
     CancelSave,
+    /// BGREWRITEAOF.
     RewriteAof,
     /// FLUSHALL has removed all data.
     AllFlushed,
@@ -78,6 +82,7 @@ pub enum PersistRequest {
     LoadUsers,
     /// ACL SAVE.
     SaveUsers,
+    /// SHUTDOWN.
     Shutdown(Shutdown),
     /// SHUTDOWN ABORT.
     AbortShutdown,
@@ -87,9 +92,7 @@ pub enum PersistRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicationRequest {
     /// PSYNC, or SYNC if no starting point is given.
-    Synchronize {
-        from: Option<Point>,
-    },
+    Synchronize { from: Option<Point> },
     /// REPLCONF ACK, of a replica.
     Acknowledged {
         stream: i64,
@@ -104,6 +107,7 @@ pub enum ReplicationRequest {
     ChangeId,
     /// REPLICAOF: follow another server, or none.
     Follow(Option<ReplicaOf>),
+    /// FAILOVER.
     Failover(FailoverWish),
     /// FAILOVER ABORT.
     AbortFailover,
@@ -116,6 +120,7 @@ pub struct FailoverWish {
     pub target: Option<(Vec<u8>, i64)>,
     /// At the timeout the target takes over with the data it has.
     pub force: bool,
+    /// How long to wait for the target to have all of the stream; `None`: without limit.
     pub timeout_ms: Option<u64>,
 }
 
@@ -133,15 +138,19 @@ pub struct Point {
 /// Keys being moved to another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
+    /// Name or address of the target.
     pub host: Vec<u8>,
+    /// Its TCP port, as text.
     pub port: Vec<u8>,
     /// For each step of the exchange.
     pub timeout_ms: u64,
+    /// The database there.
     pub target_db: i64,
     /// The authentication command sent first, if any.
     pub authentication: Option<Vec<Vec<u8>>>,
     /// The keys stay here too.
     pub copy: bool,
+    /// The keys, as named here and there.
     pub keys: Vec<Vec<u8>>,
     /// One encoded RESTORE for each key.
     pub commands: Vec<u8>,
@@ -192,6 +201,7 @@ pub struct ReplicaStanding {
 /// Stream bytes that a replica has applied; `None` before its first acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcknowledgedOffsets {
+    /// Bytes that it has applied.
     pub stream: Option<u64>,
     /// Bytes it has on disk; `None` also without an append-only file.
     pub on_disk: Option<u64>,
@@ -202,7 +212,9 @@ pub struct AcknowledgedOffsets {
 pub struct Acknowledgements {
     /// This server's append-only file has it on disk.
     pub local: bool,
+    /// Number of replicas that have applied it.
     pub replicas: usize,
+    /// Number of replicas whose append-only files have it on disk.
     pub replicas_on_disk: usize,
 }
 
@@ -224,6 +236,7 @@ pub const REPLY_PEAK_RESET_MS: u64 = 5000;
 pub struct Switches {
     /// Expired keys are searched for in the background.
     pub active_expire: bool,
+    /// Periodic work is done.
     pub cron: bool,
     /// Tables of keys grow and shrink in the background.
     pub table_steps: bool,
@@ -266,6 +279,7 @@ impl Default for Switches {
 /// The running load of data, set by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loading {
+    /// No load is running.
     #[default]
     Nothing,
     /// The data itself: only commands that need none run.
@@ -279,9 +293,13 @@ pub enum Loading {
 pub struct Identity {
     /// Forty hexadecimal digits, new for each start.
     pub run_id: String,
+    /// The number of this process.
     pub process_id: u32,
+    /// The path of the program.
     pub executable: String,
+    /// The path of the configuration file; empty if there is none.
     pub config_file: String,
+    /// When the process started.
     pub started: Reading,
 }
 
@@ -310,8 +328,11 @@ pub trait PreparedSettings {
 
 /// A requested configuration that is not in force yet.
 pub struct PreparedConfig {
+    /// All options, changed ones included.
     pub config: Config,
+    /// The options that change.
     pub changes: Vec<Change>,
+    /// What the process has got ready for it.
     pub settings: Box<dyn PreparedSettings>,
 }
 
@@ -335,22 +356,35 @@ impl PreparedSettings for NoProcessSettings {
 
 /// The state of a running server except its data.
 pub struct Server {
+    /// The options in force.
     pub config: Config,
     /// The configuration requested by CONFIG SET; the executor applies it after the command.
     pub prepared_config: Option<Box<PreparedConfig>>,
+    /// Puts options in force that concern sockets and the process.
     pub process_settings: Box<dyn ProcessSettings>,
     /// The time of the current command.
     pub now: Reading,
+    /// All commands, by name and by number.
     pub registry: Registry,
+    /// What this process is.
     pub identity: Identity,
+    /// Users and their rules.
     pub users: Users,
+    /// All clients, by handle.
     pub clients: Clients,
+    /// Subscribers by channel and pattern.
     pub pubsub: PubSub,
+    /// Which clients have read which keys: client-side caching.
     pub tracking: TrackingTable,
+    /// Which clients watch which keys: WATCH.
     pub watch: WatchTable,
+    /// Clients that wait, by what they wait for.
     pub blocked: BlockedTable,
+    /// Which clients are paused, and until when: CLIENT PAUSE.
     pub pauses: Pauses,
+    /// Switches of DEBUG.
     pub switches: Switches,
+    /// Scripts and libraries.
     pub scripts: Scripts,
     /// For DUMP and similar commands, one at a time.
     pub payload_writer: PayloadWriter,
@@ -359,12 +393,17 @@ pub struct Server {
     /// The rest of the current transaction's allowance for negative counts; see
     /// [`Context::begin_repetition`](crate::command::Context::begin_repetition).
     pub allowance: Allowance,
+    /// The load of data that is running.
     pub loading: Loading,
+    /// How far the append-only file is on disk.
     pub durability: Durability,
+    /// What replicas have acknowledged.
     pub replicas: ReplicaStanding,
+    /// Counters, logs and figures.
     pub observed: Observations,
     /// MONITOR clients; one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientHandle>,
+    /// What commands have asked of the process; carried out after the tick.
     pub process_requests: Vec<ProcessRequest>,
     /// Clients scheduled for closing by a command or a limit; the event loop closes them after the tick.
     pub clients_to_close: Vec<ClientHandle>,

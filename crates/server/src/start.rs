@@ -31,23 +31,20 @@ use structures::hash::HashSeed;
 /// Why the process cannot serve, or has not ended well.
 #[derive(Debug)]
 pub enum StartError {
+    /// The configuration is not valid.
     Config(ConfigError),
+    /// An address cannot be listened on.
     Listen(ListenError),
+    /// The data cannot be loaded.
     Load(RestoreError),
     /// Invalid users in the configuration or their file.
     Users(String),
     /// The process has served, and ends without changes that it should have saved.
     Unsaved,
     /// Too few files for a single client: the number permitted, and the number needed.
-    Files {
-        permitted: u64,
-        needed: u64,
-    },
+    Files { permitted: u64, needed: u64 },
     /// The operation that the operating system refused.
-    System {
-        doing: &'static str,
-        source: io::Error,
-    },
+    System { doing: &'static str, source: io::Error },
 }
 
 impl fmt::Display for StartError {
