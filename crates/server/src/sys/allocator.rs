@@ -1,4 +1,10 @@
 //! jemalloc as the process's allocator, with its figures and switches that have no typed interface.
+//!
+//! Invariants:
+//! 1. All calls go to one allocator, with layouts that are as large as asked for or larger, and padded in the same way each
+//!    time: a block is freed with the size that it was made with.
+//! 2. A name of a control is terminated, and the value is of the type that jemalloc's manual gives it; an unknown name or
+//!    another size is an error, and nothing is written.
 
 use std::alloc::{GlobalAlloc, Layout};
 use tikv_jemalloc_ctl::raw;
@@ -22,24 +28,23 @@ fn aligned(layout: Layout) -> Layout {
     if layout.align() <= QUANTUM { layout } else { layout.pad_to_align() }
 }
 
-// SAFETY: all calls go to one allocator, with layouts that are as large as asked for or larger; the same layout is padded
-// in the same way each time, so a block is freed with the size that it was made with.
+// SAFETY: invariant 1.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are that allocator's conditions.
+        // SAFETY: invariant 1: the caller's promises are that allocator's conditions.
         unsafe { Backing.alloc(aligned(layout)) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as in `alloc`.
+        // SAFETY: invariant 1, as in `alloc`.
         unsafe { Backing.alloc_zeroed(aligned(layout)) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as in `alloc`; the block was made with this layout, padded as here.
+        // SAFETY: invariant 1: the block was made with this layout, padded as here.
         unsafe { Backing.dealloc(block, aligned(layout)) }
     }
 
@@ -47,7 +52,8 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let align = layout.align();
         let new_size = if align <= QUANTUM { new_size } else { new_size.next_multiple_of(align) };
-        // SAFETY: as in `dealloc`; a size that fits a layout does so when it is rounded up to the alignment.
+        // SAFETY: invariant 1, as in `dealloc`; a size that fits a layout does so when it is rounded up to
+        // the alignment.
         unsafe { Backing.realloc(block, aligned(layout), new_size) }
     }
 }
@@ -57,8 +63,7 @@ const ALL_ARENAS: usize = 4096;
 
 fn read<T: Copy>(name: &str) -> Option<T> {
     let name = format!("{name}\0");
-    // SAFETY: the callers below name values of the type they ask for, as jemalloc's manual gives it; a name that is
-    // unknown or of another size is an error and nothing is written.
+    // SAFETY: invariant 2, to which the callers below keep.
     unsafe { raw::read(name.as_bytes()) }.ok()
 }
 
@@ -86,7 +91,7 @@ pub fn muzzy_bytes() -> Option<usize> {
 /// Returns unused pages of all arenas to the kernel; returns whether the allocator accepted.
 pub fn purge() -> bool {
     let name = format!("arena.{ALL_ARENAS}.purge\0");
-    // SAFETY: the name is terminated, and this control neither reads nor writes a value.
+    // SAFETY: invariant 2: this control neither reads nor writes a value.
     let result = unsafe {
         tikv_jemalloc_sys::mallctl(
             name.as_ptr().cast(),
@@ -106,15 +111,15 @@ pub fn purge_in_background(on: bool) -> bool {
     if cfg!(system_allocator) {
         return true;
     }
-    // SAFETY: the name is terminated, and this control takes a bool.
+    // SAFETY: invariant 2: this control takes a bool.
     unsafe { raw::write(b"background_thread\0", on) }.is_ok()
 }
 
 /// Frees the calling thread's cache: a single cached block keeps its whole slab allocated.
 pub fn empty_thread_cache() {
     let name = b"thread.tcache.flush\0";
-    // SAFETY: the name is terminated, and this control neither reads nor writes a value. It fails for a thread that
-    // has no cache, which has nothing to give up.
+    // SAFETY: invariant 2: this control neither reads nor writes a value. It fails for a thread that has no
+    // cache, which has nothing to give up.
     unsafe {
         tikv_jemalloc_sys::mallctl(
             name.as_ptr().cast(),
@@ -137,10 +142,11 @@ mod tests {
             [8, 16, 32, 64].into_iter().flat_map(|align| (1..300).map(move |size| (align, size)))
         {
             let layout = Layout::from_size_align(size, align).unwrap();
-            // SAFETY: the layout is not empty, and each block is freed once with the layout it was made with.
+            // SAFETY: invariant 1: the layout is not empty, and each block is freed once with the layout
+            // it was made with.
             let blocks: Vec<*mut u8> = (0..8).map(|_| unsafe { alloc(layout) }).collect();
             assert!(blocks.iter().all(|block| block.addr() % align == 0), "{size} bytes aligned to {align}");
-            // SAFETY: as above.
+            // SAFETY: invariant 1, as above.
             blocks.into_iter().for_each(|block| unsafe { dealloc(block, layout) });
         }
     }

@@ -23,8 +23,8 @@ pub enum Ended {
 /// and `kept`.
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
     let parent = std::process::id();
-    // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
-    // its own fork handlers, and the callers keep to the rules above.
+    // SAFETY: invariant 3 of `sys`: the child runs on with the caller's thread alone; the allocator's locks are
+    // released on both sides by its own fork handlers, and the callers keep to the rules above.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -48,20 +48,21 @@ fn become_independent(kept: &[RawFd]) {
         .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
         .unwrap_or_default();
     for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO && !kept.contains(fd)) {
-        // SAFETY: the values that own these files are never used nor dropped in the child, which ends by `exit`.
+        // SAFETY: invariants 1 and 3 of `sys`: the values that own these files are never used nor dropped in
+        // the child, which ends by `exit`.
         unsafe { libc::close(fd) };
     }
 }
 
 fn set_action(signal: i32, action: libc::sighandler_t) {
-    // SAFETY: neither ignoring a signal nor its default action runs code of ours.
+    // SAFETY: invariant 1 of `sys`: neither ignoring a signal nor its default action runs code of ours.
     unsafe { libc::signal(signal, action) };
 }
 
 /// Has the kernel kill this process as soon as the thread that forked it is gone: its output must not replace that of a
 /// server started since.
 fn die_with(parent: u32) {
-    // SAFETY: touches no memory. A kernel that does not know the call leaves things as they are.
+    // SAFETY: invariant 1 of `sys`. A kernel that does not know the call leaves things as they are.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if std::os::unix::process::parent_id() != parent {
         exit(1);
@@ -70,7 +71,7 @@ fn die_with(parent: u32) {
 
 /// Ends the process at once without running destructors: they belong to the parent.
 pub fn exit(code: i32) -> ! {
-    // SAFETY: runs no code of ours.
+    // SAFETY: invariant 1 of `sys`.
     unsafe { libc::_exit(code) }
 }
 
@@ -86,7 +87,7 @@ pub fn join(child: i32) -> io::Result<Option<Ended>> {
 
 fn wait(child: i32, options: i32) -> io::Result<Option<Ended>> {
     let mut status = 0;
-    // SAFETY: `status` is writable and of the type that the call fills.
+    // SAFETY: invariant 2 of `sys`.
     match unsafe { libc::waitpid(child, &mut status, options) } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
@@ -100,13 +101,14 @@ pub const CANCEL: i32 = libc::SIGUSR1;
 
 /// Asks the child to end.
 pub fn cancel(child: i32) {
-    // SAFETY: touches no memory. The child has not been waited for, so its number is its own.
+    // SAFETY: invariant 1 of `sys`. The child has not been waited for, so its number is its own.
     unsafe { libc::kill(child, CANCEL) };
 }
 
 /// Starts writing this part of a file to disk, without waiting for it.
 pub fn start_writeback(fd: RawFd, start: u64, len: u64) {
-    // SAFETY: touches no memory; a number that is no open file is an error, and what is not begun now is done by fsync.
+    // SAFETY: invariant 1 of `sys`; a number that is no open file is an error, and what is not begun now is done
+    // by fsync.
     unsafe { libc::sync_file_range(fd, signed_count(start), signed_count(len), libc::SYNC_FILE_RANGE_WRITE) };
 }
 

@@ -10,6 +10,10 @@
 //!
 //! Almost nothing is safe in a signal handler: the thread may hold any lock, including the allocator's. So the handler
 //! only stores numbers in a preallocated place and waits; if no report is written in time the process ends without one.
+//!
+//! Invariants, beside those of [`super`]:
+//! 1. What runs in a handler allocates nothing, takes no lock, and leaves `errno` as it was.
+//! 2. At most one thread is in a handler's trace at a time: others ask for one only when they end the process themselves.
 
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
@@ -147,7 +151,7 @@ pub fn set_alarm(after: Option<Duration>) {
     };
     let once = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let timer = libc::itimerval { it_interval: once, it_value: value };
-    // SAFETY: the timer is readable for the call, and no old one is asked for.
+    // SAFETY: invariant 2 of `sys`: the timer is readable for the call, and no old one is asked for.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, ptr::null_mut()) };
 }
 
@@ -168,7 +172,7 @@ enum Action {
 }
 
 fn set_action(signal: i32, action: Action) {
-    // SAFETY: every field is a number or a pointer that may be null.
+    // SAFETY: invariant 2 of `sys`: every field is a number or a pointer that may be null.
     let mut sigaction: libc::sigaction = unsafe { std::mem::zeroed() };
     match action {
         Action::Note => {
@@ -177,7 +181,8 @@ fn set_action(signal: i32, action: Action) {
         }
         Action::Usual => sigaction.sa_sigaction = libc::SIG_DFL,
     }
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for, and keeps to what a handler may do.
+    // SAFETY: invariant 1: the handler has the signature that SA_SIGINFO asks for, and keeps to what a handler
+    // may do.
     let result = unsafe { libc::sigaction(signal, &sigaction, ptr::null_mut()) };
     assert!(result == 0, "signal {signal} can be handled");
 }
@@ -186,7 +191,7 @@ fn set_action(signal: i32, action: Action) {
 fn make_handler_stack() {
     let stack = Box::leak(vec![0u8; HANDLER_STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: HANDLER_STACK_BYTES };
-    // SAFETY: the stack is given away for good by being leaked.
+    // SAFETY: invariant 2 of `sys`: the stack is given away for good by being leaked.
     let result = unsafe { libc::sigaltstack(&stack, ptr::null_mut()) };
     assert!(result == 0, "a stack of {HANDLER_STACK_BYTES} bytes is large enough");
 }
@@ -197,14 +202,16 @@ fn this_thread() -> i32 {
 
 /// The handler: allocates nothing and takes no lock of this program.
 extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
-    // SAFETY: errno's address is the thread's own; its value is restored below for the interrupted code.
+    // SAFETY: invariant 1: errno's address is the thread's own; its value is restored below for the interrupted
+    // code.
     let error = unsafe { *libc::__errno_location() };
     let fatal = FATAL.contains(&signal);
     if this_thread() != REPORTER.load(Ordering::Acquire) && claim(fatal) {
-        // SAFETY: the kernel hands a handler that is registered with SA_SIGINFO what has happened.
+        // SAFETY: invariant 2 of `sys`: the kernel hands a handler that is registered with SA_SIGINFO what
+        // has happened.
         note_event(signal, unsafe { &*info });
         NOTED.phase.store(Phase::Noted as u8, Ordering::Release);
-        // SAFETY: one byte of a constant; the pipe stays open as long as the process.
+        // SAFETY: invariant 2 of `sys`: one byte of a constant; the pipe stays open as long as the process.
         unsafe { libc::write(WAKE.load(Ordering::Acquire), b"!".as_ptr().cast(), 1) };
         if fatal {
             wait_until(Phase::Reported);
@@ -212,10 +219,11 @@ extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const l
     }
     if fatal {
         set_action(signal, Action::Usual);
-        // SAFETY: the signal is held back until the handler returns, and then ends the process.
+        // SAFETY: invariant 1 of `sys`: the signal is held back until the handler returns, and then ends the
+        // process.
         unsafe { libc::raise(signal) };
     }
-    // SAFETY: as above.
+    // SAFETY: invariant 1, as above.
     unsafe { *libc::__errno_location() = error };
 }
 
@@ -252,15 +260,15 @@ fn note_event(signal: i32, info: &libc::siginfo_t) {
     NOTED.signal.store(signal, Ordering::Relaxed);
     NOTED.code.store(info.si_code, Ordering::Relaxed);
     NOTED.thread.store(this_thread(), Ordering::Relaxed);
-    // SAFETY: of both unions' members only numbers are read, and each bit pattern is one; which of them mean
-    // something is decided by signal and code, where they are read.
+    // SAFETY: invariant 2 of `sys`: of both unions' members only numbers are read, and each bit pattern is one;
+    // which of them mean something is decided by signal and code, where they are read.
     let (address, process, user) = unsafe { (info.si_addr() as usize, info.si_pid(), info.si_uid()) };
     NOTED.address.store(address, Ordering::Relaxed);
     NOTED.sender_process.store(process, Ordering::Relaxed);
     NOTED.sender_user.store(user.cast_signed(), Ordering::Relaxed);
     let mut count = 0;
-    // SAFETY: unsynchronised, as the lock of its sibling may be held by the thread that was interrupted: at most one
-    // thread is in here, and others only ask for a trace when they end the process themselves.
+    // SAFETY: invariant 2: unsynchronised, as the lock of its sibling may be held by the thread that was
+    // interrupted.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             NOTED.calls[count].store(frame.ip() as usize, Ordering::Relaxed);

@@ -116,7 +116,8 @@ impl<H: ?Sized + 'static> Interpreter<H> {
             kills: false,
         });
         let shared = NonNull::from(Box::leak(shared));
-        // SAFETY: the allocator finds a Memory at the beginning of `shared`, which lives as long as the state.
+        // SAFETY: invariant 5: the allocator finds a Memory at the beginning of `shared`, which lives as
+        // long as the state.
         let state = unsafe { ffi::lua_newstate(memory::allocate, shared.as_ptr().cast()) };
         let state = NonNull::new(state).expect("memory for a Lua state");
         let interpreter = Interpreter { state, shared, spare_stack: None };
@@ -127,7 +128,8 @@ impl<H: ?Sized + 'static> Interpreter<H> {
     /// Opens Lua's own libraries, through the globals' `__newindex` if there is one.
     pub fn open_libraries(&mut self) {
         for open in [ffi::luaopen_base, ffi::luaopen_table, ffi::luaopen_string, ffi::luaopen_math] {
-            // SAFETY: the libraries' openers are called with a name, as Lua's own `linit.c` does.
+            // SAFETY: invariant 2: the libraries' openers are called with a name, as Lua's own `linit.c`
+            // does.
             unsafe {
                 ffi::lua_pushcfunction(self.state.as_ptr(), open);
                 ffi::lua_pushstring_(self.state.as_ptr(), c"".as_ptr());
@@ -137,7 +139,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
     }
 
     fn set_hook(&self) {
-        // SAFETY: the hook is one of this type of state.
+        // SAFETY: invariant 5: the hook is one of this type of state.
         unsafe {
             (*self.shared.as_ptr()).instructions = INSTRUCTIONS_PER_INTERRUPT;
             let state = self.state.as_ptr();
@@ -152,19 +154,20 @@ impl<H: ?Sized + 'static> Interpreter<H> {
 
     /// Bytes that the state occupies.
     pub fn used_bytes(&self) -> usize {
-        // SAFETY: `shared` is alive, and no reference to it outlives a statement.
+        // SAFETY: invariant 5: `shared` is alive, and no reference to it outlives a statement.
         unsafe { (*self.shared.as_ptr()).memory.used_bytes }
     }
 
     /// Whether the next script may lack the memory that this one has left in use.
     pub fn is_nearly_full(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: invariant 5, as above.
         unsafe { (*self.shared.as_ptr()).memory.is_nearly_full() }
     }
 
     /// Collects garbage in `steps` steps, even if a script has stopped the collector.
     pub fn collect(&mut self, steps: u16) {
-        // SAFETY: these take numbers and return; no value of this server has a finalizer that could fail.
+        // SAFETY: invariant 3: these take numbers and return; no value of this server has a finalizer that
+        // could fail.
         unsafe {
             ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCRESTART, 0);
             ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCSTEP, c_int::from(steps));
@@ -175,7 +178,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
 impl<H: ?Sized + 'static> Interpreter<H> {
     /// Collects all garbage.
     pub fn collect_all(&mut self) {
-        // SAFETY: as in `collect`.
+        // SAFETY: invariant 3, as in `collect`.
         unsafe { ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
     }
 }
@@ -194,15 +197,15 @@ impl<H: ?Sized + 'static> Drop for Interpreter<H> {
 /// `state` belongs to an `Interpreter<H>`.
 unsafe fn shared_of<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> *mut Shared<H> {
     let mut shared: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the state is alive, and its allocator was given a Shared<H>.
+    // SAFETY: invariant 5: the state is alive, and its allocator was given a Shared<H>.
     unsafe { ffi::lua_getallocf(state, &mut shared) };
     shared.cast()
 }
 
 /// Calls the native function that the closure holds.
 unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: only `push_native` makes closures of this function, each with a `Native<H>` as its one value; the state
-    // is alive while it calls, and no reference into `shared` is kept over the call.
+    // SAFETY: invariants 2 and 5: only `push_native` makes closures of this function, each with a `Native<H>` as
+    // its one value; the state is alive while it calls, and no reference into `shared` is kept over the call.
     let (outcome, steps) = unsafe {
         let shared = shared_of::<H>(state);
         let native: Native<H> = std::mem::transmute(ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)));
@@ -229,7 +232,8 @@ unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua
 }
 
 unsafe extern "C-unwind" fn hook<H: ?Sized + 'static>(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    // SAFETY: the hook is set on states of this type only, and nothing here keeps a reference when Lua jumps.
+    // SAFETY: invariants 2 and 5: the hook is set on states of this type only, and nothing here keeps a
+    // reference when Lua jumps.
     unsafe {
         let (end, lasted_us) = ask::<H>(state);
         let Some(text) = end else { return pace::<H>(state, lasted_us) };
@@ -279,7 +283,7 @@ unsafe extern "C-unwind" fn pause<H: ?Sized + 'static>(state: *mut ffi::lua_Stat
 /// # Safety
 /// `state` belongs to an `Interpreter<H>`.
 unsafe fn pace<H: ?Sized + 'static>(state: *mut ffi::lua_State, lasted_us: u64) {
-    // SAFETY: the state is alive, and the hook is one of this type of state.
+    // SAFETY: invariant 5: the state is alive, and the hook is one of this type of state.
     unsafe {
         let shared = shared_of::<H>(state);
         let now = (*shared).instructions;
@@ -303,7 +307,7 @@ unsafe fn pace<H: ?Sized + 'static>(state: *mut ffi::lua_State, lasted_us: u64) 
 /// # Safety
 /// As for [`look`].
 unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'static str>, u64) {
-    // SAFETY: as the caller promises.
+    // SAFETY: invariant 5, as the caller promises.
     unsafe {
         let (end, lasted_us) = look::<H>(state);
         if end.is_some() {

@@ -28,9 +28,9 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
         Whose::Children => libc::RUSAGE_CHILDREN,
         Whose::ThisThread => libc::RUSAGE_THREAD,
     };
-    // SAFETY: every field of rusage is an integer, for which zero is a value.
+    // SAFETY: invariant 2 of `sys`: every field of rusage is an integer, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is writable and of the type that the call fills.
+    // SAFETY: invariant 2 of `sys`.
     let result = unsafe { libc::getrusage(who, &mut usage) };
     assert!(result == 0, "getrusage fails only for an unknown `who`");
     let duration =
@@ -40,7 +40,7 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
 
 /// Size of a memory page in bytes.
 pub fn page_bytes() -> u64 {
-    // SAFETY: the call takes a number and touches no memory of this process.
+    // SAFETY: invariant 1 of `sys`.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).expect("every system knows the size of its pages")
 }
@@ -52,11 +52,13 @@ pub fn page_bytes() -> u64 {
 /// The system's, when it gives no process or no session.
 pub fn daemonize() -> io::Result<()> {
     assert!(threads() <= 1, "only the thread that forks lives on in the child, so there must be no other");
-    // SAFETY: the process has one thread, as asserted above, so the child has no lock that a missing thread holds.
+    // SAFETY: invariant 3 of `sys`: the process has one thread, as asserted above, so the child has no lock that
+    // a missing thread holds.
     match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {}
-        // SAFETY: ends the parent at once; it runs no destructor that the child will run too.
+        // SAFETY: invariant 1 of `sys`: ends the parent at once; it runs no destructor that the child will
+        // run too.
         _ => unsafe { libc::_exit(0) },
     }
     rustix::process::setsid()?;
@@ -69,7 +71,7 @@ pub fn daemonize() -> io::Result<()> {
 
 /// Makes exceeding the file size limit an error of the write instead of the end of the process.
 pub fn report_file_size_limits() {
-    // SAFETY: sets an action that runs no code of ours.
+    // SAFETY: invariant 1 of `sys`: sets an action that runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -82,14 +84,15 @@ pub fn ignore_signals_of_others() {
         (libc::SIGPIPE, libc::SIG_IGN),
         (libc::SIGCHLD, libc::SIG_DFL),
     ] {
-        // SAFETY: neither action runs code of ours.
+        // SAFETY: invariant 1 of `sys`: neither action runs code of ours.
         unsafe { libc::signal(signal, action) };
     }
 }
 
 /// Unblocks all signals that were blocked when the process started.
 pub fn accept_signals() {
-    // SAFETY: `set` is filled before it is read, both are this function's own, and no old mask is asked for.
+    // SAFETY: invariant 2 of `sys`: `set` is filled before it is read, both are this function's own, and no old
+    // mask is asked for.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -99,7 +102,7 @@ pub fn accept_signals() {
 
 /// Keeps the kernel from backing this process's memory with huge pages.
 pub fn disable_huge_pages() -> io::Result<()> {
-    // SAFETY: this option takes one number and touches no memory.
+    // SAFETY: invariant 1 of `sys`.
     match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -114,11 +117,12 @@ pub fn stop() {
 
 /// Writes to read-only memory (DEBUG SEGFAULT).
 pub fn fault() -> ! {
-    // SAFETY: a new mapping touches no memory that anybody has.
+    // SAFETY: invariant 1 of `sys`: a new mapping touches no memory that anybody has.
     let page = unsafe {
         libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     };
-    // SAFETY: the page is this function's own; the write is refused by the processor, which is what it is for.
+    // SAFETY: invariant 2 of `sys`: the page is this function's own; the write is refused by the processor,
+    // which is what it is for.
     unsafe { ptr::write_volatile(page.cast::<u8>(), b'x') };
     std::process::abort();
 }

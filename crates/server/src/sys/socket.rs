@@ -6,7 +6,8 @@ use std::ffi::c_int;
 /// socket's any more, or another's by now, gives a wrong count and does no harm.
 pub fn undelivered_bytes(fd: i32) -> usize {
     let mut bytes: c_int = 0;
-    // SAFETY: the call writes one integer of this type, which outlives it, and changes nothing of the socket.
+    // SAFETY: invariant 2 of `sys`: the call writes one integer of this type, which outlives it, and changes
+    // nothing of the socket.
     let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }

@@ -1,5 +1,10 @@
 //! The title that `ps` shows of the process: the arguments it was started with, which lie where the kernel has put them,
 //! followed by the environment. A title overwrites both, once the environment has been moved.
+//!
+//! Invariants:
+//! 1. The kernel placed the arguments and the environment in `area`, which stays mapped and writable while the process lives,
+//!    and nothing reads them any more once `make_room` has copied what is needed.
+//! 2. Titles are set, and the environment is moved, by the one thread that there is then.
 
 use super::process::threads;
 use std::ffi::{CStr, OsStr, OsString, c_char};
@@ -48,9 +53,8 @@ pub fn show(title: &[u8]) {
     let Some(room) = area.len().checked_sub(1) else { return };
     let kept = title.len().min(room);
     let start: *mut u8 = std::ptr::with_exposed_provenance_mut(area.start);
-    // SAFETY: the kernel placed the arguments and the environment in `area`, which stays mapped and writable while the
-    // process lives. Nothing reads them any more: `make_room` has kept the program's name and moved the environment, and
-    // the other arguments were copied when the process started. Titles are set by one thread.
+    // SAFETY: invariants 1 and 2: `make_room` has kept the program's name and moved the environment, and the
+    // other arguments were copied when the process started. Titles are set by one thread.
     unsafe {
         std::ptr::copy_nonoverlapping(title.as_ptr(), start, kept);
         std::ptr::write_bytes(start.add(kept), 0, area.len() - kept);
@@ -69,8 +73,8 @@ fn bounds() -> Option<[usize; 4]> {
 
 /// Moves the variables within `area` to leaked memory.
 fn move_environment(area: Range<usize>) {
-    // SAFETY: `environ` is null or a list of pointers to strings that ends with a null pointer; the one thread that there
-    // is changes pointers of it to other strings, which are never freed.
+    // SAFETY: invariant 2: `environ` is null or a list of pointers to strings that ends with a null pointer; the
+    // one thread that there is changes pointers of it to other strings, which are never freed.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {

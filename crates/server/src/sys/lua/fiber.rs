@@ -41,8 +41,9 @@ impl<H: ?Sized + 'static> Interpreter<H> {
         let stack = self.spare_stack.take().or_else(|| OwnStack::new(STACK_BYTES).ok());
         let stack = stack.expect("address space for a script's stack");
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder, ()| {
-            // SAFETY: the interpreter is owned by the fiber that runs this; it is entered protected, so that no jump
-            // leaves this frame; `yielder` lives as long as this call.
+            // SAFETY: invariants 2 and 5 of `lua`: the interpreter is owned by the fiber that runs this;
+            // it is entered protected, so that no jump leaves this frame; `yielder` lives as long as
+            // this call.
             unsafe {
                 (*shared.as_ptr()).yielder = Some(NonNull::from(yielder));
                 (*shared.as_ptr()).memory.limited = true;
@@ -64,14 +65,14 @@ impl<H: ?Sized + 'static> Fiber<H> {
     /// Runs until the call ends or is suspended again.
     pub fn resume(mut self, host: &mut H) -> Progress<H> {
         let shared: *mut Shared<H> = self.parts.0.shared.as_ptr();
-        // SAFETY: `shared` lives as long as the interpreter. The host is borrowed for all of this call and is taken
-        // back before it ends.
+        // SAFETY: invariant 4 of `lua`: `shared` lives as long as the interpreter. The host is borrowed for
+        // all of this call and is taken back before it ends.
         unsafe {
             (*shared).host = Some(NonNull::from(host));
             lua_setpause(self.parts.0.state.as_ptr(), Some(pause::<H>));
         }
         let result = self.parts.1.resume(());
-        // SAFETY: as above.
+        // SAFETY: invariant 5 of `lua`, as above.
         unsafe {
             lua_setpause(self.parts.0.state.as_ptr(), None);
             (*shared).host = None;
@@ -79,10 +80,11 @@ impl<H: ?Sized + 'static> Fiber<H> {
         match result {
             CoroutineResult::Yield(()) => Progress::Suspended(self),
             CoroutineResult::Return(status) => {
-                // SAFETY: the parts are taken once: `self` is gone after this, and dropping it does nothing.
+                // SAFETY: invariant 5 of `lua`: the parts are taken once: `self` is gone after this,
+                // and dropping it does nothing.
                 let (mut interpreter, coroutine) = unsafe { ManuallyDrop::take(&mut self.parts) };
                 interpreter.spare_stack = Some(coroutine.into_stack());
-                // SAFETY: as above.
+                // SAFETY: invariant 5 of `lua`, as above.
                 if std::mem::take(unsafe { &mut (*shared).kills }) {
                     interpreter.set_hook();
                 }

@@ -35,8 +35,8 @@ pub(super) unsafe extern "C" fn allocate(
     new_len: usize,
 ) -> *mut c_void {
     let memory: *mut Memory = memory.cast();
-    // SAFETY: Lua passes what the state was made with, a Memory at the beginning of its Shared, and blocks with the
-    // lengths that it got them with; `realloc` and `free` take what they gave.
+    // SAFETY: invariant 5 of `lua`: Lua passes what the state was made with, a Memory at the beginning of its
+    // Shared, and blocks with the lengths that it got them with; `realloc` and `free` take what they gave.
     unsafe {
         if new_len == 0 {
             (*memory).used_bytes -= old_len;

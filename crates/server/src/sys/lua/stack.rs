@@ -99,7 +99,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
 
     /// Number of values on the stack.
     pub fn top(&self) -> i32 {
-        // SAFETY: reads a number of a state that is alive.
+        // SAFETY: invariant 5 of `lua`: reads a number of a state that is alive.
         unsafe { ffi::lua_gettop(self.state) }
     }
 
@@ -118,7 +118,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
 
     /// Reserves room to push `values` values; `false` if the stack may not become that large.
     pub fn reserve(&mut self, values: u32) -> bool {
-        // SAFETY: either makes the room or answers 0.
+        // SAFETY: invariant 1 of `lua`: either makes the room or answers 0.
         let granted = unsafe { ffi::lua_checkstack(self.state, (values + 1).cast_signed()) } != 0;
         if granted {
             self.room = self.room.max(values + 1);
@@ -138,7 +138,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn set_top(&mut self, top: i32) {
         let missing = top - self.top();
         assert!(top >= 0 && (missing <= 0 || self.reserve(missing as u32)), "the stack has room");
-        // SAFETY: the new top is within the stack.
+        // SAFETY: invariant 1 of `lua`: the new top is within the stack.
         unsafe { ffi::lua_settop(self.state, top) };
     }
 
@@ -147,28 +147,28 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn pop(&mut self, values: i32) {
         let top = self.top() - values;
         assert!(values >= 0 && top >= 0, "no more values to pop");
-        // SAFETY: as in `set_top`.
+        // SAFETY: invariant 1 of `lua`, as in `set_top`.
         unsafe { ffi::lua_settop(self.state, top) };
     }
 
     /// The type of a value.
     #[inline]
     pub fn kind(&self, index: i32) -> Kind {
-        // SAFETY: the index is checked; one beyond the top is answered for.
+        // SAFETY: invariant 1 of `lua`: the index is checked; one beyond the top is answered for.
         Kind::of(unsafe { ffi::lua_type(self.state, self.at(index)) })
     }
 
     /// Pushes nil.
     pub fn push_nil(&mut self) {
         self.about_to_push();
-        // SAFETY: there is room.
+        // SAFETY: invariant 1 of `lua`: there is room.
         unsafe { ffi::lua_pushnil(self.state) };
     }
 
     /// Pushes a boolean.
     pub fn push_boolean(&mut self, value: bool) {
         self.about_to_push();
-        // SAFETY: there is room.
+        // SAFETY: invariant 1 of `lua`: there is room.
         unsafe { ffi::lua_pushboolean(self.state, c_int::from(value)) };
     }
 
@@ -176,7 +176,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     #[inline]
     pub fn push_number(&mut self, value: f64) {
         self.about_to_push();
-        // SAFETY: there is room.
+        // SAFETY: invariant 1 of `lua`: there is room.
         unsafe { ffi::lua_pushnumber(self.state, value) };
     }
 
@@ -184,14 +184,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         self.about_to_push();
-        // SAFETY: there is room; Lua copies the bytes.
+        // SAFETY: invariant 1 of `lua`: there is room; Lua copies the bytes.
         unsafe { ffi::lua_pushlstring_(self.state, bytes.as_ptr().cast(), bytes.len()) };
     }
 
     /// Pushes the null pointer, `cjson.null`.
     pub fn push_null_pointer(&mut self) {
         self.about_to_push();
-        // SAFETY: there is room; the address is never looked at.
+        // SAFETY: invariant 1 of `lua`: there is room; the address is never looked at.
         unsafe { ffi::lua_pushlightuserdata(self.state, std::ptr::null_mut()) };
     }
 
@@ -199,7 +199,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn push_native(&mut self, native: Native<H>) {
         self.about_to_push();
         self.about_to_push();
-        // SAFETY: there is room; the trampoline of this type of host expects exactly this value.
+        // SAFETY: invariant 1 of `lua`: there is room; the trampoline of this type of host expects exactly
+        // this value.
         unsafe {
             ffi::lua_pushlightuserdata(self.state, native as *mut _);
             ffi::lua_pushcclosure(self.state, trampoline::<H>, 1);
@@ -211,7 +212,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.at(-1);
         self.about_to_push();
         self.about_to_push();
-        // SAFETY: there is room; the trampoline finds the function first, and `push_companion` the value second.
+        // SAFETY: invariant 1 of `lua`: there is room; the trampoline finds the function first, and
+        // `push_companion` the value second.
         unsafe {
             ffi::lua_pushlightuserdata(self.state, native as *mut _);
             ffi::lua_insert(self.state, -2);
@@ -222,7 +224,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Pushes the value that the native function is bound to; nil if there is none.
     pub fn push_companion(&mut self) {
         self.about_to_push();
-        // SAFETY: there is room; Lua answers nil for a value that the function has not.
+        // SAFETY: invariant 1 of `lua`: there is room; Lua answers nil for a value that the function has
+        // not.
         unsafe { ffi::lua_pushvalue(self.state, ffi::lua_upvalueindex(2)) };
     }
 
@@ -230,42 +233,42 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn push_value(&mut self, index: i32) {
         let index = self.at(index);
         self.about_to_push();
-        // SAFETY: the index is checked and there is room.
+        // SAFETY: invariant 1 of `lua`: the index is checked and there is room.
         unsafe { ffi::lua_pushvalue(self.state, index) };
     }
 
     /// Pushes the table of globals.
     pub fn push_globals(&mut self) {
         self.about_to_push();
-        // SAFETY: there is room.
+        // SAFETY: invariant 1 of `lua`: there is room.
         unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_GLOBALSINDEX) };
     }
 
     /// Pushes Lua's registry, a table that scripts cannot reach.
     pub fn push_registry(&mut self) {
         self.about_to_push();
-        // SAFETY: there is room.
+        // SAFETY: invariant 1 of `lua`: there is room.
         unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_REGISTRYINDEX) };
     }
 
     /// Makes the table on top the globals of chunks loaded from now on.
     pub fn replace_globals(&mut self) {
         self.table_at(-1);
-        // SAFETY: the value is a table.
+        // SAFETY: invariant 3 of `lua`: the value is a table.
         unsafe { ffi::lua_replace(self.state, ffi::LUA_GLOBALSINDEX) };
     }
 
     /// Moves the value on top to `index`.
     pub fn insert(&mut self, index: i32) {
         assert!(self.kind(index) != Kind::None, "no value at {index}");
-        // SAFETY: the index is of a value.
+        // SAFETY: invariant 1 of `lua`: the index is of a value.
         unsafe { ffi::lua_insert(self.state, index) };
     }
 
     /// Removes the value at `index`.
     pub fn remove(&mut self, index: i32) {
         assert!(self.kind(index) != Kind::None, "no value at {index}");
-        // SAFETY: the index is of a value.
+        // SAFETY: invariant 1 of `lua`: the index is of a value.
         unsafe { ffi::lua_remove(self.state, index) };
     }
 
@@ -276,8 +279,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             return None;
         }
         let mut len = 0;
-        // SAFETY: the value is a string, so it is not converted. Its bytes stay while it is on the stack, and the
-        // borrow keeps everything on it.
+        // SAFETY: invariant 3 of `lua`: the value is a string, so it is not converted. Its bytes stay while
+        // it is on the stack, and the borrow keeps everything on it.
         unsafe {
             let bytes = ffi::lua_tolstring(self.state, index, &mut len);
             Some(std::slice::from_raw_parts(bytes.cast(), len))
@@ -294,7 +297,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             }
             Kind::Number => {
                 self.push_value(index);
-                // SAFETY: converts the copy on top of the stack, which no table iteration uses.
+                // SAFETY: invariant 3 of `lua`: converts the copy on top of the stack, which no
+                // table iteration uses.
                 unsafe { ffi::lua_tolstring(self.state, -1, std::ptr::null_mut()) };
                 let text = self.bytes(-1).map(<[u8]>::to_vec);
                 self.pop(1);
@@ -327,7 +331,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     #[inline]
     pub fn number(&self, index: i32) -> Option<f64> {
         let index = self.at(index);
-        // SAFETY: the index is checked, and reading converts nothing in place.
+        // SAFETY: invariant 1 of `lua`: the index is checked, and reading converts nothing in place.
         unsafe {
             let number = ffi::lua_tonumber(self.state, index);
             (number != 0.0 || ffi::lua_isnumber(self.state, index) != 0).then_some(number)
@@ -336,13 +340,13 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
 
     /// Whether the value counts as true.
     pub fn truth(&self, index: i32) -> bool {
-        // SAFETY: the index is checked.
+        // SAFETY: invariant 1 of `lua`: the index is checked.
         unsafe { ffi::lua_toboolean(self.state, self.at(index)) != 0 }
     }
 
     /// Whether the value is the null pointer.
     pub fn is_null_pointer(&self, index: i32) -> bool {
-        // SAFETY: the index is checked.
+        // SAFETY: invariant 1 of `lua`: the index is checked.
         self.kind(index) == Kind::Pointer && unsafe { ffi::lua_touserdata(self.state, index) }.is_null()
     }
 
@@ -350,14 +354,14 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn push_table(&mut self, elements: usize, others: usize) {
         self.about_to_push();
         let (elements, others) = (elements.min(1 << 26), others.min(1 << 26));
-        // SAFETY: there is room on the stack; the sizes are within what Lua can count.
+        // SAFETY: invariant 1 of `lua`: there is room on the stack; the sizes are within what Lua can count.
         unsafe { ffi::lua_createtable(self.state, int_len(elements), int_len(others)) };
     }
 
     /// Replaces the key on top by its value in the table, raw.
     pub fn get(&mut self, table: i32) {
         self.table_at(table);
-        // SAFETY: the value is a table, and a key is on top of it.
+        // SAFETY: invariant 3 of `lua`: the value is a table, and a key is on top of it.
         unsafe { ffi::lua_rawget_(self.state, table) };
     }
 
@@ -365,7 +369,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn get_element(&mut self, table: i32, number: i32) {
         self.table_at(table);
         self.about_to_push();
-        // SAFETY: the value is a table and there is room.
+        // SAFETY: invariant 1 of `lua`: the value is a table and there is room.
         unsafe { ffi::lua_rawgeti_(self.state, table, number) };
     }
 
@@ -376,7 +380,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     }
 
     fn may_change(&mut self, table: i32) {
-        // SAFETY: `table_at` has seen that the value is a table.
+        // SAFETY: invariant 3 of `lua`: `table_at` has seen that the value is a table.
         let readonly = unsafe { lua_isreadonly(self.state, self.table_at(table)) } != 0;
         assert!(!readonly, "the server changes no table that it has locked");
     }
@@ -396,7 +400,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             }
             _ => {}
         }
-        // SAFETY: the value is a table that may be changed, and the key is one that it can have.
+        // SAFETY: invariant 3 of `lua`: the value is a table that may be changed, and the key is one that it
+        // can have.
         unsafe { ffi::lua_rawset(self.state, table) };
         Ok(())
     }
@@ -404,7 +409,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Pops the value on top into the table's element of this number.
     pub fn set_element(&mut self, table: i32, number: i32) {
         self.may_change(table);
-        // SAFETY: the value is a table that may be changed.
+        // SAFETY: invariant 3 of `lua`: the value is a table that may be changed.
         unsafe { ffi::lua_rawseti(self.state, table, number.into()) };
     }
 
@@ -413,13 +418,13 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.may_change(table);
         self.push_bytes(name.as_bytes());
         self.insert(-2);
-        // SAFETY: the value is a table that may be changed, and a string is a key.
+        // SAFETY: invariant 3 of `lua`: the value is a table that may be changed, and a string is a key.
         unsafe { ffi::lua_rawset(self.state, if table < 0 { table - 1 } else { table }) };
     }
 
     /// The border of the table's sequence.
     pub fn len(&self, table: i32) -> usize {
-        // SAFETY: the value is a table.
+        // SAFETY: invariant 3 of `lua`: the value is a table.
         unsafe { ffi::lua_objlen(self.state, self.table_at(table)) }
     }
 
@@ -428,7 +433,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn next(&mut self, table: i32) -> bool {
         self.table_at(table);
         self.about_to_push();
-        // SAFETY: the value is a table, and the key on top came from it (or is nil, for the first).
+        // SAFETY: invariant 3 of `lua`: the value is a table, and the key on top came from it (or is nil,
+        // for the first).
         unsafe { ffi::lua_next(self.state, table) != 0 }
     }
 
@@ -436,7 +442,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn push_metatable(&mut self, index: i32) -> bool {
         let index = self.at(index);
         self.about_to_push();
-        // SAFETY: the index is checked and there is room.
+        // SAFETY: invariant 1 of `lua`: the index is checked and there is room.
         unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
     }
 
@@ -444,26 +450,27 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn set_metatable(&mut self, table: i32) {
         self.may_change(table);
         self.table_at(-1);
-        // SAFETY: both are tables, and the one may be changed.
+        // SAFETY: invariant 3 of `lua`: both are tables, and the one may be changed.
         unsafe { ffi::lua_setmetatable(self.state, table) };
     }
 
     /// Whether scripts may change the table.
     pub fn is_readonly(&self, table: i32) -> bool {
-        // SAFETY: the value is a table.
+        // SAFETY: invariant 3 of `lua`: the value is a table.
         unsafe { lua_isreadonly(self.state, self.table_at(table)) != 0 }
     }
 
     /// Sets whether scripts may change the table.
     pub fn set_readonly(&mut self, table: i32, readonly: bool) {
-        // SAFETY: the value is a table.
+        // SAFETY: invariant 3 of `lua`: the value is a table.
         unsafe { lua_setreadonly(self.state, self.table_at(table), c_int::from(readonly)) };
     }
 
     /// Compiles source and pushes the function, or the compiler's error message.
     pub fn load(&mut self, source: &[u8], chunk_name: &CStr) -> bool {
         self.about_to_push();
-        // SAFETY: Lua reads the bytes while it compiles, and does so protected; bytecode is refused as bad source.
+        // SAFETY: invariant 3 of `lua`: Lua reads the bytes while it compiles, and does so protected;
+        // bytecode is refused as bad source.
         unsafe {
             let bytes: *const c_char = source.as_ptr().cast();
             ffi::luaL_loadbuffer(self.state, bytes, source.len(), chunk_name.as_ptr()) == ffi::LUA_OK
@@ -474,7 +481,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// it failed.
     pub fn call(&mut self, arguments: i32) -> bool {
         assert!(self.kind(-1 - arguments) != Kind::None, "a function and its arguments are on the stack");
-        // SAFETY: the function is entered protected. It is a script, so the memory limit holds for it.
+        // SAFETY: invariant 3 of `lua`: the function is entered protected. It is a script, so the memory
+        // limit holds for it.
         unsafe {
             let shared = shared_of::<H>(self.state);
             (*shared).memory.limited = true;
@@ -488,20 +496,20 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Pops the value on top and holds it.
     pub fn keep(&mut self) -> Reference {
         assert!(self.top() > 0, "a value is on the stack");
-        // SAFETY: the registry is a table that only this module changes.
+        // SAFETY: invariant 3 of `lua`: the registry is a table that only this module changes.
         Reference(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
     }
 
     /// Pushes a value held by [`Stack::keep`].
     pub fn push_kept(&mut self, reference: Reference) {
         self.about_to_push();
-        // SAFETY: there is room; an unknown number finds nil.
+        // SAFETY: invariant 1 of `lua`: there is room; an unknown number finds nil.
         unsafe { ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
     }
 
     /// Releases a value held by [`Stack::keep`].
     pub fn forget(&mut self, reference: Reference) {
-        // SAFETY: frees a slot of the registry.
+        // SAFETY: invariant 3 of `lua`: frees a slot of the registry.
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
     }
 
@@ -510,8 +518,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// # Panics
     /// Outside of a run.
     pub fn host(&mut self) -> &mut H {
-        // SAFETY: the script's caller has lent the host mutably for that long, and the result borrows the stack, so that
-        // there is one such reference at a time.
+        // SAFETY: invariant 4 of `lua`: the script's caller has lent the host mutably for that long, and the
+        // result borrows the stack, so that there is one such reference at a time.
         unsafe {
             let shared = shared_of::<H>(self.state);
             (*shared).host.expect("native functions that need a host are called by scripts").as_mut()
@@ -532,7 +540,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             .saturating_add(u32::try_from(bytes / BYTES_PER_STEP).unwrap_or(u32::MAX))
             .min(STEPS_MAX);
         if bytes >= PIECE_BYTES {
-            // SAFETY: the state is alive, and the stack is borrowed, so no reference to its host exists.
+            // SAFETY: invariant 5 of `lua`: the state is alive, and the stack is borrowed, so no
+            // reference to its host exists.
             unsafe { pause::<H>(self.state) };
         }
     }
@@ -552,7 +561,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Checks the script at once, for native functions that measure their own time.
     #[cold]
     pub fn checkpoint(&mut self) -> Result<(), Raise> {
-        // SAFETY: the state is alive, and the stack is borrowed, so no reference to its host exists.
+        // SAFETY: invariant 5 of `lua`: the state is alive, and the stack is borrowed, so no reference to
+        // its host exists.
         let (overdrawn, end) = unsafe {
             let overdrawn = (*shared_of::<H>(self.state)).memory.is_overdrawn();
             (overdrawn, ask::<H>(self.state).0)
@@ -574,8 +584,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
 
     /// The function at this level of the call stack: 0 is the running one, 1 its caller.
     pub fn caller(&self, level: i32) -> Option<Caller> {
-        // SAFETY: lua_Debug is numbers, pointers and bytes, for which zero is a value; Lua fills the fields asked for,
-        // with strings that live as long as the function does.
+        // SAFETY: invariant 5 of `lua`: lua_Debug is numbers, pointers and bytes, for which zero is a value;
+        // Lua fills the fields asked for, with strings that live as long as the function does.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
             if ffi::lua_getstack(self.state, level, &mut debug) == 0 {
@@ -637,7 +647,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// Concatenates the values on top, all strings, to one.
     pub fn concatenate(&mut self, values: i32) {
         assert!((1..=values).all(|back| self.kind(-back) == Kind::String), "strings are joined");
-        // SAFETY: the values are on the stack, and strings need no metamethod to be joined.
+        // SAFETY: invariant 3 of `lua`: the values are on the stack, and strings need no metamethod to be
+        // joined.
         unsafe { ffi::lua_concat(self.state, values) };
     }
 
