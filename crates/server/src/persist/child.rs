@@ -8,9 +8,10 @@ use crate::observe::log as server_log;
 use crate::observe::persistence::ChildFigures;
 use crate::sys::child::Ended;
 use crate::sys::world::World;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -121,9 +122,20 @@ fn report_pipe() -> io::Result<(File, File)> {
     Ok((File::from(reader), File::from(writer)))
 }
 
-/// An error unless children run beside this process and can write to its pipes and sockets.
-fn needs_process(world: &World) -> io::Result<()> {
-    if world.has_processes() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+/// The reading and the writing end of a child's output. Reading does not block.
+fn output_pipe() -> io::Result<(File, File)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    // A smaller pipe works too.
+    let _ = rustix::pipe::fcntl_setpipe_size(&reader, OUTPUT_PIPE_BYTES);
+    Ok((File::from(reader), File::from(writer)))
+}
+
+/// As [`output_pipe`], where the child has written all of its output before any of it is read.
+fn output_in_memory() -> io::Result<(File, File)> {
+    let output = File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
+    let writer = output.try_clone()?;
+    Ok((output, writer))
 }
 
 impl Child {
@@ -147,7 +159,6 @@ impl Child {
         sockets: &[RawFd],
         work: impl FnOnce(&mut Reporter) -> Outcome,
     ) -> io::Result<Child> {
-        needs_process(world)?;
         Child::fork(world, Purpose::Sync, sockets, |_| PathBuf::new(), |reporter, _| work(reporter))
     }
 
@@ -156,17 +167,16 @@ impl Child {
         world: &World,
         work: impl FnOnce(&mut Reporter, File) -> Outcome,
     ) -> io::Result<Child> {
-        needs_process(world)?;
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&reader, true)?;
-        // A smaller pipe works too.
-        let _ = rustix::pipe::fcntl_setpipe_size(&reader, OUTPUT_PIPE_BYTES);
-        let (output, no_file) = (File::from(writer), |_| PathBuf::new());
+        let has_processes = world.has_processes();
+        let (mut reader, output) = if has_processes { output_pipe()? } else { output_in_memory()? };
+        let (file, no_file) = (output.as_raw_fd(), |_| PathBuf::new());
         // Moved into the child's work, so that this process keeps no copy.
-        let mut child = Child::fork(world, Purpose::Sync, &[output.as_raw_fd()], no_file, |reporter, _| {
-            work(reporter, output)
-        })?;
-        child.output = Some(ChildPipe(File::from(reader)));
+        let mut child =
+            Child::fork(world, Purpose::Sync, &[file], no_file, |reporter, _| work(reporter, output))?;
+        if !has_processes {
+            reader.rewind()?;
+        }
+        child.output = Some(ChildPipe(reader));
         Ok(child)
     }
 
