@@ -21,6 +21,8 @@
 //!    [`Episode::may_wait`] names: with `appendfsync always` any; for SAVE and CONFIG SET; and for the names that files are
 //!    given where a child begins and ends. It never waits for the append-only file's fsync in the background.
 //! 6. A server with nothing to do makes hardly any calls, and files do not pile up.
+//!
+//! `network` has several servers, and connections between them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod failed_fsync;
@@ -28,6 +30,7 @@ mod forks;
 mod history;
 mod leftovers;
 mod loading;
+mod network;
 mod peer;
 mod promise;
 mod requests;
@@ -68,6 +71,11 @@ const PACE_US: u64 = 100;
 const SLICES_MAX: usize = 10_000;
 
 pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
+    server_with(config, monotonic_us, 3)
+}
+
+/// The ids of its histories are drawn from `random`.
+pub fn server_with(config: Config, monotonic_us: u64, random: u64) -> Executor {
     let identity = Identity {
         run_id: "0".repeat(40),
         process_id: 1,
@@ -77,7 +85,7 @@ pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
     };
     let mut clock = Clock::standing_at(START_UNIX_US / 1000);
     clock.advance_ms(monotonic_us / 1000);
-    Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] })
+    Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random, secret: [4; 32] })
 }
 
 pub fn connect(executor: &mut Executor) -> ClientHandle {
