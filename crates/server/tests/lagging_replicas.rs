@@ -189,6 +189,53 @@ fn a_script_that_has_begun_meanwhile_is_waited_for() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
+fn snapshot_file(server: &Process) -> Vec<u8> {
+    std::fs::read(server.directory.join("dump.rdb")).unwrap()
+}
+
+fn holds(snapshot: &[u8], name: &[u8]) -> bool {
+    snapshot.windows(name.len()).any(|part| part == name)
+}
+
+/// Once the time is over, one that only reads is ended.
+fn a_script_that_has_begun_meanwhile_holds_no_end_up() {
+    let options = ["--shutdown-timeout", "2", "--busy-reply-threshold", "10", "--save", "3600 1000000"];
+    let (mut server, _, _replica) = start(&options);
+    server.signal(Signal::TERM);
+    let mut client = server.connect();
+    eventually("it waits", || server.info("shutdown_in_milliseconds").is_some());
+    client.send(&[b"EVAL_RO", b"while true do redis.call('get', KEYS[1]) end", b"1", b"before"]);
+    let mut other = server.connect();
+    eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+    let asked = Instant::now();
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    if let Some(reply) = client.receive() {
+        assert!(shown(&reply).contains("the server is shutting down"), "{reply:?}");
+    }
+    assert!(holds(&snapshot_file(&server), b"before"));
+}
+
+/// One that has written and did not end in its own time does so in that of the replicas.
+fn a_script_that_was_given_up_and_ends_is_saved() {
+    let options = ["--shutdown-timeout", "3", "--busy-reply-threshold", "1", "--save", "3600 1000000"];
+    let (mut server, _, _replica) = start(&[&options[..], &["--logfile", "log"]].concat());
+    let mut client = server.connect();
+    let script = "redis.call('set', KEYS[1], 1) \
+        local function now() local t = redis.call('TIME') return t[1] + t[2] / 1000000 end \
+        local until_s = now() + 4.5 while now() < until_s do end return 'ended'";
+    client.send(&[b"EVAL", script.as_bytes(), b"1", b"by_script"]);
+    let mut other = server.connect();
+    eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(answer(&mut client), "ended");
+    let log = std::fs::read_to_string(server.directory.join("log")).unwrap();
+    assert!(log.contains("has not ended in time"), "it was given up: {log}");
+    let snapshot = snapshot_file(&server);
+    assert!(holds(&snapshot, b"before") && holds(&snapshot, b"by_script"), "{log}");
+}
+
 tests_with_io_threads!(
     it_waits_until_all_is_acknowledged_and_accepts_no_write_meanwhile,
     it_ends_when_the_time_is_over_or_nobody_is_to_be_waited_for,
@@ -196,4 +243,6 @@ tests_with_io_threads!(
     who_waits_for_the_end_waits_on_when_the_role_changes,
     a_replica_with_replicas_of_its_own_waits_for_what_they_lack_now,
     a_script_that_has_begun_meanwhile_is_waited_for,
+    a_script_that_has_begun_meanwhile_holds_no_end_up,
+    a_script_that_was_given_up_and_ends_is_saved,
 );

@@ -9,6 +9,7 @@ use crate::error::{ClientError, on_the_wire};
 use crate::observe::readiness::Unready;
 use crate::observe::supervisor;
 use crate::persist::child::Purpose;
+use crate::script::Running;
 use crate::server::pause::{Pause, PausePurpose};
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle};
@@ -25,7 +26,12 @@ pub(crate) enum Stopping {
     /// Waits for a suspended script or transaction, until a time on the monotonic clock.
     WaitsForUnit { how: Shutdown, deadline_us: u64 },
     /// Waits for replicas, until a time on the monotonic clock.
-    Waits { how: Shutdown, deadline_us: u64 },
+    Waits {
+        how: Shutdown,
+        deadline_us: u64,
+        /// A unit that had written was still running when its time ran out: it does not delay the end.
+        gives_up_unit: bool,
+    },
 }
 
 /// Result of starting a shutdown.
@@ -84,26 +90,23 @@ impl Executor {
             Some(Stopping::WaitsForUnit { how, deadline_us }) => (how, Some(deadline_us)),
             Some(Stopping::Waits { .. }) | None => return,
         };
-        let how = match self.is_within_unit() {
-            true => {
-                if self.end_script_that_reads() {
-                    // It ends in its next slice, and what is then saved is whole.
-                    return;
-                }
-                let deadline_us = deadline_us.unwrap_or_else(|| self.begin_waiting_for_unit(how));
-                if self.clock.monotonic_us() < deadline_us {
-                    return;
-                }
-                if !self.may_stop_without_unit(how) {
-                    return self.call_shutdown_off();
-                }
-                Shutdown { save: Some(false), ..how }
+        let gives_up_unit = self.is_within_unit();
+        if gives_up_unit {
+            if self.end_script_that_reads() {
+                // It ends in its next slice, and what is then saved is whole.
+                return;
             }
-            false => how,
-        };
+            let deadline_us = deadline_us.unwrap_or_else(|| self.begin_waiting_for_unit(how));
+            if self.clock.monotonic_us() < deadline_us {
+                return;
+            }
+            if !self.may_stop_without_unit(how) {
+                return self.call_shutdown_off();
+            }
+        }
         self.stopping = None;
         self.server.observed.shutdown_deadline_us = None;
-        if matches!(self.begin_shutdown(how, None), Begun::Failed) {
+        if matches!(self.begin_shutdown(how, None, gives_up_unit), Begun::Failed) {
             self.call_shutdown_off();
         }
     }
@@ -160,12 +163,17 @@ impl Executor {
         if running.killed {
             return true;
         }
-        if running.wrote || running.is_streamed {
+        if must_run_whole(running) {
             return false;
         }
         running.killed = true;
         log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
         true
+    }
+
+    /// Returns whether the running script has made changes that only its end makes whole.
+    fn has_script_written(&self) -> bool {
+        self.server.scripts.running.as_ref().is_some_and(must_run_whole)
     }
 
     /// SHUTDOWN.
@@ -174,7 +182,7 @@ impl Executor {
         handle: ClientHandle,
         how: Shutdown,
     ) -> Result<Next, ClientError> {
-        match self.begin_shutdown(how, Some(handle)) {
+        match self.begin_shutdown(how, Some(handle), false) {
             Begun::Ends => {
                 // None of the client's later requests may run; the closed connection is its reply.
                 self.server.close_asap(handle);
@@ -196,7 +204,7 @@ impl Executor {
         Ok(Next::Reply)
     }
 
-    fn begin_shutdown(&mut self, how: Shutdown, asker: Option<ClientHandle>) -> Begun {
+    fn begin_shutdown(&mut self, how: Shutdown, asker: Option<ClientHandle>, gives_up_unit: bool) -> Begun {
         if self.shutdown_deadline_us().is_some() {
             return Begun::Waits;
         }
@@ -222,7 +230,8 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         self.ask_replicas_at_once();
         self.server.pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, now_us);
-        self.stopping = Some(Stopping::Waits { how, deadline_us: now_us + timeout_us });
+        let deadline_us = now_us + timeout_us;
+        self.stopping = Some(Stopping::Waits { how, deadline_us, gives_up_unit });
         self.server.observed.shutdown_deadline_us = self.shutdown_deadline_us();
         log::info!("Waiting for replicas before shutting down.");
         Begun::Waits
@@ -230,12 +239,26 @@ impl Executor {
 
     /// Continues a shutdown once all replicas have all of the stream, or time has run out.
     pub(super) fn go_on_with_shutdown(&mut self) {
-        let Some(Stopping::Waits { how, deadline_us }) = self.stopping else { return };
-        // Without saving, SHUTDOWN is also the way to end an endless script.
-        if self.is_within_unit() && how.save != Some(false) {
-            return;
+        let Some(Stopping::Waits { how, deadline_us, gives_up_unit }) = self.stopping else { return };
+        if gives_up_unit && !self.is_within_unit() {
+            log::info!(
+                "The script or transaction has ended while replicas are waited for: nothing of it is lost."
+            );
+            self.loses_changes = false;
+            self.stopping = Some(Stopping::Waits { how, deadline_us, gives_up_unit: false });
         }
-        let is_due = deadline_us <= self.server.now.monotonic_us || self.has_all_replicas_synced();
+        let is_over = deadline_us <= self.server.now.monotonic_us;
+        // Without saving, SHUTDOWN is also the way to end an endless script.
+        if self.is_within_unit() && how.save != Some(false) && !(gives_up_unit && self.has_script_written()) {
+            if is_over && self.end_script_that_reads() {
+                // Its last slice runs here: in the next turn another script could have begun.
+                self.go_on_with_script();
+            }
+            if self.is_within_unit() {
+                return;
+            }
+        }
+        let is_due = is_over || self.has_all_replicas_synced();
         if is_due && !self.shut_down(how) {
             self.call_shutdown_off();
         }
@@ -288,8 +311,9 @@ impl Executor {
             log::warn!("Error writing the append-only file, can't exit.");
             return failed_to_end();
         }
-        let loading = self.has_load_under_way();
-        if self.saves_at_end(how) && !loading {
+        // Beside a suspended unit a snapshot would hold a part of it.
+        let has_part = self.has_load_under_way() || self.is_within_unit();
+        if self.saves_at_end(how) && !has_part {
             log::info!("Saving the final RDB snapshot before exiting.");
             supervisor::tell("STATUS=Saving the final RDB snapshot\n");
             if !self.save() {
@@ -305,6 +329,11 @@ impl Executor {
         self.ends = true;
         true
     }
+}
+
+/// Returns whether a script may not be ended: it has made changes, or its changes are those of the primary.
+fn must_run_whole(running: &Running) -> bool {
+    running.wrote || running.is_streamed
 }
 
 /// Logs that the process continues.
