@@ -392,3 +392,31 @@ fn what_waits_to_be_written_to_the_append_only_file_evicts_no_key() {
     assert_eq!(field(&mut client, "stats", "evicted_keys"), 0);
     assert_eq!(client.ask("EXISTS key:0"), "1");
 }
+
+/// Messages on evicted keys take memory until they are sent, and their buffers are kept for the next replies.
+#[test]
+fn what_tells_of_evicted_keys_evicts_no_more_of_them() {
+    const KEYS: usize = 300;
+    let server =
+        Process::start(&["--maxmemory-policy", "allkeys-lru", "--maxmemory-eviction-tenacity", "100"]);
+    let mut client = server.connect();
+    let key = |number: usize| format!("{number}{}", "x".repeat(1000));
+    (0..KEYS).for_each(|number| drop(client.ask(&format!("SET {} x", key(number)))));
+    let caching: Vec<Client<TcpStream>> = (0..10)
+        .map(|_| {
+            let mut reader = server.connect();
+            reader.ask("HELLO 3");
+            assert_eq!(reader.ask("CLIENT TRACKING on"), "OK");
+            (0..KEYS).for_each(|number| drop(reader.ask(&format!("GET {}", key(number)))));
+            reader
+        })
+        .collect();
+    // The buffers of requests are freed once the clients have been quiet for a while.
+    std::thread::sleep(Duration::from_secs(2));
+    let used_bytes = field(&mut client, "memory", "used_memory");
+    client.ask(&format!("CONFIG SET maxmemory {}", used_bytes - 40_000));
+    (0..20).for_each(|_| drop(client.ask("PING")));
+    let evicted = field(&mut client, "stats", "evicted_keys");
+    assert!((30..150).contains(&evicted), "{evicted} keys of {KEYS}");
+    drop(caching);
+}

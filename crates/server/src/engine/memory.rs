@@ -39,11 +39,16 @@ impl Executor {
         signed(used_bytes) - signed(self.server.config.maxmemory_bytes)
     }
 
-    /// Frees what this batch has removed; returns whether that suffices, so that no key is evicted.
+    /// Frees what this batch has removed and the output buffers that are kept for the next replies; returns whether that
+    /// suffices, so that no key is evicted. Invalidation messages of evicted keys leave such buffers: evicting more keys
+    /// to compensate would evict all.
     #[cold]
-    fn is_within_limit_without_scattered(&mut self) -> bool {
+    fn is_within_limit_without_spares(&mut self) -> bool {
         self.db.free_scattered();
-        self.is_within_limit()
+        self.is_within_limit() || {
+            self.server.clients.free_spare_outputs();
+            self.is_within_limit()
+        }
     }
 
     /// Returns whether [`Executor::make_room`] would have nothing to do.
@@ -56,7 +61,7 @@ impl Executor {
 
     /// Evicts until memory is within its limit or time runs out.
     pub(super) fn make_room(&mut self) -> Room {
-        let within_limit = self.is_within_limit() || self.is_within_limit_without_scattered();
+        let within_limit = self.is_within_limit() || self.is_within_limit_without_spares();
         // A paused server changes no data; a replica keeps the data of its primary.
         let leaves_it =
             self.server.pauses.are_any() || self.is_replica() && self.server.config.replica_ignore_maxmemory;

@@ -230,6 +230,11 @@ impl Clients {
         }
     }
 
+    /// Frees the buffers kept for reuse.
+    pub fn free_spare_outputs(&mut self) {
+        self.spare_outputs.clear();
+    }
+
     /// Returns the client, unless it has disconnected.
     pub fn get(&self, handle: ClientHandle) -> Option<&Client> {
         self.places.get(handle.index())?.as_deref().filter(|client| client.handle == handle)
