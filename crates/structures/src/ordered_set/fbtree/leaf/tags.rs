@@ -94,11 +94,14 @@ impl Leaf {
     fn find_record(&self, tag: u8, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut row = 0;
         while row < self.count() {
-            for lane in self.two_rows_matching(row, tag) {
+            let mut matches = self.two_rows_matching(row, tag);
+            while let Some(lane) = matches.lowest() {
                 let slot = row + lane;
                 if is_it(&self.page[self.record_at(slot)..]) {
                     return Some(slot);
                 }
+                // Only now: mostly the first is the one.
+                matches.next();
             }
             row += 2 * LANES;
         }
