@@ -2,6 +2,7 @@
 //! clients.
 
 mod accept;
+mod by_handle;
 mod channel;
 pub mod clients_cron;
 pub mod connection;
@@ -9,6 +10,7 @@ pub mod event_loop;
 pub mod files;
 mod handshakes;
 mod http;
+mod inline;
 mod io_thread;
 pub mod listener;
 pub mod listeners;
@@ -20,6 +22,7 @@ pub mod query_buffer;
 mod remote;
 mod replicas;
 pub mod signals;
+mod sockets;
 pub mod stand_in;
 mod threads;
 pub mod tls_context;

@@ -54,7 +54,7 @@ impl EventLoop {
         }
         self.clients_cron.listeners_rest = rest;
         for listener in self.listeners.borrow().iter() {
-            let watched = self.poller.watch(listener.fd(), Token::Listener(listener.id), !rest, false);
+            let watched = self.sockets.poller.watch(listener.fd(), Token::Listener(listener.id), !rest);
             if let Err(error) = watched {
                 log::warn!("Watching for new clients: {error}");
             }

@@ -1,6 +1,7 @@
 //! Periodic work on every connection: closes idle ones, and frees their unused memory.
 
-use super::event_loop::{EventLoop, local};
+use super::connection::Stay;
+use super::event_loop::EventLoop;
 use crate::session::ClientHandle;
 
 /// Minimum number of connections per round.
@@ -37,14 +38,14 @@ impl EventLoop {
             return;
         }
         let mut left = share.clamp(CONNECTIONS_PER_CRON_MIN, CONNECTIONS_PER_CRON_MAX);
-        for _ in 0..self.connections.len() {
+        let indexes = self.connection_indexes();
+        for _ in 0..indexes {
             if left == 0 {
                 return;
             }
-            self.clients_cron.index = (self.clients_cron.index + 1) % self.connections.len();
-            let index = self.clients_cron.index;
-            if self.connections[index].is_some()
-                && let Some(handle) = self.executor.server.clients.handle_at(index)
+            self.clients_cron.index = (self.clients_cron.index + 1) % indexes;
+            if let Some(handle) = self.executor.server.clients.handle_at(self.clients_cron.index)
+                && self.has_connection(handle)
             {
                 self.inspect_connection(handle);
                 left -= 1;
@@ -55,16 +56,15 @@ impl EventLoop {
     fn inspect_connection(&mut self, handle: ClientHandle) {
         let last_interaction = self.executor.server.clients[handle].last_interaction;
         let idle_us = self.executor.server.now.monotonic_us - last_interaction.monotonic_us;
-        if self.close_late_handshake(handle, idle_us) {
-            return;
-        }
-        if let Some(connection) = local(&mut self.connections, handle) {
-            let shrunk = connection.query_buffer.as_mut().map(|query_buffer| query_buffer.shrink(idle_us));
-            if shrunk == Some(true) {
-                connection.query_buffer = None;
+        self.serve(handle, |connection, _, inline| {
+            let stay = connection.inspect(idle_us, inline);
+            if stay == Stay::Stays {
+                inline.store_input_figures(connection);
             }
+            stay
+        });
+        if self.has_connection(handle) {
+            self.executor.inspect_client(handle);
         }
-        self.note_input(handle);
-        self.executor.inspect_client(handle);
     }
 }

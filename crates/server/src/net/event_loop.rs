@@ -1,19 +1,31 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
+//!
+//! ```text
+//!   own sockets -> Connection -> Inline --\                          /-- output of own connections -> write_on
+//!                                          batch -> run_requests ->
+//!   I/O threads -> Delivery::Requests ----/                          \-- Order::Serve -> I/O threads
+//! ```
+//!
+//! The executor's own connections and those of I/O threads are the same (`net/connection.rs`); they differ in what is
+//! between them and the batch: calls (`net/inline.rs`), or queues (`net/io_thread.rs`).
 
+use super::by_handle::ByHandle;
 use super::clients_cron::ClientsCron;
-use super::connection::Connection;
+use super::connection::{Connection, Stay};
 use super::http::Http;
+use super::inline::{Batch, Inline, parse};
 use super::io_thread::{Order, Shared};
 use super::listener::ListenError;
 use super::listeners::Listeners;
-use super::poller::{Poller, Readiness, Token};
+use super::outgoing::{go_on_connecting, receive_bytes};
+use super::poller::{Poller, Token};
 use super::process_settings::LiveProcessSettings;
-use super::query_buffer::{BATCH_REQUESTS_MAX, QueryBuffer, QueryBuffers, SpareQueryBuffers, Transfer};
+use super::query_buffer::{BATCH_REQUESTS_MAX, QueryBuffer, QueryBuffers};
 use super::remote::Balance;
 use super::signals::{Request, Signals};
+use super::sockets::Sockets;
 use super::threads::{RemoteConnection, Threads};
 use super::tls_context::TlsContext;
-use super::transport::{Stopped, Transport};
 use crate::config::ShutdownFlags;
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
@@ -28,13 +40,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
-use wire::request::{Limits, REQUEST_LEN_MAX};
-
-/// Limit of unread input from a blocked client; beyond it the socket is not read until the client is unblocked.
-const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Turns of a handshake: one for the peer's first message, one for its last.
-const HANDSHAKE_STEPS: u32 = 2;
+const HANDSHAKE_STEPS: usize = 2;
 
 /// Retry delay for orders that wait for room in a thread's queue.
 const BACKED_UP_US: u64 = 1000;
@@ -42,11 +50,12 @@ const BACKED_UP_US: u64 = 1000;
 /// The event loop with its sockets and the executor.
 pub struct EventLoop {
     pub executor: Executor,
-    pub(super) poller: Poller,
+    pub(super) sockets: Sockets,
     pub(super) listeners: Rc<RefCell<Listeners>>,
-    /// Each client's connection, by handle.
-    pub(super) connections: Vec<Option<ClientConnection>>,
-    pub(super) spare_query_buffers: SpareQueryBuffers,
+    /// Connections that this thread serves.
+    pub(super) connections: ByHandle<Connection>,
+    /// Where I/O threads serve the others.
+    pub(super) remotes: ByHandle<RemoteConnection>,
     pub(super) threads: Threads,
     pub(super) balance: Balance,
     pub(super) clients_cron: ClientsCron,
@@ -57,57 +66,13 @@ pub struct EventLoop {
     signals: Signals,
     /// A signal has requested the end, which has not been handled yet.
     is_signalled: bool,
-    ready: Vec<Readiness>,
-    /// Query buffers whose requests are collected into one batch; and the number of requests.
-    batch: QueryBuffers,
-    batch_requests: usize,
-    /// Connections with input that no event will announce.
-    pub(super) unread: Vec<ClientHandle>,
-    /// Handshake steps left in this tick.
-    handshake_steps_left: u32,
+    batch: Batch,
     /// TLS configuration of new connections.
     pub(super) tls: Rc<RefCell<TlsContext>>,
     /// Connections that may have output to write at the end of the tick.
     pub(super) touched: Vec<ClientHandle>,
     /// Query buffers to return to I/O threads at the end of the tick.
     pub(super) finished: QueryBuffers,
-}
-
-/// Where a client's connection is served.
-pub(super) enum ClientConnection {
-    /// Served by this thread.
-    Local(Box<Connection>),
-    /// Served by an I/O thread.
-    Remote(Box<RemoteConnection>),
-}
-
-impl ClientConnection {
-    fn handle(&self) -> ClientHandle {
-        match self {
-            ClientConnection::Local(connection) => connection.handle,
-            ClientConnection::Remote(remote) => remote.handle,
-        }
-    }
-}
-
-/// Returns the slot of the client's connection; `None`: it is gone, even if its slot is reused by now.
-pub(super) fn occupied(
-    connections: &mut [Option<ClientConnection>],
-    handle: ClientHandle,
-) -> Option<&mut Option<ClientConnection>> {
-    let place = connections.get_mut(handle.index())?;
-    place.as_ref().is_some_and(|connection| connection.handle() == handle).then_some(place)
-}
-
-/// Returns the client's connection, if this thread serves it.
-pub(super) fn local(
-    connections: &mut [Option<ClientConnection>],
-    handle: ClientHandle,
-) -> Option<&mut Connection> {
-    match occupied(connections, handle)? {
-        Some(ClientConnection::Local(connection)) => Some(connection),
-        Some(ClientConnection::Remote(_)) | None => None,
-    }
 }
 
 impl EventLoop {
@@ -134,10 +99,10 @@ impl EventLoop {
         poller.add_edges(threads.waker.fd(), Token::Waker)?;
         Ok(EventLoop {
             executor,
-            poller,
+            sockets: Sockets::new(poller),
             listeners,
-            connections: Vec::new(),
-            spare_query_buffers: SpareQueryBuffers::default(),
+            connections: ByHandle::default(),
+            remotes: ByHandle::default(),
             threads,
             balance: Balance::default(),
             clients_cron: ClientsCron::default(),
@@ -145,11 +110,7 @@ impl EventLoop {
             http,
             signals,
             is_signalled: false,
-            ready: Vec::new(),
-            batch: Vec::new(),
-            batch_requests: 0,
-            unread: Vec::new(),
-            handshake_steps_left: 0,
+            batch: Batch::default(),
             tls,
             touched: Vec::new(),
             finished: Vec::new(),
@@ -195,27 +156,7 @@ impl EventLoop {
         let began_us = self.wait()?;
         self.executor.begin_tick();
         self.executor.note_wait(began_us);
-        self.handshake_steps_left =
-            HANDSHAKE_STEPS * self.executor.server.config.max_new_tls_connections_per_cycle;
-        // Connections listed in this turn are read in the next one, after this turn's replies are written.
-        let listed = std::mem::take(&mut self.unread);
-        let ready = std::mem::take(&mut self.ready);
-        for event in &ready {
-            match event.token {
-                Token::Signal => self.take_signals(),
-                // The tick takes deliveries in any case.
-                Token::Waker => {}
-                Token::SyncPipe => self.executor.read_sync_pipe(),
-                Token::Http => self.accept_http(),
-                Token::Listener(id) => self.accept(id),
-                Token::Connection(handle) => self.serve(handle, event),
-            }
-        }
-        self.ready = ready;
-        self.ready.clear();
-        if !listed.is_empty() {
-            self.serve_unread(listed);
-        }
+        self.serve_sockets();
         self.executor.stop_if_wanted();
         self.receive();
         self.run_batch();
@@ -239,6 +180,70 @@ impl EventLoop {
         self.balance_if_due();
         self.threads.announce();
         Ok(goes_on)
+    }
+
+    /// Reads what has come, and follows other events.
+    fn serve_sockets(&mut self) {
+        let handshakes = self.executor.server.config.max_new_tls_connections_per_cycle as usize;
+        let now_us = self.executor.server.now.monotonic_us;
+        self.sockets.begin_turn(now_us, HANDSHAKE_STEPS * handshakes);
+        while let Some(handle) = self.sockets.next_postponed() {
+            self.serve(handle, |connection, sockets, inline| connection.read_postponed(sockets, inline));
+        }
+        let ready = self.sockets.take_ready();
+        for event in &ready {
+            match event.token {
+                Token::Signal => self.take_signals(),
+                // The tick takes deliveries in any case.
+                Token::Waker => {}
+                Token::SyncPipe => self.executor.read_sync_pipe(),
+                Token::Http => self.accept_http(),
+                Token::Listener(id) => self.accept(id),
+                Token::Connection(handle) => {
+                    self.serve(handle, |connection, sockets, inline| match connection.is_connecting() {
+                        true => go_on_connecting(connection, sockets, inline),
+                        false => connection.follow_event(event, sockets, inline),
+                    });
+                }
+            }
+        }
+        self.sockets.keep_ready(ready);
+        while let Some(handle) = self.sockets.next_listed() {
+            self.serve(handle, |connection, sockets, inline| connection.read_listed(sockets, inline));
+        }
+    }
+
+    /// Runs `work` on a connection of this thread, closes it if the result says so, and runs the batch if it is full by
+    /// then. Returns whether there is the connection.
+    pub(super) fn serve(
+        &mut self,
+        handle: ClientHandle,
+        work: impl FnOnce(&mut Connection, &mut Sockets, &mut Inline<'_>) -> Stay,
+    ) -> bool {
+        let (connections, sockets, mut inline) = self.split();
+        let Some(connection) = connections.get_mut(handle) else { return false };
+        if work(connection, sockets, &mut inline) == Stay::Leaves {
+            self.close(handle);
+        } else if self.batch.requests >= BATCH_REQUESTS_MAX {
+            self.run_batch();
+        }
+        true
+    }
+
+    #[inline]
+    fn split(&mut self) -> (&mut ByHandle<Connection>, &mut Sockets, Inline<'_>) {
+        let EventLoop { executor, batch, touched, connections, sockets, .. } = self;
+        (connections, sockets, Inline { executor, batch, touched })
+    }
+
+    /// Returns whether the client has a connection, here or in an I/O thread.
+    pub(super) fn has_connection(&self, handle: ClientHandle) -> bool {
+        self.connections.get(handle).is_some() || self.remotes.get(handle).is_some()
+    }
+
+    /// Returns the number of indexes at which clients may have connections.
+    pub(super) fn connection_indexes(&self) -> usize {
+        self.connections.indexes().max(self.remotes.indexes())
     }
 
     fn take_signals(&mut self) {
@@ -275,78 +280,23 @@ impl EventLoop {
                 timeout_us = 0;
             }
         }
-        if !self.unread.is_empty() {
-            timeout_us = 0;
-        }
-        self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)?;
+        self.sockets.wait(Duration::from_micros(timeout_us))?;
         self.threads.waker.woken();
         Ok(now_us)
     }
 
-    pub(super) fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        if connection.is_connecting {
-            return self.finish_connecting(handle);
-        }
-        if event.writable {
-            self.touched.push(handle);
-        }
-        if !connection.watches_readable {
-            // Its pending requests are dropped, since their replies cannot be sent.
-            if event.hung_up {
-                self.close(handle);
-            }
-            return;
-        }
-        // Once per turn; a listed connection is read from the list.
-        if !event.readable || connection.is_listed {
-            return;
-        }
-        if connection.transport.is_handshaking() {
-            // The poller reports postponed connections again.
-            let Some(left) = self.handshake_steps_left.checked_sub(1) else { return };
-            self.handshake_steps_left = left;
-        }
-        let kept = connection.query_buffer.take();
-        let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        let transfer = query_buffer.read(&mut connection.transport);
-        if let Transport::Tls(_) = &connection.transport {
-            self.follow_tls(handle, transfer);
-        }
-        match transfer {
-            Transfer::WouldBlock => return self.after_requests(query_buffer),
-            Transfer::Closed => return self.close(handle),
-            Transfer::Bytes { count, .. } => {
-                query_buffer.note_read(self.executor.server.now.monotonic_us);
-                self.executor.count_input(handle, count);
-                if self.executor.server.clients[handle].is_closing() {
-                    query_buffer.discard();
-                }
-            }
-        }
-        if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
-            return self.after_requests(query_buffer);
-        }
-        if self.executor.accepts_requests(handle) && !query_buffer.has_requests() {
-            query_buffer.consume();
-            self.parse(&mut query_buffer);
-        }
-        self.collect(query_buffer);
-    }
-
     /// Adds requests to the batch, which runs when it is full or when all have been read.
     pub(super) fn collect(&mut self, query_buffer: Box<QueryBuffer>) {
-        self.batch_requests += query_buffer.request_count().max(1);
         self.batch.push(query_buffer);
-        if self.batch_requests >= BATCH_REQUESTS_MAX {
+        if self.batch.requests >= BATCH_REQUESTS_MAX {
             self.run_batch();
         }
     }
 
     /// Prefetches what the collected requests will look up, then runs them in order.
     pub(super) fn run_batch(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
-        self.batch_requests = 0;
+        let mut batch = std::mem::take(&mut self.batch.query_buffers);
+        self.batch.requests = 0;
         if let Some(mut window) = self.executor.open_window() {
             // The first one that does not fit ends it.
             let _ = batch.iter().all(|query_buffer| query_buffer.fill(&mut window, &self.executor));
@@ -355,16 +305,7 @@ impl EventLoop {
         for query_buffer in batch.drain(..) {
             self.run_requests(query_buffer);
         }
-        self.batch = batch;
-    }
-
-    fn parse(&self, query_buffer: &mut QueryBuffer) {
-        let limits = limits_of(&self.executor, query_buffer.handle);
-        let (registry, seed) = (&self.executor.server.registry, self.executor.db.seed());
-        match self.executor.server.clients[query_buffer.handle].is_primary {
-            true => query_buffer.parse_stream(&limits, registry, seed),
-            false => query_buffer.parse(&limits, registry, seed),
-        }
+        self.batch.query_buffers = batch;
     }
 
     /// Parses and runs a client's input, until it needs more or blocks.
@@ -375,7 +316,7 @@ impl EventLoop {
         while self.executor.accepts_requests(handle) {
             if !query_buffer.has_requests() {
                 query_buffer.consume_some();
-                self.parse(&mut query_buffer)
+                parse(&self.executor, &mut query_buffer)
             }
             if query_buffer.has_requests() {
                 query_buffer.run_parsed(&mut self.executor, &mut reply);
@@ -394,68 +335,32 @@ impl EventLoop {
         }
     }
 
-    /// Takes an empty query buffer back, and enforces the input limit of a client that sends faster than it is served.
-    fn after_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
-        let handle = query_buffer.handle;
-        let Some(connection) = local(&mut self.connections, handle) else { return self.settle(query_buffer) };
-        self.touched.push(handle);
-        let unread_bytes = query_buffer.unread_bytes();
-        match query_buffer.is_free() {
-            true => self.spare_query_buffers.take_back(query_buffer),
-            false => connection.query_buffer = Some(query_buffer),
-        }
-        let watches_readable = !(self.executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX)
-            && !self.executor.leaves_unread(handle);
-        let rewatch = connection.watches_readable != watches_readable;
-        connection.watches_readable = watches_readable;
-        if watches_readable && connection.transport.has_decrypted() && !connection.is_listed {
-            connection.is_listed = true;
-            self.unread.push(handle);
-        }
-        self.note_input(handle);
-        self.executor.check_input_limit(handle, unread_bytes);
-        if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(handle);
-        }
-        self.executor.count_unauthenticated(handle);
-        if rewatch {
-            self.rewatch(handle);
-        }
-    }
-
-    /// Updates the connection's memory figure in the executor.
-    pub(super) fn note_input(&mut self, handle: ClientHandle) {
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        let figures = &mut self.executor.server.clients[handle].connection;
-        (figures.input_bytes, figures.input_free_bytes) =
-            connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());
-        figures.memory_bytes = connection.memory_bytes();
-    }
-
-    pub(super) fn rewatch(&mut self, handle: ClientHandle) {
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        let figures = &mut self.executor.server.clients[handle].connection;
-        (figures.watches_readable, figures.watches_writable) =
-            (connection.watches_readable, connection.watches_writable);
-        let (token, interest) = (Token::Connection(handle), connection.interest());
-        if let Err(error) = self.poller.watch(connection.fd(), token, interest.readable, interest.writable) {
-            log::warn!("Watching a client's socket: {error}");
-            self.executor.server.close_asap(handle);
+    /// Returns a query buffer whose requests have run to its connection, or to the I/O thread that has it.
+    fn after_requests(&mut self, query_buffer: Box<QueryBuffer>) {
+        let (connections, sockets, mut inline) = self.split();
+        let Some(connection) = connections.get_mut(query_buffer.handle) else {
+            return self.settle(query_buffer);
+        };
+        if connection.keep(query_buffer, sockets, &mut inline) {
+            connection.list(sockets);
         }
     }
 
     /// Resumes unblocked clients: their pending input is still in their buffers.
     fn resume(&mut self) {
         while let Some(handle) = self.executor.server.resumed.pop_front() {
-            let query_buffer = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
-                Some(ClientConnection::Local(connection)) => {
-                    connection.query_buffer.take().or_else(|| Some(self.spare_query_buffers.lend(handle)))
+            let query_buffer = match self.connections.get_mut(handle) {
+                Some(connection) => {
+                    let kept = connection.take_query_buffer();
+                    kept.or_else(|| Some(self.sockets.spare_query_buffers.lend(handle)))
                 }
-                Some(ClientConnection::Remote(remote)) => remote.held.take(),
-                None => None,
+                None => self.remotes.get_mut(handle).and_then(|remote| remote.held.take()),
             };
             let Some(mut query_buffer) = query_buffer else { continue };
-            if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
+            if self.executor.takes_bytes(handle)
+                && let Some(connection) = self.connections.get_mut(handle)
+                && !receive_bytes(&mut self.executor, connection, &mut query_buffer)
+            {
                 self.after_requests(query_buffer);
             } else {
                 if self.executor.has_kept_stream_for(handle) {
@@ -487,79 +392,18 @@ impl EventLoop {
     }
 
     fn write(&mut self, handle: ClientHandle) {
-        // It may be gone, and its slot reused, since something was written to it.
-        let connection = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
-            Some(ClientConnection::Local(connection)) => connection,
-            Some(ClientConnection::Remote(_)) if self.executor.server.clients[handle].is_replica => {
-                return self.bring_here(handle);
+        let is_here = self.serve(handle, |connection, sockets, inline| {
+            let client = &mut inline.executor.server.clients[handle];
+            client.output_pending = false;
+            if client.close_asap { Stay::Stays } else { connection.write_on(sockets, inline) }
+        });
+        // It may be gone, and its index reused, since something was written to it.
+        if !is_here && self.remotes.get(handle).is_some() {
+            match self.executor.server.clients[handle].is_replica {
+                true => self.bring_here(handle),
+                false => self.send_output(handle),
             }
-            Some(ClientConnection::Remote(_)) => return self.send_output(handle),
-            None => return,
-        };
-        let client = &mut self.executor.server.clients[handle];
-        client.output_pending = false;
-        if client.close_asap {
-            return;
         }
-        if !client.output.is_empty() {
-            let buffered_bytes = client.unsent().buffered_bytes;
-            client.reply_buffer.note_unsent(buffered_bytes);
-            let written = connection.write(client.output.output());
-            client.last_interaction = self.executor.server.now;
-            client.connection.output_bytes_total += written.bytes as u64;
-            let statistics = &mut self.executor.server.observed.statistics;
-            statistics.total_writes += 1;
-            statistics.output_bytes += client.connection.take_uncounted(written.bytes as u64);
-            if self.executor.has_traces_under_way() {
-                self.executor.note_written(handle);
-            }
-            if written.closed {
-                return self.close(handle);
-            }
-        } else if connection.transport.has_unsent() && connection.transport.flush() == Err(Stopped::Closed) {
-            return self.close(handle);
-        }
-        if self.executor.server.clients[handle].is_replica && !self.write_to_replica(handle) {
-            return self.close(handle);
-        }
-        self.after_write(handle);
-    }
-
-    /// Continues where the socket has taken everything, and waits where it has not.
-    fn after_write(&mut self, handle: ClientHandle) {
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        let (watches_writable, is_flushed) =
-            (connection.watches_writable, !connection.transport.has_unsent());
-        let client = &mut self.executor.server.clients[handle];
-        let (output_sent, is_replica) = (client.output.is_empty(), client.is_replica);
-        let all_sent =
-            output_sent && is_flushed && !(is_replica && self.executor.has_output_for_replica(handle));
-        if output_sent {
-            let closes = self.executor.server.clients[handle].close_after_reply && is_flushed;
-            self.executor.server.clients.output_written(handle);
-            if closes {
-                return self.finish(handle);
-            }
-        } else {
-            self.executor.check_output_limit(handle);
-        }
-        if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(handle);
-        }
-        if watches_writable == all_sent
-            && let Some(connection) = local(&mut self.connections, handle)
-        {
-            connection.watches_writable = !all_sent;
-            self.rewatch(handle);
-        }
-    }
-
-    /// Closes a connection whose last reply has been sent.
-    fn finish(&mut self, handle: ClientHandle) {
-        if let Some(connection) = local(&mut self.connections, handle) {
-            connection.finish();
-        }
-        self.close(handle);
     }
 
     fn close_clients_asap(&mut self) {
@@ -572,23 +416,17 @@ impl EventLoop {
     /// has closed it.
     pub(super) fn close(&mut self, handle: ClientHandle) {
         // Clients of replayed files have no connection.
-        match occupied(&mut self.connections, handle).and_then(Option::take) {
-            Some(ClientConnection::Local(mut connection)) => {
-                // The socket leaves the poller when it is closed; failing to remove it first changes nothing.
-                let _ = self.poller.remove(connection.fd());
-                if self.executor.has_child_on_socket(handle) {
-                    connection.transport.shut_down();
-                }
-                self.executor.disconnect(handle);
+        if let Some(mut connection) = self.connections.remove(handle) {
+            self.sockets.remove(&connection);
+            if self.executor.has_child_on_socket(handle) {
+                connection.transport.shut_down();
             }
-            Some(ClientConnection::Remote(mut remote)) => {
-                remote.held = None;
-                if !std::mem::replace(&mut remote.is_closing, true) {
-                    self.threads.send(remote.thread, Order::Close(handle));
-                }
-                self.connections[handle.index()] = Some(ClientConnection::Remote(remote));
+            self.executor.disconnect(handle);
+        } else if let Some(remote) = self.remotes.get_mut(handle) {
+            remote.held = None;
+            if !std::mem::replace(&mut remote.is_closing, true) {
+                self.threads.send(remote.thread, Order::Close(handle));
             }
-            None => {}
         }
     }
 
@@ -651,36 +489,7 @@ impl QueryBuffer {
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
         let (place, cold) = (executor.place_of_lookups(self.handle), self.cold_requests());
         let taken = self.offer_cold(|request, hashes| window.add(executor, place, request, hashes));
-        self.note_prefetched(taken);
+        self.count_prefetched(taken);
         taken == cold
-    }
-}
-
-fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
-    // A replica accepts what its primary has accepted.
-    let is_primary = executor.server.clients[handle].is_primary;
-    let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes;
-    Limits {
-        bulk_len_max: if is_primary { REQUEST_LEN_MAX } else { bulk_len_max },
-        authenticated: !executor.needs_authentication(handle),
-        ..Limits::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ClientConnection, RemoteConnection, occupied};
-    use crate::session::ClientHandle;
-
-    #[test]
-    fn a_handle_that_has_outlived_its_client_finds_no_connection() {
-        let first = ClientHandle::from_bits(0);
-        let second = ClientHandle::from_bits(1 << 32);
-        assert_eq!(first.index(), second.index(), "the slot is reused");
-        let connection = ClientConnection::Remote(Box::new(RemoteConnection::new(second, 1, None)));
-        let mut connections = [Some(connection), None];
-        assert!(occupied(&mut connections, first).is_none());
-        assert!(occupied(&mut connections, second).is_some_and(|place| place.take().is_some()));
-        assert!(occupied(&mut connections, second).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! An I/O thread: it owns the sockets of some connections, reads and parses requests, and sends the executor's replies.
+//! An I/O thread: it serves some connections (`net/connection.rs`), and exchanges their requests and outputs with the executor
+//! by queues.
 //!
 //! ```text
 //!              Order::Adopt, Serve, Send, Close, Release, Stop
@@ -17,11 +18,13 @@
 //! 5. Input that comes with a certificate's handshake is handed over before it is parsed: only the executor knows the
 //!    user that the certificate names, and the limits of its requests.
 
+use super::by_handle::{ByHandle, OfClient};
 use super::channel::{Receiver, Sender, Waker};
-use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
-use super::poller::{Poller, Readiness, Token};
-use super::query_buffer::{QueryBuffer, SpareQueryBuffers, Transfer};
-use super::transport::{Stopped, TlsSocket, Transport};
+use super::connection::{Connection, Exchange, Sent, Stay};
+use super::poller::{Poller, Token};
+use super::query_buffer::QueryBuffer;
+use super::sockets::Sockets;
+use super::transport::Transport;
 use crate::clock::Clock;
 use crate::command::registry::Registry;
 use crate::observe::IoThreadFigures;
@@ -32,6 +35,7 @@ use crate::session::client::Meter;
 use rustix::fd::OwnedFd;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,7 +88,11 @@ pub enum Delivery {
         reason: String,
     },
     Closed(ClientHandle),
-    Returned(Box<Connection>),
+    Returned {
+        connection: Box<Connection>,
+        /// Output that the socket has not taken.
+        unsent: Output,
+    },
     Ended,
 }
 
@@ -98,9 +106,9 @@ pub struct Shared {
 }
 
 /// An incomplete request larger than this is reported to the executor, which enforces the limits.
-const UNREAD_BYTES_TOLD: usize = 32 * 1024;
+const UNREAD_BYTES_REPORTED: usize = 32 * 1024;
 /// Growth of an unauthenticated connection that is reported at once: the memory of all of those is limited.
-const UNAUTHENTICATED_BYTES_TOLD: usize = 4 * 1024;
+const UNAUTHENTICATED_BYTES_REPORTED: usize = 4 * 1024;
 /// Handshake steps in one turn: each may take half a millisecond, which delays all other connections of the thread.
 const HANDSHAKE_STEPS_MAX: usize = 4;
 /// Deliveries in one turn after which the executor is woken, while the thread works on.
@@ -116,58 +124,58 @@ const FIGURES_US: u64 = 10_000;
 const BACKED_UP: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A connection served here.
+/// A connection served here, and what is known of its client.
 struct AdoptedConnection {
     connection: Box<Connection>,
+    client: RemoteClient,
+}
+
+impl OfClient for AdoptedConnection {
+    fn handle(&self) -> ClientHandle {
+        self.connection.handle()
+    }
+}
+
+/// What the executor has sent for a client, and reported of it.
+struct RemoteClient {
     meter: Arc<Meter>,
     /// Output that the socket has not taken yet.
     unsent: VecDeque<Output>,
-    /// The kernel may have more to read.
-    is_readable: bool,
-    has_hung_up: bool,
     /// Output was lost: nothing more may be sent.
     is_lost: bool,
-    /// The executor has the query buffer.
-    is_away: bool,
     is_unauthenticated: bool,
     /// Memory last reported while unauthenticated.
-    told_bytes: usize,
-    /// It waits for a handshake step in [`IoThread::postponed`].
-    is_postponed: bool,
+    reported_bytes: usize,
     /// Closes when all output is sent.
     finishes: bool,
     /// Time of the last read, on the monotonic clock.
     read_us: u64,
 }
 
-/// Whether a connection stays.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stay {
-    Stays,
-    Leaves,
-}
-
 struct IoThread {
-    poller: Poller,
     waker: Arc<Waker>,
     orders: Receiver<Order>,
+    memory: Memory,
+    sockets: Sockets,
+    connections: ByHandle<AdoptedConnection>,
+    outlet: Outlet,
+    figures_due_us: u64,
+}
+
+/// The thread's end of the queue to the executor, and what its connections share.
+struct Outlet {
     deliveries: Sender<Delivery>,
     shared: Arc<Shared>,
     figures: Arc<IoThreadFigures>,
-    memory: Memory,
-    /// Indexed by handle.
-    connections: Vec<Option<Box<AdoptedConnection>>>,
-    spare_query_buffers: SpareQueryBuffers,
     spare_outputs: Vec<Vec<u8>>,
-    ready: Vec<Readiness>,
-    /// Connections that may have more input than one turn allows.
-    again: VecDeque<ClientHandle>,
-    /// Connections whose handshake continues in a later turn, each once.
-    postponed: VecDeque<ClientHandle>,
-    handshake_steps_left: usize,
     now_us: u64,
     next_cron_us: Option<u64>,
-    figures_due_us: u64,
+}
+
+/// The executor, as a connection of this thread sees it.
+struct Channel<'a> {
+    client: &'a mut RemoteClient,
+    outlet: &'a mut Outlet,
 }
 
 /// The allocator's counters of this thread, and their base from earlier threads of this number.
@@ -194,22 +202,19 @@ impl Parts {
         let memory = Memory { before_bytes, of_thread: ThreadMemory::of_this_thread() };
         LAST_WORD.with(|word| word.set(LastWord { memory, figures: Arc::clone(&self.figures) })).ok();
         IoThread {
-            poller: Poller::of(self.epoll),
             waker: self.waker,
             orders: self.orders,
-            deliveries: self.deliveries,
-            shared: self.shared,
-            figures: self.figures,
             memory,
-            connections: Vec::new(),
-            spare_query_buffers: SpareQueryBuffers::default(),
-            spare_outputs: Vec::new(),
-            ready: Vec::new(),
-            again: VecDeque::new(),
-            postponed: VecDeque::new(),
-            handshake_steps_left: 0,
-            now_us: 0,
-            next_cron_us: None,
+            sockets: Sockets::new(Poller::of(self.epoll)),
+            connections: ByHandle::default(),
+            outlet: Outlet {
+                deliveries: self.deliveries,
+                shared: self.shared,
+                figures: self.figures,
+                spare_outputs: Vec::new(),
+                now_us: 0,
+                next_cron_us: None,
+            },
             figures_due_us: 0,
         }
         .run();
@@ -246,76 +251,63 @@ impl IoThread {
     /// Serves until stopped.
     fn run(mut self) {
         while self.turn() {
-            self.deliveries.announce();
+            self.outlet.deliveries.announce();
             self.report_figures();
         }
-        let connections = std::mem::take(&mut self.connections);
-        connections.into_iter().flatten().for_each(|adopted| self.give_back(*adopted));
-        self.deliveries.send(Delivery::Ended);
+        self.connections.take_all().for_each(|adopted| self.give_back(*adopted));
+        self.outlet.deliveries.send(Delivery::Ended);
         self.figures_due_us = 0;
         self.report_figures();
-        while self.deliveries.is_backed_up() {
-            self.deliveries.announce();
+        while self.outlet.deliveries.is_backed_up() {
+            self.outlet.deliveries.announce();
             std::thread::sleep(BACKED_UP);
         }
-        self.deliveries.announce();
+        self.outlet.deliveries.announce();
     }
 
     /// One turn of the loop; `false` when the thread ends.
     fn turn(&mut self) -> bool {
         self.wait();
-        self.now_us = self.shared.clock.monotonic_us();
-        self.handshake_steps_left = HANDSHAKE_STEPS_MAX;
-        self.serve_postponed();
-        self.serve_ready();
-        self.serve_again();
+        self.outlet.now_us = self.outlet.shared.clock.monotonic_us();
+        self.serve_sockets();
         let goes_on = self.follow_orders();
         self.clients_cron_if_due();
         goes_on
     }
 
     fn wait(&mut self) {
-        let next_us = self.next_cron_us.map(|at_us| at_us.saturating_sub(self.now_us));
+        let next_us = self.outlet.next_cron_us.map(|at_us| at_us.saturating_sub(self.outlet.now_us));
         let mut timeout = next_us.map_or(FOR_EVER, Duration::from_micros);
-        if self.deliveries.is_backed_up() {
+        if self.outlet.deliveries.is_backed_up() {
             timeout = timeout.min(BACKED_UP);
         }
-        let has_more = !self.again.is_empty() || !self.postponed.is_empty();
-        if has_more || !self.waker.may_sleep(|| self.orders.is_empty()) {
+        if !self.waker.may_sleep(|| self.orders.is_empty()) {
             timeout = Duration::ZERO;
         }
-        if self.poller.wait(timeout, &mut self.ready).is_err() {
+        if self.sockets.wait(timeout).is_err() {
             // The thread cannot make its own poller fail; a kernel short of memory may.
             std::thread::sleep(BACKED_UP);
         }
         self.waker.woken();
-        IoThreadFigures::count(&self.figures.polls, 1);
+        IoThreadFigures::count(&self.outlet.figures.polls, 1);
     }
 
-    fn serve_ready(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        for event in ready.drain(..) {
-            let Token::Connection(handle) = event.token else { continue };
-            self.serve(handle, |thread, adopted| thread.follow_event(adopted, event));
+    /// Reads what has come, and sends what waited for room.
+    fn serve_sockets(&mut self) {
+        self.sockets.begin_turn(self.outlet.now_us, HANDSHAKE_STEPS_MAX);
+        while let Some(handle) = self.sockets.next_postponed() {
+            self.serve(handle, |connection, sockets, channel| connection.read_postponed(sockets, channel));
         }
-        self.ready = ready;
-    }
-
-    fn serve_postponed(&mut self) {
-        for _ in 0..self.postponed.len().min(HANDSHAKE_STEPS_MAX) {
-            let Some(handle) = self.postponed.pop_front() else { return };
-            self.serve(handle, |thread, adopted| {
-                adopted.is_postponed = false;
-                thread.read_on(adopted)
+        let ready = self.sockets.take_ready();
+        for event in &ready {
+            let Token::Connection(handle) = event.token else { continue };
+            self.serve(handle, |connection, sockets, channel| {
+                connection.follow_event(event, sockets, channel)
             });
         }
-    }
-
-    fn serve_again(&mut self) {
-        // Unfinished ones re-queue themselves for the next turn.
-        for _ in 0..self.again.len() {
-            let Some(handle) = self.again.pop_front() else { return };
-            self.serve(handle, IoThread::read_on);
+        self.sockets.keep_ready(ready);
+        while let Some(handle) = self.sockets.next_listed() {
+            self.serve(handle, |connection, sockets, channel| connection.read_listed(sockets, channel));
         }
     }
 
@@ -324,350 +316,123 @@ impl IoThread {
         while let Some(order) = self.orders.receive() {
             match order {
                 Order::Adopt { connection, meter, output, is_unauthenticated, is_away } => {
-                    let mut adopted =
-                        AdoptedConnection::new(connection, meter, is_unauthenticated, is_away, self.now_us);
-                    if !output.is_empty() {
-                        adopted.unsent.push_back(output);
-                    }
-                    self.adopt(adopted);
+                    let client = RemoteClient::new(meter, output, is_unauthenticated, self.outlet.now_us);
+                    self.adopt(Box::new(AdoptedConnection { connection, client }), is_away);
                 }
                 Order::Serve(query_buffer) => {
-                    self.serve(query_buffer.handle, |thread, adopted| thread.answer(adopted, query_buffer));
-                }
-                Order::Send { handle, output, finishes } => {
-                    self.serve(handle, |thread, adopted| {
-                        adopted.finishes |= finishes;
-                        thread.send(adopted, output)
+                    self.serve(query_buffer.handle, |connection, sockets, channel| {
+                        channel.answer(connection, sockets, query_buffer)
                     });
                 }
-                Order::Close(handle) => self.serve(handle, |_, _| Stay::Leaves),
+                Order::Send { handle, output, finishes } => {
+                    self.serve(handle, |connection, sockets, channel| {
+                        channel.client.finishes |= finishes;
+                        channel.send(connection, sockets, output)
+                    });
+                }
+                Order::Close(handle) => self.serve(handle, |_, _, _| Stay::Leaves),
                 Order::Release(handle) => {
-                    if let Some(adopted) = self.take(handle) {
+                    if let Some(adopted) = self.connections.remove(handle) {
                         self.give_back(*adopted);
                     }
                 }
                 Order::Stop => return false,
             }
-            if self.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
-                self.deliveries.announce();
+            if self.outlet.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
+                self.outlet.deliveries.announce();
             }
         }
         true
     }
 
-    fn adopt(&mut self, adopted: Box<AdoptedConnection>) {
-        let handle = adopted.connection.handle;
-        let index = handle.index();
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
+    fn adopt(&mut self, mut adopted: Box<AdoptedConnection>, is_away: bool) {
+        let handle = adopted.handle();
+        if adopted.connection.join(&mut self.sockets, is_away).is_err() {
+            return self.outlet.deliveries.send(Delivery::Closed(handle));
         }
-        if self.poller.add_edges(adopted.connection.fd(), Token::Connection(handle)).is_err() {
-            return self.deliveries.send(Delivery::Closed(handle));
-        }
-        adopted.report_input();
+        adopted.client.report_input(&adopted.connection);
         if adopted.connection.transport.is_handshaking() {
-            self.next_cron_us.get_or_insert(self.now_us + CRON_US);
+            self.outlet.schedule_cron();
         }
-        self.connections[index] = Some(adopted);
-        self.serve(handle, |thread, adopted| match thread.send_on(adopted) {
-            Stay::Stays => thread.read_on(adopted),
+        self.connections.insert(adopted);
+        self.serve(handle, |connection, sockets, channel| match connection.write_on(sockets, channel) {
+            Stay::Stays => connection.read_on(sockets, channel),
             Stay::Leaves => Stay::Leaves,
         });
     }
 
-    /// Removes and returns the connection, if it is still here.
-    fn take(&mut self, handle: ClientHandle) -> Option<Box<AdoptedConnection>> {
-        self.connections.get_mut(handle.index())?.take_if(|adopted| adopted.connection.handle == handle)
-    }
-
-    /// Runs `serve` on a connection, if it is still here, and closes it if the result says so.
+    /// Runs `work` on a connection, if it is still here, and closes it if the result says so.
     fn serve(
         &mut self,
         handle: ClientHandle,
-        work: impl FnOnce(&mut IoThread, &mut AdoptedConnection) -> Stay,
+        work: impl FnOnce(&mut Connection, &mut Sockets, &mut Channel<'_>) -> Stay,
     ) {
-        let Some(mut adopted) = self.take(handle) else { return };
-        match work(self, &mut adopted) {
-            Stay::Stays => self.connections[handle.index()] = Some(adopted),
-            Stay::Leaves => {
-                // The socket leaves the poller when it is closed; failing to remove it first changes nothing.
-                let _ = self.poller.remove(adopted.connection.fd());
-                drop(adopted);
-                self.deliveries.send(Delivery::Closed(handle));
-            }
+        let Some(AdoptedConnection { connection, client }) = self.connections.get_mut(handle) else { return };
+        let mut channel = Channel { client, outlet: &mut self.outlet };
+        if work(connection, &mut self.sockets, &mut channel) == Stay::Leaves {
+            self.close(handle);
         }
-        if self.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
-            self.deliveries.announce();
+        if self.outlet.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
+            self.outlet.deliveries.announce();
+        }
+    }
+
+    fn close(&mut self, handle: ClientHandle) {
+        if let Some(adopted) = self.connections.remove(handle) {
+            self.sockets.remove(&adopted.connection);
+            drop(adopted);
+            self.outlet.deliveries.send(Delivery::Closed(handle));
         }
     }
 
     fn give_back(&mut self, adopted: AdoptedConnection) {
-        let AdoptedConnection { mut connection, unsent, .. } = adopted;
-        // As in `serve`.
-        let _ = self.poller.remove(connection.fd());
-        let left: &mut Output = connection.unsent.get_or_insert_default();
-        unsent.into_iter().for_each(|output| left.append(output));
-        self.deliveries.send(Delivery::Returned(connection));
+        let AdoptedConnection { connection, client } = adopted;
+        self.sockets.remove(&connection);
+        let mut unsent = Output::default();
+        client.unsent.into_iter().for_each(|output| unsent.append(output));
+        self.outlet.deliveries.send(Delivery::Returned { connection, unsent });
     }
 
-    fn follow_event(&mut self, adopted: &mut AdoptedConnection, event: Readiness) -> Stay {
-        adopted.is_readable |= event.readable;
-        if event.hung_up && !adopted.has_hung_up {
-            adopted.has_hung_up = true;
-            if adopted.is_away {
-                self.deliveries.send(Delivery::HungUp(adopted.connection.handle));
+    /// Ends late handshakes, and frees memory of connections that are idle within a request.
+    fn clients_cron_if_due(&mut self) {
+        let now_us = self.outlet.now_us;
+        if self.outlet.next_cron_us.is_none_or(|at_us| now_us < at_us) {
+            return;
+        }
+        self.outlet.next_cron_us = None;
+        let mut late = Vec::new();
+        for AdoptedConnection { connection, client } in self.connections.iter_mut() {
+            let (idle_us, had_input) = (now_us - client.read_us, connection.has_query_buffer());
+            let mut channel = Channel { client, outlet: &mut self.outlet };
+            if connection.inspect(idle_us, &mut channel) == Stay::Leaves {
+                late.push(connection.handle());
+            }
+            if had_input {
+                client.report_input(connection);
+            }
+            if connection.has_query_buffer() || connection.transport.is_handshaking() {
+                self.outlet.schedule_cron();
             }
         }
-        let has_unsent = !adopted.unsent.is_empty() || adopted.connection.transport.has_unsent();
-        if event.writable && has_unsent && self.send_on(adopted) == Stay::Leaves {
-            return Stay::Leaves;
-        }
-        if event.readable { self.read_on(adopted) } else { Stay::Stays }
+        late.into_iter().for_each(|handle| self.close(handle));
     }
 
-    /// Reads and parses, unless the executor still has the query buffer.
-    fn read_on(&mut self, adopted: &mut AdoptedConnection) -> Stay {
-        if adopted.is_away || !adopted.is_readable {
-            return Stay::Stays;
-        }
-        if adopted.finishes {
-            return self.discard_input(adopted);
-        }
-        let handle = adopted.connection.handle;
-        let is_handshaking = adopted.connection.transport.is_handshaking();
-        if is_handshaking && !self.takes_handshake_step(adopted) {
-            return Stay::Stays;
-        }
-        let kept = adopted.connection.query_buffer.take();
-        let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        let transfer = query_buffer.read(&mut adopted.connection.transport);
-        if let Transport::Tls(tls) = &mut adopted.connection.transport
-            && self.follow_tls(handle, tls, transfer)
-            && self.watch_writable(adopted, handle, true) == Stay::Leaves
-        {
-            return Stay::Leaves;
-        }
-        match transfer {
-            Transfer::Closed => return Stay::Leaves,
-            Transfer::WouldBlock => {
-                // Under TLS a read may return no bytes but leave the end, which no event reports again.
-                let transport = &adopted.connection.transport;
-                let is_tls = matches!(transport, Transport::Tls(_));
-                adopted.is_readable = transport.has_unread() || is_tls && adopted.has_hung_up;
-            }
-            Transfer::Bytes { count, is_all } => {
-                // A hang-up is reported only once: the end is read, however little came before.
-                adopted.is_readable = !is_all || adopted.has_hung_up;
-                adopted.read_us = self.now_us;
-                query_buffer.note_read(self.now_us);
-                query_buffer.handover.received_bytes += count as u64;
-                IoThreadFigures::count(&self.figures.reads, 1);
-            }
-        }
-        if is_handshaking && adopted.may_be_logged_in() {
-            self.hand_over(adopted, query_buffer);
-            return Stay::Stays;
-        }
-        if let Transfer::Bytes { .. } = transfer {
-            let limits = self.limits(adopted);
-            query_buffer.parse_ahead(&limits, &self.shared.registry, self.shared.seed);
-        }
-        self.pass_on(adopted, query_buffer);
-        Stay::Stays
-    }
-
-    /// Returns whether the handshake may continue in this turn; otherwise queues it for a later one.
-    fn takes_handshake_step(&mut self, adopted: &mut AdoptedConnection) -> bool {
-        if let Some(left) = self.handshake_steps_left.checked_sub(1) {
-            self.handshake_steps_left = left;
-            return true;
-        }
-        if !std::mem::replace(&mut adopted.is_postponed, true) {
-            self.postponed.push_back(adopted.connection.handle);
-        }
-        false
-    }
-
-    /// Reports the end of a handshake; returns whether the socket must be watched for writing.
-    fn follow_tls(&mut self, handle: ClientHandle, tls: &mut TlsSocket, transfer: Transfer) -> bool {
-        if tls.is_newly_established() {
-            let certificate = tls.peer_certificate().map(<[u8]>::to_vec);
-            self.deliveries.send(Delivery::HandshakeDone { handle, certificate });
-        }
-        if transfer == Transfer::Closed
-            && let Some(reason) = tls.handshake_failure()
-        {
-            self.deliveries.send(Delivery::HandshakeFailed { handle, reason });
-        }
-        tls.has_unsent()
-    }
-
-    /// Discards input after the last request: left unread it would make the kernel reset the connection, and the peer
-    /// lose unsent replies.
-    fn discard_input(&mut self, adopted: &mut AdoptedConnection) -> Stay {
-        let mut query_buffer = self.spare_query_buffers.lend(adopted.connection.handle);
-        match query_buffer.read(&mut adopted.connection.transport) {
-            Transfer::Closed | Transfer::WouldBlock => adopted.is_readable = false,
-            Transfer::Bytes { .. } => {
-                query_buffer.discard();
-                self.again.push_back(adopted.connection.handle);
-            }
-        }
-        self.spare_query_buffers.take_back(query_buffer);
-        Stay::Stays
-    }
-
-    fn limits(&self, adopted: &AdoptedConnection) -> Limits {
-        Limits {
-            bulk_len_max: self.shared.bulk_len_max.load(Ordering::Relaxed),
-            authenticated: !adopted.is_unauthenticated,
-            ..Limits::default()
+    /// Publishes the thread's resource use.
+    fn report_figures(&mut self) {
+        self.memory.report(&self.outlet.figures);
+        if self.outlet.now_us >= self.figures_due_us {
+            self.figures_due_us = self.outlet.now_us + FIGURES_US;
+            let times = cpu_times(Whose::ThisThread);
+            let busy_us = whole_us(times.user + times.system);
+            self.outlet.figures.busy_us.store(busy_us, Ordering::Relaxed);
         }
     }
+}
 
-    /// Hands a query buffer with requests to the executor; keeps or stores one without.
-    fn pass_on(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
-        let handle = query_buffer.handle;
-        if query_buffer.has_requests() || query_buffer.broken().is_some() {
-            return self.hand_over(adopted, query_buffer);
-        }
-        query_buffer.consume();
-        let bytes = query_buffer.unread_bytes();
-        if query_buffer.is_free() {
-            self.spare_query_buffers.take_back(query_buffer);
-        } else {
-            adopted.connection.query_buffer = Some(query_buffer);
-            self.next_cron_us.get_or_insert(self.now_us + CRON_US);
-            adopted.report_input();
-        }
-        if bytes > UNREAD_BYTES_TOLD || adopted.is_unknown() && adopted.has_grown() {
-            self.deliveries.send(Delivery::Unread { handle, bytes });
-        }
-        if adopted.is_readable {
-            self.again.push_back(handle);
-        }
-    }
-
-    fn hand_over(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
-        let handle = query_buffer.handle;
-        adopted.is_away = true;
-        if query_buffer.handover.output.capacity() == 0 {
-            query_buffer.handover.output = self.spare_outputs.pop().unwrap_or_default().into();
-        }
-        self.deliveries.send(Delivery::Requests(query_buffer));
-        // The event came before the hand-over, and comes only once; a command would block without a client.
-        if adopted.has_hung_up {
-            self.deliveries.send(Delivery::HungUp(handle));
-        }
-    }
-
-    /// Sends the replies of a processed query buffer and reads on.
-    fn answer(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) -> Stay {
-        adopted.is_away = false;
-        if adopted.is_lost {
-            return Stay::Leaves;
-        }
-        adopted.is_unauthenticated = query_buffer.handover.is_unauthenticated;
-        adopted.finishes |= query_buffer.handover.finishes;
-        let output = std::mem::take(&mut query_buffer.handover.output);
-        let stay = self.send(adopted, output);
-        if adopted.finishes || stay == Stay::Leaves {
-            self.spare_query_buffers.take_back(query_buffer);
-            if adopted.is_readable && stay == Stay::Stays {
-                self.again.push_back(adopted.connection.handle);
-            }
-            return stay;
-        }
-        let was_kept = adopted.meter.input_bytes.load(Ordering::Relaxed) > 0
-            || adopted.meter.input_free_bytes.load(Ordering::Relaxed) > 0;
-        self.pass_on(adopted, query_buffer);
-        if was_kept && adopted.connection.query_buffer.is_none() {
-            adopted.report_input();
-        }
-        // Input that `pass_on` has postponed can be read at once, since nothing else has been read of this connection.
-        if adopted.is_readable && self.again.back() == Some(&adopted.connection.handle) {
-            self.again.pop_back();
-            return self.read_on(adopted);
-        }
-        Stay::Stays
-    }
-
-    /// Appends output to what is unsent, and writes.
-    fn send(&mut self, adopted: &mut AdoptedConnection, output: Output) -> Stay {
-        if adopted.is_lost {
-            return Stay::Stays;
-        }
-        adopted.unsent.push_back(output);
-        if adopted.unsent.len() > 1 { Stay::Stays } else { self.send_on(adopted) }
-    }
-
-    fn send_on(&mut self, adopted: &mut AdoptedConnection) -> Stay {
-        while let Some(output) = adopted.unsent.front_mut() {
-            let handle = adopted.connection.handle;
-            if !output.is_empty() {
-                let written = adopted.connection.write(output);
-                let all_sent = output.is_empty();
-                IoThreadFigures::count(&adopted.meter.output_bytes_total, written.bytes as u64);
-                adopted.meter.note_written(|| self.shared.clock.monotonic_us());
-                IoThreadFigures::count(&self.figures.writes, 1);
-                if written.closed {
-                    return self.lose(adopted);
-                }
-                if !all_sent {
-                    // If not full, its turn's share is used up: rewatching triggers the next turn.
-                    adopted.connection.watches_writable &= written.is_full;
-                    return self.watch_writable(adopted, handle, true);
-                }
-            }
-            let output = adopted.unsent.pop_front().expect("it has just been sent");
-            self.keep_output(output);
-        }
-        if adopted.connection.transport.has_unsent() {
-            match adopted.connection.transport.flush() {
-                Ok(()) => {}
-                Err(Stopped::WouldBlock) => {
-                    let handle = adopted.connection.handle;
-                    return self.watch_writable(adopted, handle, true);
-                }
-                Err(Stopped::Closed) => return self.lose(adopted),
-            }
-        }
-        if adopted.finishes {
-            adopted.connection.finish();
-            return Stay::Leaves;
-        }
-        let handle = adopted.connection.handle;
-        self.watch_writable(adopted, handle, false)
-    }
-
-    fn watch_writable(
-        &mut self,
-        adopted: &mut AdoptedConnection,
-        handle: ClientHandle,
-        writable: bool,
-    ) -> Stay {
-        if adopted.connection.watches_writable == writable {
-            return Stay::Stays;
-        }
-        adopted.connection.watches_writable = writable;
-        let (token, interest) = (Token::Connection(handle), adopted.connection.interest());
-        match self.poller.watch_edges(adopted.connection.fd(), token, interest.writable) {
-            Ok(()) => Stay::Stays,
-            Err(_) => self.lose(adopted),
-        }
-    }
-
-    /// Handles a dead socket: the connection closes, or is reported as hung up while the executor has its query buffer.
-    fn lose(&mut self, adopted: &mut AdoptedConnection) -> Stay {
-        if !adopted.is_away {
-            return Stay::Leaves;
-        }
-        adopted.is_lost = true;
-        adopted.unsent.clear();
-        if !std::mem::replace(&mut adopted.has_hung_up, true) {
-            self.deliveries.send(Delivery::HungUp(adopted.connection.handle));
-        }
-        Stay::Stays
+impl Outlet {
+    /// Has idle connections inspected after a while.
+    fn schedule_cron(&mut self) {
+        self.next_cron_us.get_or_insert(self.now_us + CRON_US);
     }
 
     fn keep_output(&mut self, output: Output) {
@@ -676,103 +441,214 @@ impl IoThread {
             self.spare_outputs.push(output.into_spare());
         }
     }
+}
 
-    /// Frees memory of connections that are idle within a request.
-    fn clients_cron_if_due(&mut self) {
-        if self.next_cron_us.is_none_or(|at_us| self.now_us < at_us) {
-            return;
+impl Exchange for Channel<'_> {
+    fn accept_input(
+        &mut self,
+        connection: &mut Connection,
+        query_buffer: &mut QueryBuffer,
+        bytes: usize,
+        was_handshaking: bool,
+    ) -> bool {
+        // Input after the last request, left unread, would make the kernel reset the connection, and the peer lose unsent
+        // replies.
+        if self.client.finishes {
+            query_buffer.discard();
+            return false;
         }
-        self.next_cron_us = None;
-        let now_us = self.now_us;
-        let mut late = Vec::new();
-        for adopted in self.connections.iter_mut().flatten() {
-            if adopted.connection.transport.is_handshaking() {
-                if now_us - adopted.read_us > HANDSHAKE_US_MAX {
-                    late.push(adopted.connection.handle);
-                }
-                self.next_cron_us = Some(now_us + CRON_US);
-            }
-            let Some(query_buffer) = &mut adopted.connection.query_buffer else { continue };
-            if query_buffer.shrink(now_us - adopted.read_us) {
-                adopted.connection.query_buffer = None;
-            } else {
-                self.next_cron_us = Some(now_us + CRON_US);
-            }
-            adopted.report_input();
+        if bytes > 0 {
+            self.client.read_us = self.outlet.now_us;
+            IoThreadFigures::count(&self.outlet.figures.reads, 1);
         }
-        for handle in late {
-            let reason = HANDSHAKE_TOO_LATE.to_owned();
-            self.deliveries.send(Delivery::HandshakeFailed { handle, reason });
-            self.serve(handle, |_, _| Stay::Leaves);
+        query_buffer.handover.received_bytes += bytes as u64;
+        if was_handshaking && self.may_be_logged_in(connection) {
+            return true;
+        }
+        if bytes > 0 {
+            let shared = &self.outlet.shared;
+            let limits = Limits {
+                bulk_len_max: shared.bulk_len_max.load(Ordering::Relaxed),
+                authenticated: !self.client.is_unauthenticated,
+                ..Limits::default()
+            };
+            query_buffer.parse_ahead(&limits, &shared.registry, shared.seed);
+        }
+        is_due(query_buffer)
+    }
+
+    fn hand_over(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        if query_buffer.handover.output.capacity() == 0 {
+            query_buffer.handover.output = self.outlet.spare_outputs.pop().unwrap_or_default().into();
+        }
+        self.outlet.deliveries.send(Delivery::Requests(query_buffer));
+    }
+
+    fn enforce_input_limits(&mut self, connection: &Connection, unread_bytes: usize) -> bool {
+        let meter = &self.client.meter;
+        if connection.has_query_buffer() {
+            self.outlet.schedule_cron();
+            self.client.report_input(connection);
+        } else if meter.input_bytes.load(Ordering::Relaxed) > 0
+            || meter.input_free_bytes.load(Ordering::Relaxed) > 0
+        {
+            self.client.report_input(connection);
+        }
+        let is_unknown = self.client.is_unauthenticated || connection.transport.is_handshaking();
+        if unread_bytes > UNREAD_BYTES_REPORTED || is_unknown && self.client.has_grown(connection) {
+            let (handle, bytes) = (connection.handle(), unread_bytes);
+            self.outlet.deliveries.send(Delivery::Unread { handle, bytes });
+        }
+        false
+    }
+
+    fn stays_after_input(&mut self) -> bool {
+        self.client.finishes
+    }
+
+    fn report_hang_up(&mut self, handle: ClientHandle) {
+        self.outlet.deliveries.send(Delivery::HungUp(handle));
+    }
+
+    fn report_handshake(&mut self, handle: ClientHandle, certificate: Option<Vec<u8>>) {
+        self.outlet.deliveries.send(Delivery::HandshakeDone { handle, certificate });
+    }
+
+    fn report_failed_handshake(&mut self, handle: ClientHandle, reason: String) {
+        self.outlet.deliveries.send(Delivery::HandshakeFailed { handle, reason });
+    }
+
+    fn use_room(&mut self, connection: &mut Connection, sockets: &Sockets) -> Stay {
+        match !self.client.unsent.is_empty() || connection.transport.has_unsent() {
+            true => connection.write_on(sockets, self),
+            false => Stay::Stays,
         }
     }
 
-    /// Publishes the thread's resource use.
-    fn report_figures(&mut self) {
-        self.memory.report(&self.figures);
-        if self.now_us >= self.figures_due_us {
-            self.figures_due_us = self.now_us + FIGURES_US;
-            let times = cpu_times(Whose::ThisThread);
-            let busy_us = whole_us(times.user + times.system);
-            self.figures.busy_us.store(busy_us, Ordering::Relaxed);
+    fn write_output(&mut self, connection: &mut Connection) -> Sent {
+        while let Some(output) = self.client.unsent.front_mut() {
+            if !output.is_empty() {
+                let written = connection.write(output);
+                IoThreadFigures::count(&self.client.meter.output_bytes_total, written.bytes as u64);
+                self.client.meter.note_written(|| self.outlet.shared.clock.monotonic_us());
+                IoThreadFigures::count(&self.outlet.figures.writes, 1);
+                if written.sent != Sent::All {
+                    return written.sent;
+                }
+            }
+            if let Some(output) = self.client.unsent.pop_front() {
+                self.outlet.keep_output(output);
+            }
         }
+        Sent::All
+    }
+
+    fn write_stream(&mut self, _connection: &mut Connection) -> Sent {
+        // Replicas are served by the executor.
+        Sent::All
+    }
+
+    fn end_write(&mut self, _handle: ClientHandle, is_sent: bool) -> bool {
+        self.client.finishes && is_sent
+    }
+
+    fn discard_output(&mut self) {
+        self.client.is_lost = true;
+        self.client.unsent.clear();
+    }
+
+    fn store_watched(&mut self, _handle: ClientHandle, _writable: bool) {
+        // The executor shows this of its own connections.
+    }
+
+    fn log_watch_error(&self, _error: &io::Error) {
+        // Invariant 4.
     }
 }
 
-impl AdoptedConnection {
-    fn new(
-        mut connection: Box<Connection>,
-        meter: Arc<Meter>,
-        is_unauthenticated: bool,
-        is_away: bool,
-        now_us: u64,
-    ) -> Box<Self> {
-        connection.watches_writable = false;
-        assert!(connection.unsent.is_none(), "unsent output is passed beside an adopted connection");
-        // The poller reports everything else.
-        let is_readable = connection.transport.has_unread();
-        Box::new(AdoptedConnection {
-            connection,
+impl Channel<'_> {
+    /// Returns whether the handshake is done with a certificate, which may have authenticated the client.
+    fn may_be_logged_in(&self, connection: &Connection) -> bool {
+        let Transport::Tls(tls) = &connection.transport else { return false };
+        self.client.is_unauthenticated && !tls.is_handshaking() && tls.peer_certificate().is_some()
+    }
+
+    /// Sends the replies of a processed query buffer and reads on.
+    fn answer(
+        &mut self,
+        connection: &mut Connection,
+        sockets: &mut Sockets,
+        mut query_buffer: Box<QueryBuffer>,
+    ) -> Stay {
+        connection.end_hand_over();
+        if self.client.is_lost {
+            return Stay::Leaves;
+        }
+        self.client.is_unauthenticated = query_buffer.handover.is_unauthenticated;
+        self.client.finishes |= query_buffer.handover.finishes;
+        let output = std::mem::take(&mut query_buffer.handover.output);
+        if self.send(connection, sockets, output) == Stay::Leaves {
+            return Stay::Leaves;
+        }
+        if self.client.finishes {
+            query_buffer.discard();
+        }
+        if is_due(&mut query_buffer) {
+            connection.hand_over(query_buffer, self);
+        } else if connection.keep(query_buffer, sockets, self) {
+            // Nothing else has been read of this connection in this turn.
+            return connection.read_on(sockets, self);
+        }
+        Stay::Stays
+    }
+
+    /// Appends output to what is unsent, and writes.
+    fn send(&mut self, connection: &mut Connection, sockets: &Sockets, output: Output) -> Stay {
+        if self.client.is_lost {
+            return Stay::Stays;
+        }
+        self.client.unsent.push_back(output);
+        if self.client.unsent.len() > 1 { Stay::Stays } else { connection.write_on(sockets, self) }
+    }
+}
+
+/// Returns whether the executor is to have the query buffer: it holds requests, or invalid input.
+fn is_due(query_buffer: &mut QueryBuffer) -> bool {
+    let is_due = query_buffer.has_requests() || query_buffer.broken().is_some();
+    if !is_due {
+        query_buffer.consume();
+    }
+    is_due
+}
+
+impl RemoteClient {
+    fn new(meter: Arc<Meter>, output: Output, is_unauthenticated: bool, now_us: u64) -> Self {
+        let unsent = if output.is_empty() { VecDeque::new() } else { VecDeque::from([output]) };
+        RemoteClient {
             meter,
-            unsent: VecDeque::new(),
-            is_readable,
-            has_hung_up: false,
+            unsent,
             is_lost: false,
-            is_away,
             is_unauthenticated,
-            told_bytes: 0,
-            is_postponed: false,
+            reported_bytes: 0,
             finishes: false,
             read_us: now_us,
-        })
-    }
-
-    /// Returns whether the client is unauthenticated, as far as is known here.
-    fn is_unknown(&self) -> bool {
-        self.is_unauthenticated || self.connection.transport.is_handshaking()
-    }
-
-    /// Returns whether the handshake is done with a certificate, which may have authenticated the client.
-    fn may_be_logged_in(&self) -> bool {
-        let Transport::Tls(tls) = &self.connection.transport else { return false };
-        self.is_unauthenticated && !tls.is_handshaking() && tls.peer_certificate().is_some()
+        }
     }
 
     /// Updates the memory figure; returns whether it has grown enough to be reported at once.
-    fn has_grown(&mut self) -> bool {
-        self.report_input();
-        let held_bytes = self.connection.memory_bytes();
-        let has_grown = held_bytes > self.told_bytes + UNAUTHENTICATED_BYTES_TOLD;
+    fn has_grown(&mut self, connection: &Connection) -> bool {
+        self.report_input(connection);
+        let held_bytes = connection.memory_bytes();
+        let has_grown = held_bytes > self.reported_bytes + UNAUTHENTICATED_BYTES_REPORTED;
         if has_grown {
-            self.told_bytes = held_bytes;
+            self.reported_bytes = held_bytes;
         }
         has_grown
     }
 
     /// Reports the connection's memory to the executor.
-    fn report_input(&self) {
-        let figures =
-            self.connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());
-        self.meter.report(figures, size_of::<Self>() + self.connection.memory_bytes());
+    fn report_input(&self, connection: &Connection) {
+        let memory_bytes = size_of::<AdoptedConnection>() + connection.memory_bytes();
+        self.meter.report(connection.input_figures(), memory_bytes);
     }
 }

@@ -2,11 +2,14 @@
 //! output; input is handed to the executor unparsed until the stream of commands begins, which is then served like any
 //! client's.
 
-use super::connection::Connection;
-use super::event_loop::{ClientConnection, EventLoop, local};
-use super::poller::Token;
+use super::by_handle::OfClient;
+use super::connection::{Connection, Stay};
+use super::event_loop::EventLoop;
+use super::inline::Inline;
 use super::query_buffer::{QueryBuffer, Transfer};
+use super::sockets::Sockets;
 use super::transport::{TlsPeer, Transport};
+use crate::engine::Executor;
 use crate::server::Target;
 use crate::session::ClientHandle;
 use rustix::fd::AsRawFd;
@@ -28,10 +31,8 @@ impl EventLoop {
         let no_config = || io::Error::other("TLS is not configured");
         let config = has_tls.then(|| self.tls.borrow().client().ok_or_else(no_config)).transpose();
         let begun = config.and_then(|config| connect(target, config)).and_then(|(transport, address)| {
-            let connection = Box::new(Connection::connecting(handle, transport));
-            self.poller.add(connection.fd(), Token::Connection(handle))?;
-            self.poller.watch(connection.fd(), Token::Connection(handle), false, true)?;
-            Ok((connection, address))
+            let connection = Connection::connecting(handle, transport, &self.sockets)?;
+            Ok((Box::new(connection), address))
         });
         let (connection, address) = match begun {
             Ok(begun) => begun,
@@ -42,65 +43,61 @@ impl EventLoop {
         };
         let figures = &mut self.executor.server.clients[handle].connection;
         (figures.address, figures.fd) = (address.to_string(), connection.fd().as_raw_fd());
-        if self.connections.len() <= handle.index() {
-            self.connections.resize_with(handle.index() + 1, || None);
-        }
-        self.connections[handle.index()] = Some(ClientConnection::Local(connection));
+        self.connections.insert(connection);
     }
+}
 
-    /// Handles the end of a connection attempt.
-    pub(super) fn finish_connecting(&mut self, handle: ClientHandle) {
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        match connection.transport.connected() {
-            Ok(true) => {}
-            Ok(false) => {
-                // For the rest of the handshake: writing is watched if it waits for room.
-                (connection.watches_readable, connection.watches_writable) = (true, false);
-                return self.rewatch(handle);
-            }
-            Err(error) => {
-                self.executor.connecting_failed(handle, &error);
-                return self.close(handle);
-            }
+/// Continues an attempt to connect.
+pub(super) fn go_on_connecting(
+    connection: &mut Connection,
+    sockets: &mut Sockets,
+    inline: &mut Inline<'_>,
+) -> Stay {
+    let handle = connection.handle();
+    let is_established = match connection.go_on_connecting(sockets) {
+        Ok(is_established) => is_established,
+        Err(error) => {
+            inline.executor.connecting_failed(handle, &error);
+            return Stay::Leaves;
         }
+    };
+    let figures = &mut inline.executor.server.clients[handle].connection;
+    (figures.watches_readable, figures.watches_writable) = (true, connection.watches_writable());
+    if is_established {
         if let Some(address) = connection.transport.local_address() {
-            self.executor.server.clients[handle].connection.local_address = address.to_string();
+            figures.local_address = address.to_string();
         }
-        connection.is_connecting = false;
-        connection.watches_readable = true;
-        // The end of the handshake may wait for room.
-        connection.watches_writable = connection.transport.has_unsent();
-        if connection.transport.has_decrypted() {
-            connection.is_listed = true;
-            self.unread.push(handle);
-        }
-        self.rewatch(handle);
-        self.executor.connected(handle);
+        inline.executor.connected(handle);
     }
+    Stay::Stays
+}
 
-    /// Hands unparsed input to the executor, as long as it takes bytes rather than commands; `true` when that is over
-    /// and the query buffer holds commands.
-    pub(super) fn hand_over_bytes(&mut self, handle: ClientHandle, query_buffer: &mut QueryBuffer) -> bool {
-        for _ in 0..READS_PER_TURN {
-            let taken = self.executor.received(handle, query_buffer.unparsed());
-            query_buffer.skip(taken);
-            if !self.executor.takes_bytes(handle) {
-                return true;
-            }
-            if !self.executor.has_room_for_bytes(handle) {
-                return false;
-            }
-            let Some(connection) = local(&mut self.connections, handle) else { return false };
-            let Transfer::Bytes { count, .. } = query_buffer.read(&mut connection.transport) else {
-                // The next event finds an end again.
-                return false;
-            };
-            self.executor.count_input(handle, count);
-        }
-        let taken = self.executor.received(handle, query_buffer.unparsed());
+/// Hands unparsed input to the executor, as long as it takes bytes rather than commands; `true` when that is over and the
+/// query buffer holds commands.
+pub(super) fn receive_bytes(
+    executor: &mut Executor,
+    connection: &mut Connection,
+    query_buffer: &mut QueryBuffer,
+) -> bool {
+    let handle = connection.handle();
+    for _ in 0..READS_PER_TURN {
+        let taken = executor.received(handle, query_buffer.unparsed());
         query_buffer.skip(taken);
-        !self.executor.takes_bytes(handle)
+        if !executor.takes_bytes(handle) {
+            return true;
+        }
+        if !executor.has_room_for_bytes(handle) {
+            return false;
+        }
+        let Transfer::Bytes { count, .. } = connection.read(query_buffer) else {
+            // The connection's next turn finds an end again.
+            return false;
+        };
+        executor.count_input(handle, count);
     }
+    let taken = executor.received(handle, query_buffer.unparsed());
+    query_buffer.skip(taken);
+    !executor.takes_bytes(handle)
 }
 
 /// Connects. Resolving a name blocks the loop: an address avoids that.

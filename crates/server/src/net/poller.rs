@@ -1,5 +1,5 @@
-//! The poller of ready sockets: epoll. Level-triggered where the polling thread always reads; edge-triggered in I/O
-//! threads, where unread input may have to wait for the executor.
+//! The poller of ready files: epoll. Connections are edge-triggered, since their input may have to wait for the executor;
+//! listeners, signals and pipes are level-triggered.
 
 use crate::session::ClientHandle;
 use rustix::event::Timespec;
@@ -112,13 +112,10 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Changes what a socket is watched for. A hang-up is reported in any case.
-    pub fn watch(&self, fd: impl AsFd, token: Token, readable: bool, writable: bool) -> io::Result<()> {
+    /// Changes whether a level-triggered file is watched for reading.
+    pub fn watch(&self, fd: impl AsFd, token: Token, readable: bool) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, readable);
-        // A reader finds the end after the remaining input.
-        flags.set(EventFlags::RDHUP, !readable);
-        flags.set(EventFlags::OUT, writable);
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 

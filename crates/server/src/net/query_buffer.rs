@@ -331,7 +331,7 @@ impl QueryBuffer {
 
     /// Records the time of a read. Input behind unexecuted requests counts as read with these.
     #[inline]
-    pub fn note_read(&mut self, now_us: u64) {
+    pub fn store_read_time(&mut self, now_us: u64) {
         if !self.has_requests() {
             self.received_us = now_us;
         }
@@ -514,7 +514,7 @@ impl QueryBuffer {
     }
 
     /// Passes the requests that are not prefetched to `take`, in order, until it returns `false`; returns how many it
-    /// took, for [`QueryBuffer::note_prefetched`].
+    /// took, for [`QueryBuffer::count_prefetched`].
     #[inline]
     pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Request<'a>, &'a [u64]) -> bool) -> usize {
         let first = self.prefetched.get().max(self.next_request);
@@ -538,7 +538,7 @@ impl QueryBuffer {
     }
 
     /// Records that this many more requests are prefetched.
-    pub fn note_prefetched(&self, requests: usize) {
+    pub fn count_prefetched(&self, requests: usize) {
         self.prefetched.set(self.prefetched.get().max(self.next_request) + requests);
     }
 

@@ -1,9 +1,11 @@
 //! Connections served by I/O threads: receiving their requests, sending their replies, and moving them.
 
-use super::connection::Connection;
-use super::event_loop::{ClientConnection, EventLoop, occupied};
+use super::by_handle::OfClient;
+use super::connection::{Connection, Stay};
+use super::event_loop::EventLoop;
+use super::handshakes::{finish_handshake, log_failed_handshake};
+use super::inline::count_memory_if_limited;
 use super::io_thread::{Delivery, Order};
-use super::poller::Token;
 use super::query_buffer::QueryBuffer;
 use super::threads::{Destination, RemoteConnection};
 use crate::observe::process::{Whose, cpu_times};
@@ -59,48 +61,43 @@ impl EventLoop {
                     self.take_in(query_buffer);
                 }
                 Delivery::Unread { handle, bytes } => {
-                    self.note_unread(handle);
+                    self.store_interaction(handle);
                     self.executor.check_input_limit(handle, bytes);
-                    self.count_memory_if_limited(handle);
+                    count_memory_if_limited(&mut self.executor, handle);
                     self.executor.count_unauthenticated(handle);
                 }
-                Delivery::HungUp(handle) => self.note_hang_up(handle),
+                Delivery::HungUp(handle) => self.store_hang_up(handle),
                 Delivery::HandshakeDone { handle, certificate } => {
-                    if let Some(remote) = self.remote(handle) {
+                    if let Some(remote) = self.remotes.get_mut(handle) {
                         remote.is_handshaking = false;
                     }
-                    self.handshake_done(handle, certificate.as_deref());
+                    finish_handshake(&mut self.executor, handle, certificate.as_deref());
                 }
-                Delivery::HandshakeFailed { handle, reason } => self.note_failed_handshake(handle, &reason),
+                Delivery::HandshakeFailed { handle, reason } => {
+                    log_failed_handshake(&self.executor, handle, &reason);
+                }
                 Delivery::Closed(handle) => self.forget_closed(handle),
-                Delivery::Returned(connection) => {
+                Delivery::Returned { connection, unsent } => {
                     // Its query buffer may be in the batch and must return to the connection before it moves.
                     self.run_batch();
-                    self.take_over(connection);
+                    self.take_over(connection, unsent);
                 }
-                Delivery::Ended => self.threads.note_end(thread),
+                Delivery::Ended => self.threads.join_ended(thread),
             }
         }
     }
 
-    fn remote(&mut self, handle: ClientHandle) -> Option<&mut RemoteConnection> {
-        match occupied(&mut self.connections, handle)? {
-            Some(ClientConnection::Remote(remote)) => Some(remote),
-            Some(ClientConnection::Local(_)) | None => None,
-        }
-    }
-
     /// A part of a request has come. A handshake has a time of its own.
-    fn note_unread(&mut self, handle: ClientHandle) {
+    fn store_interaction(&mut self, handle: ClientHandle) {
         let now = self.executor.server.now;
-        if self.remote(handle).is_some_and(|remote| !remote.is_handshaking && !remote.is_closing) {
+        if self.remotes.get(handle).is_some_and(|remote| !remote.is_handshaking && !remote.is_closing) {
             self.executor.server.clients[handle].last_interaction = now;
         }
     }
 
     fn take_in(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
-        if self.remote(handle).is_none_or(|remote| remote.is_closing) {
+        if self.remotes.get(handle).is_none_or(|remote| remote.is_closing) {
             return;
         }
         let received_bytes = std::mem::take(&mut query_buffer.handover.received_bytes);
@@ -115,13 +112,13 @@ impl EventLoop {
     pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         self.executor.check_input_limit(handle, query_buffer.unread_bytes());
-        self.count_memory_if_limited(handle);
+        count_memory_if_limited(&mut self.executor, handle);
         self.executor.count_unauthenticated(handle);
         let waits = self.executor.is_waiting(handle);
         if self.executor.server.clients[handle].close_asap {
             return;
         }
-        let Some(remote) = self.remote(handle) else { return };
+        let Some(remote) = self.remotes.get_mut(handle) else { return };
         if !waits && remote.moves_to.is_none() {
             return self.finished.push(query_buffer);
         }
@@ -140,9 +137,9 @@ impl EventLoop {
         }
     }
 
-    fn note_hang_up(&mut self, handle: ClientHandle) {
+    fn store_hang_up(&mut self, handle: ClientHandle) {
         let waits = self.executor.is_waiting(handle);
-        let Some(remote) = self.remote(handle) else { return };
+        let Some(remote) = self.remotes.get_mut(handle) else { return };
         remote.has_hung_up = true;
         if waits && remote.held.is_some() {
             self.executor.server.close_asap(handle);
@@ -150,8 +147,7 @@ impl EventLoop {
     }
 
     fn forget_closed(&mut self, handle: ClientHandle) {
-        let place = occupied(&mut self.connections, handle);
-        if let Some(ClientConnection::Remote(remote)) = place.and_then(Option::take) {
+        if let Some(remote) = self.remotes.remove(handle) {
             self.threads.discount_connection(remote.thread);
             self.executor.disconnect(handle);
         }
@@ -168,7 +164,7 @@ impl EventLoop {
         query_buffer.handover.output = self.take_output(handle);
         query_buffer.handover.finishes = self.executor.server.clients[handle].close_after_reply;
         query_buffer.handover.is_unauthenticated = self.executor.needs_authentication(handle);
-        let Some(remote) = self.remote(handle) else { return };
+        let Some(remote) = self.remotes.get_mut(handle) else { return };
         let thread = remote.thread;
         self.threads.send(thread, Order::Serve(query_buffer));
     }
@@ -181,7 +177,7 @@ impl EventLoop {
         if client.close_asap || client.output.is_empty() && !finishes {
             return;
         }
-        let Some(remote) = self.remote(handle) else { return };
+        let Some(remote) = self.remotes.get_mut(handle) else { return };
         if remote.moves_to.is_some() {
             return;
         }
@@ -207,48 +203,29 @@ impl EventLoop {
         output
     }
 
-    fn count_memory_if_limited(&mut self, handle: ClientHandle) {
-        if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(handle);
-        }
-    }
-
     /// Assigns a connection without a thread to one. `held` is the query buffer that the executor has of it.
     pub(super) fn place(
         &mut self,
         mut connection: Box<Connection>,
-        mut held: Option<Box<QueryBuffer>>,
+        held: Option<Box<QueryBuffer>>,
         thread: usize,
     ) {
-        let handle = connection.handle;
-        let index = handle.index();
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
+        let handle = connection.handle();
         self.touched.push(handle);
+        let query_buffer = held.or_else(|| connection.take_query_buffer());
         if thread == 0 {
-            connection.query_buffer = held.or(connection.query_buffer.take());
-            (connection.watches_readable, connection.watches_writable) = (true, false);
-            connection.is_listed = connection.transport.has_decrypted();
-            if connection.is_listed {
-                self.unread.push(handle);
-            }
-            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(handle)) {
-                log::warn!("Watching a client's socket: {error}");
-                return self.executor.disconnect(handle);
-            }
-            self.connections[index] = Some(ClientConnection::Local(connection));
-            return self.note_input(handle);
+            connection.set_query_buffer(query_buffer);
+            return self.place_here(connection);
         }
         let is_resuming = self.executor.server.resumed.contains(&handle);
         let waits = self.executor.is_waiting(handle) || is_resuming;
-        if waits {
+        let held = if waits {
             // The client's pending requests run when it is unblocked; the thread reads no more until then.
-            let query_buffer = held.take().or_else(|| connection.query_buffer.take());
-            held = Some(query_buffer.unwrap_or_else(|| self.spare_query_buffers.lend(handle)));
+            Some(query_buffer.unwrap_or_else(|| self.sockets.spare_query_buffers.lend(handle)))
         } else {
-            connection.query_buffer = held.take().or_else(|| connection.query_buffer.take());
-        }
+            connection.set_query_buffer(query_buffer);
+            None
+        };
         let is_unauthenticated = self.executor.needs_authentication(handle);
         let figures = &mut self.executor.server.clients[handle].connection;
         let meter = Arc::new(Meter {
@@ -257,12 +234,9 @@ impl EventLoop {
         });
         (figures.io_thread, figures.meter) = (thread, Some(Arc::clone(&meter)));
         (figures.watches_readable, figures.watches_writable) = (true, false);
-        let remote = RemoteConnection {
-            is_handshaking: connection.transport.is_handshaking(),
-            ..RemoteConnection::new(handle, thread, held)
-        };
-        connection.is_listed = false;
-        self.connections[index] = Some(ClientConnection::Remote(Box::new(remote)));
+        let mut remote = Box::new(RemoteConnection::new(handle, thread, held));
+        remote.is_handshaking = connection.transport.is_handshaking();
+        self.remotes.insert(remote);
         self.threads.count_connection(thread);
         let output = match self.executor.server.clients[handle].output.is_empty() {
             true => Output::default(),
@@ -272,15 +246,25 @@ impl EventLoop {
         self.threads.send(thread, Order::Adopt { connection, meter, output, is_unauthenticated, is_away });
     }
 
-    /// Takes a connection that a thread has returned, to be assigned elsewhere.
-    fn take_over(&mut self, mut connection: Box<Connection>) {
-        let handle = connection.handle;
-        let place = occupied(&mut self.connections, handle);
-        let Some(ClientConnection::Remote(remote)) = place.and_then(Option::take) else {
-            return;
-        };
+    /// Serves a connection in this thread.
+    fn place_here(&mut self, mut connection: Box<Connection>) {
+        let handle = connection.handle();
+        if let Err(error) = connection.join(&mut self.sockets, false) {
+            log::warn!("Watching a client's socket: {error}");
+            return self.executor.disconnect(handle);
+        }
+        self.connections.insert(connection);
+        self.serve(handle, |connection, _, inline| {
+            inline.store_input_figures(connection);
+            Stay::Stays
+        });
+    }
+
+    /// Takes a connection that a thread has returned with what it could not send, to be assigned elsewhere.
+    fn take_over(&mut self, connection: Box<Connection>, mut unsent: Output) {
+        let handle = connection.handle();
+        let Some(remote) = self.remotes.remove(handle) else { return };
         self.threads.discount_connection(remote.thread);
-        let mut unsent = connection.unsent.take().map_or_else(Output::default, |unsent| *unsent);
         let client = &mut self.executor.server.clients[handle];
         (client.connection.io_thread, client.connection.meter) = (0, None);
         client.connection.output_bytes_total -= unsent.len() as u64;
@@ -328,20 +312,15 @@ impl EventLoop {
 
     /// Moves a connection to another thread.
     fn move_to(&mut self, handle: ClientHandle, thread: usize) {
-        match occupied(&mut self.connections, handle).and_then(Option::take) {
-            Some(ClientConnection::Local(connection)) => {
-                // The socket joins another poller; failing to remove it from this one shows there.
-                let _ = self.poller.remove(connection.fd());
-                self.place(connection, None, thread);
-            }
-            Some(ClientConnection::Remote(mut remote)) => {
-                if !remote.is_closing && remote.moves_to.is_none() {
-                    remote.moves_to = Some(Destination::Thread(thread));
-                    self.threads.send(remote.thread, Order::Release(handle));
-                }
-                self.connections[handle.index()] = Some(ClientConnection::Remote(remote));
-            }
-            None => {}
+        if let Some(connection) = self.connections.remove(handle) {
+            self.sockets.remove(&connection);
+            self.place(connection, None, thread);
+        } else if let Some(remote) = self.remotes.get_mut(handle)
+            && !remote.is_closing
+            && remote.moves_to.is_none()
+        {
+            remote.moves_to = Some(Destination::Thread(thread));
+            self.threads.send(remote.thread, Order::Release(handle));
         }
     }
 
@@ -379,12 +358,8 @@ impl EventLoop {
     /// Stops sending to these threads, and to the connections that they return.
     fn stop_threads_beyond(&mut self, kept: usize) {
         self.threads.stop_beyond(kept);
-        for connection in self.connections.iter_mut().flatten() {
-            if let ClientConnection::Remote(remote) = connection
-                && remote.thread > kept
-            {
-                remote.moves_to = Some(Destination::Anywhere);
-            }
+        for remote in self.remotes.iter_mut().filter(|remote| remote.thread > kept) {
+            remote.moves_to = Some(Destination::Anywhere);
         }
     }
 
@@ -426,20 +401,21 @@ impl EventLoop {
         let client = &clients[handle];
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
-        match self.connections.get(index)?.as_ref()? {
-            // Replicas and the primary stay with the thread that has the stream.
-            _ if is_idle || client.is_replica || client.is_primary => None,
-            ClientConnection::Local(_) => Some((handle, 0)),
-            ClientConnection::Remote(remote) => {
-                (remote.moves_to.is_none() && !remote.is_handshaking).then_some((handle, remote.thread))
-            }
+        // Replicas and the primary stay with the thread that has the stream.
+        if is_idle || client.is_replica || client.is_primary {
+            return None;
         }
+        if self.connections.get(handle).is_some() {
+            return Some((handle, 0));
+        }
+        let remote = self.remotes.get(handle)?;
+        (remote.moves_to.is_none() && !remote.is_handshaking).then_some((handle, remote.thread))
     }
 
     /// Returns the number of recently active connections of each thread.
     fn active_connections(&self) -> Vec<usize> {
         let mut active = vec![0; self.threads.len() + 1];
-        for index in 0..self.connections.len() {
+        for index in 0..self.connection_indexes() {
             if let Some((_, thread)) = self.active_at(index) {
                 active[thread] += 1;
             }
@@ -449,11 +425,11 @@ impl EventLoop {
 
     fn shift(&mut self, shift: Shift) {
         let mut left = shift.connections;
-        for _ in 0..self.connections.len() {
+        for _ in 0..self.connection_indexes() {
             if left == 0 {
                 return;
             }
-            self.balance.cursor = (self.balance.cursor + 1) % self.connections.len();
+            self.balance.cursor = (self.balance.cursor + 1) % self.connection_indexes();
             if let Some((handle, thread)) = self.active_at(self.balance.cursor)
                 && thread == shift.from
             {

@@ -6,12 +6,12 @@
 //! where a turn runs 200, which could be 5. None of that was visible in the primary's processor time (SET, 10 in a
 //! pipeline, 1.16 to 1.34 of that without a replica when delayed, 1.19 to 1.21 when not), and replicas would lag more.
 
-use super::connection::{WRITE_BYTES_MAX, WRITE_RUNS_MAX};
-use super::event_loop::{ClientConnection, EventLoop, local, occupied};
+use super::by_handle::OfClient;
+use super::connection::{Connection, Sent, WRITE_BYTES_MAX, WRITE_RUNS_MAX};
+use super::event_loop::EventLoop;
 use super::poller::Token;
 use super::transport::{Stopped, Transport};
-use crate::engine::ReplicaSockets;
-use crate::session::ClientHandle;
+use crate::engine::{Executor, ReplicaSockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, RawFd};
 use std::io::{self, IoSlice};
@@ -19,39 +19,44 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use wire::convert::signed_count;
 
-impl EventLoop {
-    /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, after the replica's
-    /// pending replies; `false` if the replica is gone.
-    pub(super) fn write_to_replica(&mut self, handle: ClientHandle) -> bool {
-        let Some(connection) = local(&mut self.connections, handle) else { return true };
-        let client = &mut self.executor.server.clients[handle];
-        if !client.output.is_empty() {
-            return true;
+/// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, after the replica's pending
+/// replies.
+pub(super) fn write_to_replica(executor: &mut Executor, connection: &mut Connection) -> Sent {
+    let handle = connection.handle();
+    let client = &mut executor.server.clients[handle];
+    if client.replica.as_mut().is_some_and(|replica| std::mem::take(&mut replica.gathers_small_writes)) {
+        connection.transport.gather_small_writes();
+    }
+    let (mut written_bytes, mut stopped) = (0, Sent::Share);
+    while written_bytes < WRITE_BYTES_MAX {
+        let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
+        let count = executor.replica_output(handle, &mut runs);
+        if count == 0 {
+            stopped = Sent::Full;
+            break;
         }
-        if client.replica.as_mut().is_some_and(|replica| std::mem::take(&mut replica.gathers_small_writes)) {
-            connection.transport.gather_small_writes();
-        }
-        let mut written_bytes = 0;
-        while written_bytes < WRITE_BYTES_MAX {
-            let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
-            let count = self.executor.replica_output(handle, &mut runs);
-            if count == 0 {
+        let sent = match connection.transport.write_runs(&runs[..count]) {
+            Ok(sent) => sent,
+            Err(Stopped::WouldBlock) => {
+                stopped = Sent::Full;
                 break;
             }
-            let sent = match connection.transport.write_runs(&runs[..count]) {
-                Ok(sent) => sent,
-                Err(Stopped::WouldBlock) => break,
-                Err(Stopped::Closed) => return false,
-            };
-            written_bytes += sent;
-            self.executor.replica_output_sent(handle, sent);
-        }
-        let server = &mut self.executor.server;
-        server.clients[handle].connection.output_bytes_total += written_bytes as u64;
-        server.observed.statistics.replication_output_bytes += written_bytes as u64;
-        true
+            Err(Stopped::Closed) => return Sent::Closed,
+        };
+        written_bytes += sent;
+        executor.replica_output_sent(handle, sent);
     }
+    let server = &mut executor.server;
+    server.clients[handle].connection.output_bytes_total += written_bytes as u64;
+    server.observed.statistics.replication_output_bytes += written_bytes as u64;
+    if executor.has_output_for_replica(handle) || connection.transport.has_unsent() {
+        stopped
+    } else {
+        Sent::All
+    }
+}
 
+impl EventLoop {
     /// Watches the pipe of a child that writes for replicas, while there is room for its output. A pipe that was closed
     /// has left the poller.
     pub(super) fn watch_sync_pipe(&mut self) {
@@ -61,12 +66,12 @@ impl EventLoop {
             return;
         }
         if let Some((_, fd)) = pipe {
-            if let Err(error) = self.poller.add(fd, Token::SyncPipe) {
+            if let Err(error) = self.sockets.poller.add(fd, Token::SyncPipe) {
                 log::warn!("Watching a child's pipe: {error}");
                 return;
             }
         } else if let Some(fd) = self.executor.sync_pipe_fd() {
-            let _ = self.poller.remove(fd);
+            let _ = self.sockets.poller.remove(fd);
         }
         self.watched_pipe = number;
     }
@@ -81,8 +86,7 @@ impl EventLoop {
         let mut is_ready = true;
         for &handle in &due {
             is_ready &= self.executor.server.clients[handle].output.is_empty();
-            let place = occupied(&mut self.connections, handle).and_then(Option::as_mut);
-            if !matches!(place, Some(ClientConnection::Local(_))) {
+            if self.connections.get(handle).is_none() {
                 is_ready = false;
                 self.bring_here(handle);
             }
@@ -94,10 +98,8 @@ impl EventLoop {
         let mut sockets = Sockets { transports: Vec::new(), patience };
         // In the order of the connections, so that the two lists match.
         due.sort_unstable_by_key(|handle| handle.index());
-        for connection in self.connections.iter_mut().flatten() {
-            if let ClientConnection::Local(connection) = connection
-                && due.contains(&connection.handle)
-            {
+        for connection in self.connections.iter_mut() {
+            if due.contains(&connection.handle()) {
                 sockets.transports.push(Some(&mut connection.transport));
             }
         }

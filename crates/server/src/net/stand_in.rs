@@ -2,6 +2,7 @@
 //! thread's end of the queues and no sockets: its clients send what the benchmark puts into their query buffers, and
 //! read all replies.
 
+use super::by_handle::OfClient;
 use super::connection::Connection;
 use super::event_loop::EventLoop;
 use super::io_thread::{ANNOUNCED_DELIVERIES, Delivery, Order, Parts};
@@ -27,7 +28,7 @@ impl StandIn {
             match self.parts.orders.receive()? {
                 Order::Serve(query_buffer) => return Some(query_buffer),
                 Order::Adopt { connection, .. } => {
-                    let query_buffer = Box::new(QueryBuffer::new(connection.handle));
+                    let query_buffer = Box::new(QueryBuffer::new(connection.handle()));
                     self.connections.push(*connection);
                     return Some(query_buffer);
                 }

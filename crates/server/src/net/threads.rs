@@ -2,6 +2,7 @@
 //!
 //! The executor is thread 0 and serves sockets itself; thread `n` is `peers[n - 1]`.
 
+use super::by_handle::OfClient;
 use super::channel::{self, Receiver, Sender, Waker};
 use super::io_thread::{Delivery, Order, Parts, Shared};
 use super::poller::{Poller, Token};
@@ -38,7 +39,7 @@ struct Peer {
 
 /// The executor's part of a connection served by an I/O thread.
 pub struct RemoteConnection {
-    pub handle: ClientHandle,
+    handle: ClientHandle,
     pub thread: usize,
     /// A query buffer kept by the executor: its client is blocked, or the connection is being moved.
     pub held: Option<Box<QueryBuffer>>,
@@ -58,6 +59,13 @@ pub enum Destination {
     Thread(usize),
     /// Any thread with room.
     Anywhere,
+}
+
+impl OfClient for RemoteConnection {
+    #[inline]
+    fn handle(&self) -> ClientHandle {
+        self.handle
+    }
 }
 
 impl RemoteConnection {
@@ -169,8 +177,9 @@ impl Threads {
         }
     }
 
-    /// Records that a thread has returned everything. Threads leave in the reverse order of their numbers.
-    pub fn note_end(&mut self, thread: usize) {
+    /// Joins a thread that has returned everything, and others that have waited for it: threads leave in the reverse order
+    /// of their numbers.
+    pub fn join_ended(&mut self, thread: usize) {
         self.peers[thread - 1].has_ended = true;
         while let Some(peer) = self.peers.pop_if(|peer| peer.has_ended) {
             join(peer.thread);

@@ -28,13 +28,6 @@ pub enum Stopped {
     Closed,
 }
 
-/// What a socket is watched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    pub readable: bool,
-    pub writable: bool,
-}
-
 /// A connected non-blocking stream.
 #[derive(Debug)]
 pub enum Transport {
@@ -106,11 +99,11 @@ impl Transport {
         socket2::SockRef::from(&self.fd()).local_addr().ok()?.as_socket()
     }
 
-    /// Returns the socket readiness needed for what the connection `wants`: input, or room for output.
-    pub fn interest(&self, wants: Interest) -> Interest {
+    /// Returns whether the socket must have room before the connection can go on, where it `has_output`.
+    pub fn needs_room(&self, has_output: bool) -> bool {
         match self {
-            Transport::Plain(_) => wants,
-            Transport::Tls(tls) => tls.interest(wants),
+            Transport::Plain(_) => has_output,
+            Transport::Tls(tls) => tls.needs_room(has_output),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A socket with a TLS session.
 
-use super::{Interest, Stopped};
+use super::Stopped;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind, IoSlice};
@@ -51,9 +51,8 @@ impl TlsSocket {
     }
 
     /// During a handshake only its own bytes are written: other output must wait for its end.
-    pub fn interest(&self, wants: Interest) -> Interest {
-        let writable = wants.writable && self.session.is_established() || self.session.has_unsent();
-        Interest { writable, ..wants }
+    pub fn needs_room(&self, has_output: bool) -> bool {
+        has_output && self.session.is_established() || self.session.has_unsent()
     }
 
     /// Returns whether there is decrypted input, or an end, that no readiness of the socket announces.

@@ -299,7 +299,7 @@ impl Node {
             }
             Arrived::Bytes(bytes) => {
                 query_buffer.input_mut().extend_from_slice(&bytes);
-                query_buffer.note_read(executor.server.now.monotonic_us);
+                query_buffer.store_read_time(executor.server.now.monotonic_us);
                 executor.count_input(handle, bytes.len());
                 if executor.server.clients[handle].is_closing() {
                     query_buffer.discard();
