@@ -21,6 +21,8 @@ mod received_file;
 mod snapshot_frame;
 mod stream;
 mod stream_load;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use super::Executor;

@@ -18,13 +18,11 @@
 //! copied when it grows and moved at each command that is taken from its front.
 
 use super::super::Executor;
-use super::handshake::{Asked, Handshake, id_of};
+use super::handshake::{Event, Handshake, id_of};
 use super::link::Stage;
 use super::transfer::Origin;
-use crate::commands::info::VALKEY_VERSION;
 use crate::db::Garbage;
 use crate::session::ClientHandle;
-use std::collections::VecDeque;
 use structures::shared_log::SharedLog;
 
 /// Buffered bytes passed on in one turn of the loop.
@@ -88,14 +86,14 @@ impl KeptStream {
 
 /// The primary's line that precedes a snapshot.
 #[derive(Debug, PartialEq, Eq)]
-struct Promise {
-    origin: Origin,
+pub(super) struct Promise {
+    pub origin: Origin,
     /// The id by which the main channel names the rdb channel.
-    client_id: u64,
+    pub client_id: u64,
 }
 
 /// Parses `$ENDOFF:<offset> <id> <db> <client id>`; the database is in the snapshot too.
-fn promise_of(line: &[u8]) -> Option<Promise> {
+pub(super) fn promise_of(line: &[u8]) -> Option<Promise> {
     let words: Vec<&[u8]> = line.strip_prefix(b"$ENDOFF:")?.split(|&byte| byte == b' ').collect();
     let [offset, id, db, client_id] = words[..] else { return None };
     let number = |word| wire::number::parse_i64(word).and_then(|number| u64::try_from(number).ok());
@@ -111,7 +109,7 @@ impl Executor {
         let Some(target) = self.primary_target() else { return };
         let client = self.connect_client_to(target);
         if let Some(link) = &mut self.link {
-            link.stage = Stage::OpensRdbChannel(Handshake::default());
+            link.stage = Stage::OpensRdbChannel(Handshake::of_rdb_channel());
             link.channels = Some(Box::new(Channels { rdb: Some(client), main: Main::Idle }));
             link.heard_us = self.server.now.monotonic_us;
         }
@@ -128,83 +126,19 @@ impl Executor {
         channels.is_some_and(|channels| channels.rdb == Some(handle))
     }
 
-    /// Starts the handshake on the connected rdb channel.
-    pub(super) fn introduce_rdb_channel(&mut self, handle: ClientHandle) {
-        let mut asked = VecDeque::new();
-        if let Some(words) = self.proof_of_identity() {
-            asked.push_back(Asked::Auth);
-            self.tell_primary_words(handle, &words);
-        }
-        let port = self.announced_port().to_string();
-        asked.push_back(Asked::Channel);
-        self.tell_primary(
-            handle,
-            &[
-                b"REPLCONF",
-                b"capa",
-                b"eof",
-                b"rdb-only",
-                b"1",
-                b"rdb-channel",
-                b"1",
-                b"listening-port",
-                port.as_bytes(),
-                b"version",
-                VALKEY_VERSION.as_bytes(),
-            ],
-        );
-        if let Some(address) = self.server.config.replica_announce_ip.clone() {
-            asked.push_back(Asked::Channel);
-            self.tell_primary(handle, &[b"REPLCONF", b"ip-address", &address]);
-        }
-        if let Some(link) = &mut self.link {
-            link.stage = Stage::OpensRdbChannel(Handshake { asked, ..Handshake::default() });
-        }
-    }
-
-    /// Requests the snapshot once all replies have come: a primary refuses to sync while replies are pending.
-    pub(super) fn ask_for_snapshot(&mut self, handle: ClientHandle) {
-        self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n"));
-        if let Some(link) = &mut self.link {
-            link.stage = Stage::OpensRdbChannel(Handshake::asking(Asked::Promise));
-        }
-    }
-
-    /// Handles the line with the snapshot's offset; the primary keeps the stream from there on.
-    pub(super) fn hear_promise(&mut self, handle: ClientHandle, line: &[u8]) {
-        let Some(Promise { origin, client_id }) = promise_of(line) else {
-            log::warn!(
-                "Dual channel replication: Received unexpected $ENDOFF response: {}",
-                String::from_utf8_lossy(line)
-            );
-            return self.leave(handle);
-        };
+    /// The snapshot comes over the rdb channel; its primary keeps the stream from its offset on, which is requested over
+    /// the main channel.
+    pub(super) fn take_promise(&mut self, handle: ClientHandle, promise: Promise) {
         let Some(main) = self.link.as_ref().and_then(|link| link.client) else { return };
-        self.begin_transfer(handle, Some(origin.clone()));
+        self.begin_transfer(handle, Some(promise.origin.clone()));
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(main)) else { return };
         let Some(channels) = &mut link.channels else { return };
-        let handshake = Handshake { promised: Some(origin), ..Handshake::asking(Asked::Channel) };
-        channels.main = Main::Asks(handshake);
-        self.tell_primary(main, &[b"REPLCONF", b"set-rdb-client-id", client_id.to_string().as_bytes()]);
+        channels.main = Main::Asks(Handshake::of_main_channel(promise));
+        self.go_on_with_handshake(main, Event::Established);
     }
 
-    /// Handles the main channel's reply to PSYNC, while the snapshot comes.
-    pub(super) fn hear_main_channel(&mut self, handle: ClientHandle, line: &[u8]) {
-        let promised = self.handshake_of(handle).and_then(|handshake| handshake.promised.take());
-        let is_promised = |rest: &[u8]| {
-            let id = id_of(rest.strip_prefix(b" ").unwrap_or(rest));
-            rest.is_empty() || id.is_some_and(|id| promised.is_some_and(|promised| promised.id == id))
-        };
-        if !line.strip_prefix(b"+CONTINUE").is_some_and(is_promised) {
-            log::warn!(
-                "Dual channel replication: Aborting dual channel sync. Main channel psync result {}",
-                String::from_utf8_lossy(line)
-            );
-            return self.leave(handle);
-        }
-        log::info!(
-            "Dual channel replication: PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization, RDB load in background."
-        );
+    /// The stream follows over the main channel: it is buffered.
+    pub(super) fn keep_stream(&mut self) {
         let Some(link) = &mut self.link else { return };
         if let Some(channels) = &mut link.channels {
             channels.main = Main::Keeps;

@@ -13,6 +13,7 @@
 
 use super::super::Executor;
 use super::Replication;
+use super::handshake::Handover;
 use super::primary::Replica;
 use crate::command::Next;
 use crate::config::ReplicaOf;
@@ -62,6 +63,21 @@ fn name_of(target: &ReplicaOf) -> String {
 }
 
 impl Replication {
+    /// Returns the failover, if it has come to the link to the target. A target found to be a primary may have restarted
+    /// without the data it acknowledged: that does not replace the data here.
+    pub(super) fn handover(&self) -> Option<Handover> {
+        let failover = self.failover.as_ref()?;
+        let Stage::HandsOver { is_primary, .. } = failover.stage else { return None };
+        Some(Handover { is_primary, gives_way: failover.force || !is_primary })
+    }
+
+    /// Counts a PSYNC sent to the target.
+    pub(super) fn count_takeover_request(&mut self) {
+        if let Some(Failover { stage: Stage::HandsOver { requests, .. }, .. }) = &mut self.failover {
+            *requests += 1;
+        }
+    }
+
     /// Returns when waiting for the target ends.
     pub fn failover_deadline_us(&self) -> Option<u64> {
         let failover = self.failover.as_ref()?;
@@ -178,25 +194,6 @@ impl Executor {
         failover.target = Some(target.clone());
         self.note_failover();
         self.follow(target);
-    }
-
-    /// Returns whether the PSYNC about to be sent asks the target to take over.
-    pub(super) fn asks_to_take_over(&mut self) -> bool {
-        let Some(Failover { stage: Stage::HandsOver { requests, is_primary }, .. }) =
-            &mut self.replication.failover
-        else {
-            return false;
-        };
-        *requests += 1;
-        !*is_primary
-    }
-
-    /// Returns whether the target's data may replace this server's. A target found to be a primary may have restarted
-    /// without the data it acknowledged.
-    pub(super) fn gives_way_to_target(&self) -> bool {
-        self.replication.failover.as_ref().is_none_or(|failover| {
-            failover.force || !matches!(failover.stage, Stage::HandsOver { is_primary: true, .. })
-        })
     }
 
     /// Ends the failover after the target has taken over: clients waiting for a primary are unblocked.

@@ -1,28 +1,45 @@
 //! The handshake between a replica and its primary: the replica's identity, its capabilities, and the offset from which
-//! it needs the stream.
+//! it needs the stream. It is a machine: [`Handshake::step`] is given what has arrived and returns what is to be done,
+//! without socket, file or clock. `tests/traces` has its traces.
+//!
+//! ```text
+//! purpose      requests                                    ends with
+//! Link         PING | AUTH, REPLCONF ... | PSYNC           +FULLRESYNC, +CONTINUE, +DUALCHANNELSYNC, or SYNC
+//! RdbChannel   AUTH, REPLCONF rdb-channel ... | SYNC       $ENDOFF
+//! MainChannel  REPLCONF set-rdb-client-id | PSYNC          +CONTINUE
+//! ```
 //!
 //! Replies are lines. The primary answers in order; empty lines keep the connection alive.
+//!
+//! 1. The requests after a `|` are sent once all earlier ones are answered: a primary refuses to sync while replies are
+//!    pending.
 
 use super::super::Executor;
-use super::channels::{Channels, Main};
-use super::link::Stage;
+use super::channels::{Channels, Main, Promise, promise_of};
+use super::history::History;
+use super::link::{Link, Stage};
 use super::transfer::{Origin, Transfer};
 use crate::commands::info::VALKEY_VERSION;
+use crate::config::Config;
 use crate::observe::supervisor;
 use crate::session::ClientHandle;
+use log::Level;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use wire::aof::write_command;
 
 /// Maximum length of a primary's line.
 pub(super) const LINE_BYTES_MAX: usize = 1024;
-/// The reply to PSYNC that offers a full sync over a second connection.
+/// The replies to PSYNC that begin a full sync.
+const FULL: &[u8] = b"+FULLRESYNC";
 const DUAL_CHANNEL: &[u8] = b"+DUALCHANNELSYNC";
+const CONTINUE: &[u8] = b"+CONTINUE";
 /// Length of an id in +FULLRESYNC and +CONTINUE.
 const ID_BYTES: usize = super::history::ID_LEN;
 
 /// The request that the next reply answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+enum Asked {
     Ping,
     Auth,
     /// An optional request: its refusal changes nothing.
@@ -34,18 +51,75 @@ pub(super) enum Asked {
     Psync,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Handshake {
-    pub asked: VecDeque<Asked>,
-    /// Stream position after a snapshot that comes over another connection.
-    pub promised: Option<Origin>,
+#[derive(Debug)]
+enum Purpose {
+    Link,
+    RdbChannel,
+    MainChannel { rdb_client: u64 },
 }
 
-impl Handshake {
-    /// Creates a handshake that awaits one reply.
-    pub fn asking(asked: Asked) -> Self {
-        Handshake { asked: [asked].into(), promised: None }
-    }
+/// What has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event<'a> {
+    /// The connection is established, or may be used.
+    Established,
+    /// A line without its end.
+    Line(&'a [u8]),
+    /// More bytes than a line may have.
+    EndlessLine,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Log(Level, String),
+    Send(Vec<Vec<u8>>),
+    SendSync,
+    /// Stop the process, if DEBUG has asked for that.
+    PauseIfWanted,
+    /// Close the connection and try again.
+    Leave,
+    /// The snapshot follows on this connection.
+    BeginTransfer(Option<Origin>),
+    OpenRdbChannel,
+    /// The snapshot follows on this connection, and its stream can be requested over the main channel.
+    TakePromise(Promise),
+    /// The stream follows while the snapshot comes.
+    KeepStream,
+    /// The stream follows, perhaps under another id.
+    FollowStream {
+        new_id: Option<String>,
+    },
+    CountTakeoverRequest,
+    HearFailoverRefused(Vec<u8>),
+    CompleteFailover,
+}
+
+/// A FAILOVER that hands this server's role over to the primary of this link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handover {
+    /// The target is a primary already.
+    pub is_primary: bool,
+    /// The target's data may replace the data here.
+    pub gives_way: bool,
+}
+
+/// What the handshake depends on.
+pub(super) struct Facts<'a> {
+    pub config: &'a Config,
+    pub history: &'a History,
+    /// The data here is that of the history up to its offset.
+    pub continues: bool,
+    pub handover: Option<Handover>,
+}
+
+#[derive(Debug)]
+pub(super) struct Handshake {
+    purpose: Purpose,
+    asked: VecDeque<Asked>,
+    /// Stream position after a snapshot that comes over another connection.
+    promised: Option<Origin>,
+    is_over: bool,
 }
 
 /// Returns the first line without its end, and the number of bytes it takes.
@@ -55,14 +129,353 @@ pub(super) fn line_of(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-fn shown(line: &[u8]) -> std::borrow::Cow<'_, str> {
+fn shown(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
+}
+
+fn words(words: &[&[u8]]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+impl Facts<'_> {
+    /// Returns the authentication command, if configured.
+    fn authentication(&self) -> Option<Vec<Vec<u8>>> {
+        let password = self.config.primaryauth.as_ref()?;
+        let words = [Some(b"AUTH".to_vec()), self.config.primaryuser.clone(), Some(password.clone())];
+        Some(words.into_iter().flatten().collect())
+    }
+
+    /// Returns the port that this replica announces.
+    fn announced_port(&self) -> Vec<u8> {
+        let port = match self.config.replica_announce_port {
+            0 if self.config.tls_replication && self.config.tls_port != 0 => self.config.tls_port,
+            0 => self.config.port,
+            announced => announced,
+        };
+        port.to_string().into_bytes()
+    }
+}
+
+impl Handshake {
+    fn new(purpose: Purpose) -> Self {
+        Handshake { purpose, asked: VecDeque::new(), promised: None, is_over: false }
+    }
+
+    /// The handshake of the link's own connection.
+    pub fn of_link() -> Self {
+        Handshake::new(Purpose::Link)
+    }
+
+    /// The handshake of the connection that a snapshot is requested over.
+    pub fn of_rdb_channel() -> Self {
+        Handshake::new(Purpose::RdbChannel)
+    }
+
+    /// The handshake of the connection that the stream after such a snapshot is requested over.
+    pub fn of_main_channel(Promise { origin, client_id }: Promise) -> Self {
+        let purpose = Purpose::MainChannel { rdb_client: client_id };
+        Handshake { promised: Some(origin), ..Handshake::new(purpose) }
+    }
+
+    /// The snapshot has been loaded: the stream may follow at once.
+    pub fn after_load(self) -> Self {
+        Handshake { purpose: Purpose::Link, ..self }
+    }
+
+    /// Takes an event; returns what is to be done.
+    pub fn step(&mut self, event: Event<'_>, facts: &Facts<'_>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            _ if self.is_over => return actions,
+            Event::Established => {
+                self.begin(facts, &mut actions);
+                return actions;
+            }
+            Event::EndlessLine => {
+                let text = "Bad protocol from PRIMARY: a line without end".to_owned();
+                self.leave(Level::Warn, text, &mut actions);
+            }
+            Event::Line(b"") => {}
+            Event::Line(line) => {
+                if let Some(asked) = self.asked.pop_front() {
+                    self.hear(asked, line, facts, &mut actions);
+                }
+            }
+        }
+        if self.asked.is_empty() && !self.is_over {
+            self.go_on(facts, &mut actions);
+        }
+        actions
+    }
+
+    fn leave(&mut self, level: Level, why: String, actions: &mut Vec<Action>) {
+        self.is_over = true;
+        actions.extend([Action::Log(level, why), Action::Leave]);
+    }
+
+    fn ask(&mut self, asked: Asked, words: Vec<Vec<u8>>, actions: &mut Vec<Action>) {
+        self.asked.push_back(asked);
+        actions.push(Action::Send(words));
+    }
+
+    fn begin(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        match self.purpose {
+            Purpose::Link => self.ask(Asked::Ping, words(&[b"PING"]), actions),
+            Purpose::RdbChannel => self.introduce_rdb_channel(facts, actions),
+            Purpose::MainChannel { rdb_client } => {
+                let number = rdb_client.to_string();
+                let command = words(&[b"REPLCONF", b"set-rdb-client-id", number.as_bytes()]);
+                self.ask(Asked::Channel, command, actions);
+            }
+        }
+    }
+
+    fn hear(&mut self, asked: Asked, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        let is_refused = line.starts_with(b"-");
+        match asked {
+            Asked::Ping => self.hear_pong(line, facts, actions),
+            Asked::Auth if is_refused => {
+                self.leave(Level::Warn, format!("Unable to AUTH to PRIMARY: {}", shown(line)), actions);
+            }
+            Asked::Option(name) if is_refused => {
+                let text =
+                    format!("(Non critical) Primary does not understand REPLCONF {name}: {}", shown(line));
+                actions.push(Action::Log(Level::Info, text));
+            }
+            Asked::Channel if is_refused => {
+                let text = format!(
+                    "Dual channel replication: Primary refuses a sync over two connections: {}",
+                    shown(line)
+                );
+                self.leave(Level::Warn, text, actions);
+            }
+            Asked::Auth | Asked::Option(_) | Asked::Channel => {}
+            Asked::Promise => self.hear_promise(line, actions),
+            Asked::Psync => match self.purpose {
+                Purpose::MainChannel { .. } => self.hear_main_channel(line, actions),
+                Purpose::Link | Purpose::RdbChannel => self.hear_psync(line, facts, actions),
+            },
+        }
+    }
+
+    fn hear_pong(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        const TAKEN: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
+        if !TAKEN.iter().any(|beginning| line.starts_with(beginning)) {
+            let text = format!("Error reply to PING from primary: '{}'", shown(line));
+            return self.leave(Level::Warn, text, actions);
+        }
+        let text = "Primary replied to PING, replication can continue...".to_owned();
+        actions.push(Action::Log(Level::Info, text));
+        self.introduce(facts, actions);
+    }
+
+    /// Sends all requests that describe this replica at once.
+    fn introduce(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        if let Some(command) = facts.authentication() {
+            self.ask(Asked::Auth, command, actions);
+        }
+        let port = facts.announced_port();
+        let command = words(&[b"REPLCONF", b"listening-port", &port]);
+        self.ask(Asked::Option("listening-port"), command, actions);
+        if let Some(address) = &facts.config.replica_announce_ip {
+            let command = words(&[b"REPLCONF", b"ip-address", address]);
+            self.ask(Asked::Option("ip-address"), command, actions);
+        }
+        let mut capabilities = words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        if facts.config.dual_channel_replication_enabled {
+            capabilities.extend(words(&[b"capa", b"dual-channel"]));
+        }
+        self.ask(Asked::Option("capa"), capabilities, actions);
+        let command = words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]);
+        self.ask(Asked::Option("VERSION"), command, actions);
+    }
+
+    fn introduce_rdb_channel(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        if let Some(command) = facts.authentication() {
+            self.ask(Asked::Auth, command, actions);
+        }
+        let port = facts.announced_port();
+        let command = words(&[
+            b"REPLCONF",
+            b"capa",
+            b"eof",
+            b"rdb-only",
+            b"1",
+            b"rdb-channel",
+            b"1",
+            b"listening-port",
+            &port,
+            b"version",
+            VALKEY_VERSION.as_bytes(),
+        ]);
+        self.ask(Asked::Channel, command, actions);
+        if let Some(address) = &facts.config.replica_announce_ip {
+            self.ask(Asked::Channel, words(&[b"REPLCONF", b"ip-address", address]), actions);
+        }
+    }
+
+    /// Sends the main request once all earlier ones are answered.
+    fn go_on(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        if let Purpose::RdbChannel = self.purpose {
+            self.asked.push_back(Asked::Promise);
+            return actions.push(Action::SendSync);
+        }
+        if self.promised.is_some() {
+            actions.push(Action::PauseIfWanted);
+        }
+        let command = match (&self.purpose, &self.promised) {
+            (Purpose::MainChannel { .. }, Some(origin)) => {
+                let next = (origin.offset + 1).to_string();
+                let text = format!(
+                    "Dual channel replication: Trying a partial resynchronization using main channel (request {}:{next}).",
+                    origin.id
+                );
+                actions.push(Action::Log(Level::Info, text));
+                words(&[b"PSYNC", origin.id.as_bytes(), next.as_bytes()])
+            }
+            _ => psync(facts, actions),
+        };
+        self.ask(Asked::Psync, command, actions);
+    }
+
+    fn hear_promise(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+        let Some(promise) = promise_of(line) else {
+            let text =
+                format!("Dual channel replication: Received unexpected $ENDOFF response: {}", shown(line));
+            return self.leave(Level::Warn, text, actions);
+        };
+        self.is_over = true;
+        actions.push(Action::TakePromise(promise));
+    }
+
+    /// Handles the main channel's reply to PSYNC, while the snapshot comes.
+    fn hear_main_channel(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+        let promised = self.promised.take();
+        let is_promised = |rest: &[u8]| {
+            let id = id_of(rest.strip_prefix(b" ").unwrap_or(rest));
+            rest.is_empty() || id.is_some_and(|id| promised.is_some_and(|promised| promised.id == id))
+        };
+        if !line.strip_prefix(CONTINUE).is_some_and(is_promised) {
+            let text = format!(
+                "Dual channel replication: Aborting dual channel sync. Main channel psync result {}",
+                shown(line)
+            );
+            return self.leave(Level::Warn, text, actions);
+        }
+        self.is_over = true;
+        let text = "Dual channel replication: PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization, RDB load in background.";
+        actions.extend([Action::Log(Level::Info, text.to_owned()), Action::KeepStream]);
+    }
+
+    fn hear_psync(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        self.is_over = true;
+        if let Some(handover) = facts.handover {
+            let begins_anew = [FULL, DUAL_CHANNEL].iter().any(|answer| line.starts_with(answer));
+            if !line.starts_with(CONTINUE) && !(begins_anew && handover.gives_way) {
+                return actions.push(Action::HearFailoverRefused(line.to_vec()));
+            }
+        }
+        self.follow_answer(line, facts, actions);
+        if facts.handover.is_some() {
+            actions.push(Action::CompleteFailover);
+        }
+    }
+
+    fn follow_answer(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        let note = |level, text: String| Action::Log(level, text);
+        if let Some(rest) = line.strip_prefix(FULL) {
+            let origin = origin_of(rest);
+            actions.push(match &origin {
+                Some(Origin { id, offset }) => {
+                    note(Level::Info, format!("Full resync from primary: {id}:{offset}"))
+                }
+                None => note(Level::Warn, "Primary replied with wrong +FULLRESYNC syntax.".to_owned()),
+            });
+            actions.push(Action::BeginTransfer(origin));
+        } else if line.starts_with(DUAL_CHANNEL) && facts.config.dual_channel_replication_enabled {
+            actions.push(Action::OpenRdbChannel);
+        } else if let Some(rest) = line.strip_prefix(CONTINUE) {
+            self.go_on_with_stream(rest, facts, actions);
+        } else if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
+            let text =
+                format!("Primary is currently unable to PSYNC but should be in the future: {}", shown(line));
+            self.leave(Level::Info, text, actions);
+        } else {
+            actions.push(match line.starts_with(b"-ERR") {
+                true => note(
+                    Level::Info,
+                    format!("Primary does not support PSYNC or is in error state (reply: {})", shown(line)),
+                ),
+                false => {
+                    note(Level::Warn, format!("Unexpected reply to PSYNC from primary: {}", shown(line)))
+                }
+            });
+            actions.push(note(Level::Info, "Retrying with SYNC...".to_owned()));
+            actions.extend([Action::SendSync, Action::BeginTransfer(None)]);
+        }
+    }
+
+    /// Continues the stream from the last offset; under another id, if the primary was promoted or follows another
+    /// primary now.
+    fn go_on_with_stream(&mut self, rest: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        if !facts.continues {
+            let text = "The primary continues a stream that is unknown here".to_owned();
+            return self.leave(Level::Warn, text, actions);
+        }
+        let mut note = |level, text: String| actions.push(Action::Log(level, text));
+        if self.promised.is_some() {
+            note(Level::Debug, "Dual channel replication: Psync established after rdb load".to_owned());
+        }
+        note(Level::Info, "Successful partial resynchronization with primary.".to_owned());
+        let id = id_of(rest.strip_prefix(b" ").unwrap_or(rest));
+        let new_id = id.filter(|id| id != facts.history.id());
+        if let Some(id) = &new_id {
+            note(Level::Info, format!("Primary replication ID changed to {id}"));
+        }
+        actions.push(Action::FollowStream { new_id });
+    }
+}
+
+/// Builds the PSYNC command.
+fn psync(facts: &Facts<'_>, actions: &mut Vec<Action>) -> Vec<Vec<u8>> {
+    let history = facts.history;
+    let (text, mut command) = if facts.continues {
+        let next = (history.offset() + 1).to_string();
+        let text = format!("Trying a partial resynchronization (request {}:{next}).", history.id());
+        (text, words(&[b"PSYNC", history.id().as_bytes(), next.as_bytes()]))
+    } else {
+        let text = "Partial resynchronization not possible (no cached primary)".to_owned();
+        (text, words(&[b"PSYNC", b"?", b"-1"]))
+    };
+    actions.push(Action::Log(Level::Info, text));
+    if let Some(handover) = facts.handover {
+        actions.push(Action::CountTakeoverRequest);
+        if !handover.is_primary {
+            command.push(b"FAILOVER".to_vec());
+        }
+    }
+    command
+}
+
+impl Link {
+    /// Returns the handshake of this connection, if it belongs to the link and is in that stage.
+    fn handshake_of(&mut self, handle: ClientHandle) -> Option<&mut Handshake> {
+        let is_main = self.is_of(handle);
+        match (&mut self.stage, self.channels.as_deref_mut()) {
+            (Stage::Handshake(handshake), None) if is_main => Some(handshake),
+            (Stage::OpensRdbChannel(handshake), Some(channels)) if channels.rdb == Some(handle) => {
+                Some(handshake)
+            }
+            (_, Some(Channels { main: Main::Asks(handshake), .. })) if is_main => Some(handshake),
+            _ => None,
+        }
+    }
 }
 
 impl Executor {
     pub(super) fn begin_handshake(&mut self, handle: ClientHandle) {
-        self.expect(Handshake::asking(Asked::Ping));
-        self.tell_primary(handle, &[b"PING"]);
+        self.expect(Handshake::of_link());
+        self.go_on_with_handshake(handle, Event::Established);
     }
 
     pub(super) fn expect(&mut self, handshake: Handshake) {
@@ -72,211 +485,48 @@ impl Executor {
         self.note_link();
     }
 
-    pub(super) fn tell_primary(&mut self, handle: ClientHandle, words: &[&[u8]]) {
-        let mut command = Vec::new();
-        write_command(&mut command, words.iter().copied()).expect("writing to memory cannot fail");
-        self.server.clients.push(handle, |output| output.raw(&command));
-    }
-
     /// Handles a line, if it is complete; returns the number of bytes taken.
     pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let Some((line, taken)) = line_of(bytes) else {
             if bytes.len() > LINE_BYTES_MAX {
-                log::warn!("Bad protocol from PRIMARY: a line without end");
-                self.leave(handle);
+                self.go_on_with_handshake(handle, Event::EndlessLine);
             }
             return 0;
         };
-        let handshake = self.handshake_of(handle).filter(|_| !line.is_empty());
-        match handshake.and_then(|handshake| handshake.asked.pop_front()) {
-            None => {}
-            Some(Asked::Ping) => self.hear_pong(handle, line),
-            Some(Asked::Auth) if line.starts_with(b"-") => {
-                log::warn!("Unable to AUTH to PRIMARY: {}", shown(line));
-                self.leave(handle);
-            }
-            Some(Asked::Option(name)) if line.starts_with(b"-") => {
-                log::info!("(Non critical) Primary does not understand REPLCONF {name}: {}", shown(line));
-            }
-            Some(Asked::Channel) if line.starts_with(b"-") => {
-                log::warn!(
-                    "Dual channel replication: Primary refuses a sync over two connections: {}",
-                    shown(line)
-                );
-                self.leave(handle);
-            }
-            Some(Asked::Promise) => self.hear_promise(handle, line),
-            Some(Asked::Psync) if self.has_channels() => self.hear_main_channel(handle, line),
-            Some(Asked::Psync) => self.hear_psync(handle, line),
-            Some(Asked::Auth | Asked::Option(_) | Asked::Channel) => {}
-        }
-        self.go_on_asking(handle);
+        self.go_on_with_handshake(handle, Event::Line(line));
         taken
     }
 
-    /// Sends the main request once all earlier ones are answered: a primary refuses to sync while replies are pending.
-    fn go_on_asking(&mut self, handle: ClientHandle) {
-        let Some(handshake) = self.handshake_of(handle).filter(|handshake| handshake.asked.is_empty()) else {
-            return;
-        };
-        let promised = handshake.promised.clone();
-        if self.is_rdb_channel(handle) {
-            return self.ask_for_snapshot(handle);
-        }
-        if promised.is_some() {
-            self.pause_after_fork_if_wanted();
-        }
-        let psync = match &promised {
-            Some(origin) if self.has_channels() => {
-                let next = origin.offset + 1;
-                log::info!(
-                    "Dual channel replication: Trying a partial resynchronization using main channel (request {}:{next}).",
-                    origin.id
-                );
-                vec![b"PSYNC".to_vec(), origin.id.clone().into_bytes(), next.to_string().into_bytes()]
+    pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) {
+        let Some(link) = &mut self.link else { return };
+        let continues = link.continues;
+        let Some(handshake) = link.handshake_of(handle) else { return };
+        let handover = self.replication.handover();
+        let (config, history) = (&self.server.config, &self.replication.history);
+        let actions = handshake.step(event, &Facts { config, history, continues, handover });
+        actions.into_iter().for_each(|action| self.perform(handle, action));
+    }
+
+    fn perform(&mut self, handle: ClientHandle, action: Action) {
+        match action {
+            Action::Log(level, text) => log::log!(level, "{text}"),
+            Action::Send(words) => {
+                let mut command = Vec::new();
+                write_command(&mut command, words.iter().map(Vec::as_slice))
+                    .expect("writing to memory cannot fail");
+                self.server.clients.push(handle, |output| output.raw(&command));
             }
-            _ => self.psync(),
-        };
-        self.tell_primary_words(handle, &psync);
-        if let Some(handshake) = self.handshake_of(handle) {
-            *handshake = Handshake { promised, ..Handshake::asking(Asked::Psync) };
-        }
-    }
-
-    /// Returns the handshake of this connection, if it belongs to the link and is in that stage.
-    pub(super) fn handshake_of(&mut self, handle: ClientHandle) -> Option<&mut Handshake> {
-        let link = self.link.as_mut()?;
-        let is_main = link.is_of(handle);
-        match (&mut link.stage, link.channels.as_deref_mut()) {
-            (Stage::Handshake(handshake), None) if is_main => Some(handshake),
-            (Stage::OpensRdbChannel(handshake), Some(channels)) if channels.rdb == Some(handle) => {
-                Some(handshake)
-            }
-            (_, Some(Channels { main: Main::Asks(handshake), .. })) if is_main => Some(handshake),
-            _ => None,
-        }
-    }
-
-    pub(super) fn tell_primary_words(&mut self, handle: ClientHandle, words: &[Vec<u8>]) {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        self.tell_primary(handle, &words);
-    }
-
-    fn hear_pong(&mut self, handle: ClientHandle, line: &[u8]) {
-        const TAKEN: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
-        if !TAKEN.iter().any(|beginning| line.starts_with(beginning)) {
-            log::warn!("Error reply to PING from primary: '{}'", shown(line));
-            return self.leave(handle);
-        }
-        log::info!("Primary replied to PING, replication can continue...");
-        self.introduce(handle);
-    }
-
-    /// Returns the authentication command, if configured.
-    pub(super) fn proof_of_identity(&self) -> Option<Vec<Vec<u8>>> {
-        let config = &self.server.config;
-        let password = config.primaryauth.as_ref()?;
-        let words = [Some(b"AUTH".to_vec()), config.primaryuser.clone(), Some(password.clone())];
-        Some(words.into_iter().flatten().collect())
-    }
-
-    /// Returns the port that this replica announces.
-    pub(super) fn announced_port(&self) -> i64 {
-        let config = &self.server.config;
-        i64::from(match config.replica_announce_port {
-            0 if config.tls_replication && config.tls_port != 0 => config.tls_port,
-            0 => config.port,
-            announced => announced,
-        })
-    }
-
-    /// Sends all requests that describe this replica at once.
-    fn introduce(&mut self, handle: ClientHandle) {
-        let config = &self.server.config;
-        let mut asked = VecDeque::new();
-        let mut commands: Vec<Vec<Vec<u8>>> = Vec::new();
-        let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
-        if let Some(command) = self.proof_of_identity() {
-            asked.push_back(Asked::Auth);
-            commands.push(command);
-        }
-        asked.push_back(Asked::Option("listening-port"));
-        let port = self.announced_port().to_string();
-        commands.push(words(&[b"REPLCONF", b"listening-port", port.as_bytes()]));
-        if let Some(address) = &config.replica_announce_ip {
-            asked.push_back(Asked::Option("ip-address"));
-            commands.push(words(&[b"REPLCONF", b"ip-address", address]));
-        }
-        asked.push_back(Asked::Option("capa"));
-        let mut capabilities = words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
-        if config.dual_channel_replication_enabled {
-            capabilities.extend(words(&[b"capa", b"dual-channel"]));
-        }
-        commands.push(capabilities);
-        asked.push_back(Asked::Option("VERSION"));
-        commands.push(words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]));
-        for command in &commands {
-            self.tell_primary_words(handle, command);
-        }
-        self.expect(Handshake { asked, promised: None });
-    }
-
-    /// Builds the PSYNC command.
-    fn psync(&mut self) -> Vec<Vec<u8>> {
-        let continues = self.link.as_ref().is_some_and(|link| link.continues);
-        let (id, next) = if continues {
-            let history = &self.replication.history;
-            let next = (history.offset() + 1).to_string();
-            log::info!("Trying a partial resynchronization (request {}:{next}).", history.id());
-            (history.id().to_owned(), next)
-        } else {
-            log::info!("Partial resynchronization not possible (no cached primary)");
-            ("?".to_owned(), "-1".to_owned())
-        };
-        let mut words = vec![b"PSYNC".to_vec(), id.into_bytes(), next.into_bytes()];
-        if self.asks_to_take_over() {
-            words.push(b"FAILOVER".to_vec());
-        }
-        words
-    }
-
-    fn hear_psync(&mut self, handle: ClientHandle, line: &[u8]) {
-        let is_handing_over = self.is_handing_over();
-        let begins_anew = [&b"+FULLRESYNC"[..], DUAL_CHANNEL].iter().any(|answer| line.starts_with(answer))
-            && self.gives_way_to_target();
-        if is_handing_over && !line.starts_with(b"+CONTINUE") && !begins_anew {
-            return self.hear_failover_refused(handle, line);
-        }
-        self.follow_answer(handle, line);
-        if is_handing_over {
-            self.complete_failover();
-        }
-    }
-
-    fn follow_answer(&mut self, handle: ClientHandle, line: &[u8]) {
-        if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
-            let origin = origin_of(rest);
-            match &origin {
-                Some(origin) => log::info!("Full resync from primary: {}:{}", origin.id, origin.offset),
-                None => log::warn!("Primary replied with wrong +FULLRESYNC syntax."),
-            }
-            self.begin_transfer(handle, origin);
-        } else if line.starts_with(DUAL_CHANNEL) && self.server.config.dual_channel_replication_enabled {
-            self.open_rdb_channel();
-        } else if let Some(rest) = line.strip_prefix(b"+CONTINUE") {
-            self.go_on_with_stream(handle, rest);
-        } else if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
-            log::info!("Primary is currently unable to PSYNC but should be in the future: {}", shown(line));
-            self.leave(handle);
-        } else {
-            if line.starts_with(b"-ERR") {
-                log::info!("Primary does not support PSYNC or is in error state (reply: {})", shown(line));
-            } else {
-                log::warn!("Unexpected reply to PSYNC from primary: {}", shown(line));
-            }
-            log::info!("Retrying with SYNC...");
-            self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n"));
-            self.begin_transfer(handle, None);
+            Action::SendSync => self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n")),
+            Action::PauseIfWanted => self.pause_after_fork_if_wanted(),
+            Action::Leave => self.leave(handle),
+            Action::BeginTransfer(origin) => self.begin_transfer(handle, origin),
+            Action::OpenRdbChannel => self.open_rdb_channel(),
+            Action::TakePromise(promise) => self.take_promise(handle, promise),
+            Action::KeepStream => self.keep_stream(),
+            Action::FollowStream { new_id } => self.go_on_with_stream(handle, new_id),
+            Action::CountTakeoverRequest => self.replication.count_takeover_request(),
+            Action::HearFailoverRefused(line) => self.hear_failover_refused(handle, &line),
+            Action::CompleteFailover => self.complete_failover(),
         }
     }
 
@@ -299,24 +549,12 @@ impl Executor {
         }
     }
 
-    /// Continues the stream from the last offset; under another id, if the primary was promoted or follows another
-    /// primary now.
-    fn go_on_with_stream(&mut self, handle: ClientHandle, rest: &[u8]) {
-        if !self.link.as_ref().is_some_and(|link| link.continues) {
-            log::warn!("The primary continues a stream that is unknown here");
-            return self.leave(handle);
-        }
-        if self.handshake_of(handle).is_some_and(|handshake| handshake.promised.is_some()) {
-            log::debug!("Dual channel replication: Psync established after rdb load");
-        }
-        log::info!("Successful partial resynchronization with primary.");
+    /// Continues the stream from the last offset.
+    fn go_on_with_stream(&mut self, handle: ClientHandle, new_id: Option<String>) {
         supervisor::tell(
             "STATUS=PRIMARY <-> REPLICA sync: Partial Resynchronization accepted. Ready to accept connections in read-write mode.\n",
         );
-        if let Some(id) = id_of(rest.strip_prefix(b" ").unwrap_or(rest))
-            && id != self.replication.history.id()
-        {
-            log::info!("Primary replication ID changed to {id}");
+        if let Some(id) = new_id {
             self.replication.history.part(id);
             self.disconnect_replicas();
         }

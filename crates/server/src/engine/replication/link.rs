@@ -18,7 +18,7 @@
 
 use super::super::Executor;
 use super::channels::{Channels, KeptStream};
-use super::handshake::Handshake;
+use super::handshake::{Event, Handshake};
 use super::stream::LogPoints;
 use super::stream_load::StreamLoad;
 use super::transfer::{Origin as SnapshotOrigin, Transfer};
@@ -430,7 +430,7 @@ impl Executor {
             log::info!("Non blocking connect for SYNC fired the event.");
             self.begin_handshake(handle);
         } else if self.is_rdb_channel(handle) {
-            self.introduce_rdb_channel(handle);
+            self.go_on_with_handshake(handle, Event::Established);
         }
     }
 

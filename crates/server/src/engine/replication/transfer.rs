@@ -328,7 +328,7 @@ impl Executor {
                     // The connection was not read while the data was loaded.
                     link.heard_us = self.server.now.monotonic_us;
                 }
-                self.expect(handshake);
+                self.expect(handshake.after_load());
             }
             main => {
                 self.server.clients[handle].db_index = db_index;
