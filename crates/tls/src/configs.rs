@@ -8,7 +8,7 @@ use crate::suites::{self, Choice};
 use crate::verification::ChainVerifier;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,8 +133,13 @@ fn server_config(
             ClientAuthentication::Optional => verifier.allow_unauthenticated(),
             ClientAuthentication::No | ClientAuthentication::Required => verifier,
         };
-        let failed =
-            |error| TlsError(format!("Failed to configure CA certificate(s) file/directory: {error}"));
+        let failed = |error| {
+            let reason = match error {
+                VerifierBuilderError::NoRootAnchors => "there is no certificate of an authority".to_owned(),
+                other => other.to_string(),
+            };
+            TlsError(format!("Failed to configure CA certificate(s) file/directory: {reason}"))
+        };
         builder.with_client_cert_verifier(verifier.build().map_err(failed)?)
     };
     let mut config = builder

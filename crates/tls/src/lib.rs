@@ -10,6 +10,7 @@
 
 pub mod certificate;
 pub mod configs;
+mod error_text;
 pub mod materials;
 mod resumption;
 pub mod session;

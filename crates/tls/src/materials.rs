@@ -1,7 +1,7 @@
 //! Certificates and keys, from files.
 
-use crate::TlsError;
 use crate::certificate::Details;
+use crate::{TlsError, error_text};
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -48,8 +48,9 @@ pub struct Identity {
     /// Its own certificate, then those that lead to an authority.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
-    /// Where the certificate comes from.
-    path: PathBuf,
+    /// Where they come from.
+    certificate_path: PathBuf,
+    key_path: PathBuf,
 }
 
 impl Identity {
@@ -59,19 +60,29 @@ impl Identity {
         };
         let pem = read_file(&files.certificate).map_err(|error| failed(error.to_string()))?;
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-        let chain = chain.map_err(|error| failed(error.to_string()))?;
+        let chain = chain.map_err(|error| failed(error_text::of_pem(&error, "certificate")))?;
         if chain.is_empty() {
             return Err(failed("there is no certificate in it".to_owned()));
         }
-        let key = read_key(&files.key, files.key_password.as_deref()).map_err(|reason| {
-            TlsError(format!("Failed to load private key: {}: {reason}", files.key.display()))
-        })?;
-        Ok(Identity { chain, key, path: files.certificate.clone() })
+        let key = read_key(&files.key, files.key_password.as_deref())
+            .map_err(|reason| key_failed(&files.key, &reason))?;
+        Ok(Identity { chain, key, certificate_path: files.certificate.clone(), key_path: files.key.clone() })
     }
 
     /// What is wrong with the certificate, or with the key that it comes with.
     pub fn refused(&self, error: &rustls::Error) -> TlsError {
-        TlsError(format!("Failed to load certificate: {}: {error}", self.path.display()))
+        let certificate = self.certificate_path.display();
+        let reason = match error {
+            rustls::Error::InconsistentKeys(_) => {
+                let reason = format!("it is not the key of the certificate {certificate}");
+                return key_failed(&self.key_path, &reason);
+            }
+            // The library's text for a key of a kind that it does not know.
+            rustls::Error::General(reason) => return key_failed(&self.key_path, reason),
+            rustls::Error::InvalidCertificate(why) => error_text::of_certificate(why),
+            other => error_text::of_connection(other),
+        };
+        TlsError(format!("Failed to load certificate: {certificate}: {reason}"))
     }
 
     pub fn details(&self) -> Option<Details> {
@@ -79,9 +90,13 @@ impl Identity {
     }
 }
 
+fn key_failed(path: &Path, reason: &str) -> TlsError {
+    TlsError(format!("Failed to load private key: {}: {reason}", path.display()))
+}
+
 fn read_key(path: &Path, password: Option<&[u8]>) -> Result<PrivateKeyDer<'static>, String> {
     let pem = read_file(path).map_err(|error| error.to_string())?;
-    let pem = String::from_utf8(pem).map_err(|error| error.to_string())?;
+    let pem = String::from_utf8(pem).map_err(|_| "it is not in the PEM format")?;
     if let Some(document) = encrypted(&pem)? {
         let password = password.ok_or("it is encrypted, and there is no password for it")?;
         let info =
@@ -93,7 +108,7 @@ fn read_key(path: &Path, password: Option<&[u8]>) -> Result<PrivateKeyDer<'stati
         let way = "`openssl pkcs8 -topk8` makes one that can";
         return Err(format!("it is encrypted in a way that cannot be read; {way}"));
     }
-    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error_text::of_pem(&error, "private key"))
 }
 
 /// The encrypted key among the sections of a file, if there is one.

@@ -16,6 +16,7 @@
 //!
 //! Rejected: rustls's buffered interface. It keeps buffers of its own for each connection, and copies once more.
 
+use crate::error_text;
 use crate::suites::{TLS12_BLOCKS_MAX, has_limit};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -254,7 +255,7 @@ impl Session {
     /// Whether there was an error.
     fn ended(&self) -> io::Result<()> {
         match &self.failure {
-            Some(error) => Err(io::Error::new(ErrorKind::InvalidData, (**error).clone())),
+            Some(error) => Err(io::Error::new(ErrorKind::InvalidData, error_text::of_connection(error))),
             None => Ok(()),
         }
     }

@@ -49,8 +49,18 @@ struct Reloaded {
 
 /// Returns whether any option enables TLS.
 pub fn is_wanted(config: &Config) -> bool {
-    let http = config.http_port != 0 && config.http_tls;
-    config.tls_port != 0 || http || config.tls_replication || config.tls_cluster
+    wanting(config).is_some()
+}
+
+/// Returns the first option that enables TLS.
+fn wanting(config: &Config) -> Option<&'static str> {
+    let options = [
+        (config.tls_port != 0, "tls-port"),
+        (config.http_port != 0 && config.http_tls, "http-tls"),
+        (config.tls_replication, "tls-replication"),
+        (config.tls_cluster, "tls-cluster"),
+    ];
+    options.into_iter().find(|(is_on, _)| *is_on).map(|(_, option)| option)
 }
 
 impl TlsContext {
@@ -153,9 +163,12 @@ impl TlsContext {
 
 fn options_of(config: &Config) -> Result<ServerOptions, TlsError> {
     let missing = |text: &str| TlsError(text.to_owned());
-    let certificate =
-        config.tls_cert_file.as_deref().ok_or_else(|| missing("No tls-cert-file configured!"))?;
-    let key = config.tls_key_file.as_deref().ok_or_else(|| missing("No tls-key-file configured!"))?;
+    let none = |option: &str| {
+        let asking = wanting(config).unwrap_or("TLS");
+        TlsError(format!("No {option} configured! {asking} is on and needs it."))
+    };
+    let certificate = config.tls_cert_file.as_deref().ok_or_else(|| none("tls-cert-file"))?;
+    let key = config.tls_key_file.as_deref().ok_or_else(|| none("tls-key-file"))?;
     let asks_clients = config.tls_auth_clients != TlsAuthClients::No;
     let has_authorities = config.tls_ca_cert_file.is_some() || config.tls_ca_cert_dir.is_some();
     if (asks_clients || config.tls_cluster || config.tls_replication) && !has_authorities {

@@ -417,9 +417,24 @@ fn files_that_are_wrong_are_told_by_name() {
     let missing = IdentityFiles { certificate: files.0.join("none.crt"), ..files.identity("server") };
     assert!(error(with(missing)).starts_with("Failed to load certificate: "));
     let swapped = IdentityFiles { key: files.0.join("ca.crt"), ..files.identity("server") };
-    assert!(error(with(swapped)).starts_with("Failed to load private key: "));
+    let text = error(with(swapped));
+    assert!(text.starts_with("Failed to load private key: "), "{text}");
+    assert!(text.ends_with("ca.crt: there is no private key in it"), "{text}");
     let mixed = IdentityFiles { key: files.0.join("client.key"), ..files.identity("server") };
-    assert!(error(with(mixed)).starts_with("Failed to load certificate: "), "a key of another certificate");
+    let text = error(with(mixed));
+    assert!(
+        text.starts_with("Failed to load private key: ") && text.contains("client.key: it is not"),
+        "{text}"
+    );
+    assert!(text.ends_with("server.crt"), "{text}");
+    let whole = std::fs::read_to_string(files.0.join("server.crt")).unwrap();
+    std::fs::write(files.0.join("cut.crt"), &whole[..whole.len() / 2]).unwrap();
+    let cut = IdentityFiles { certificate: files.0.join("cut.crt"), ..files.identity("server") };
+    assert!(error(with(cut)).ends_with("cut.crt: it has no line `-----END CERTIFICATE-----`"));
+    let header = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(files.0.join("odd.crt"), header).unwrap();
+    let odd = IdentityFiles { certificate: files.0.join("odd.crt"), ..files.identity("server") };
+    assert!(error(with(odd)).ends_with("odd.crt: it is damaged, or no X.509 certificate"));
     let options =
         ServerOptions { authorities_file: Some(files.0.join("server.key")), ..files.server_options() };
     assert!(error(options).starts_with("Failed to configure CA certificate(s) file/directory: "));
