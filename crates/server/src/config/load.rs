@@ -88,7 +88,7 @@ impl Config {
     pub fn load_with_input(arguments: &[OsString], input: &mut dyn Read) -> Result<Startup, ConfigError> {
         let startup = Self::read(arguments, input)?;
         let Some(path) = startup.config.logfile_path() else { return Ok(startup) };
-        open_to_append(&path).map_err(cannot_open_log)?;
+        open_to_append(&path).map_err(|error| cannot_open_log(&path, &error))?;
         Ok(startup)
     }
 
@@ -100,9 +100,9 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
                 rustix::fs::access(directory, Access::EXISTS | Access::WRITE_OK)
-                    .map_err(|error| cannot_open_log(error.into()))?;
+                    .map_err(|error| cannot_open_log(&path, &error.into()))?;
             }
-            opened => drop(opened.map_err(cannot_open_log)?),
+            opened => drop(opened.map_err(|error| cannot_open_log(&path, &error))?),
         }
         Ok(startup)
     }
@@ -315,8 +315,8 @@ impl Loader {
     }
 }
 
-fn cannot_open_log(error: io::Error) -> ConfigError {
-    ConfigError::anywhere(format!("Can't open the log file: {}", system_text(&error)))
+fn cannot_open_log(path: &Path, error: &io::Error) -> ConfigError {
+    ConfigError::anywhere(format!("Can't open the log file {}: {}", path.display(), system_text(error)))
 }
 
 /// A line without leading and trailing blanks.

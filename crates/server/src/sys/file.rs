@@ -17,7 +17,10 @@ pub struct FileError {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.doing, self.path.display(), self.source)
+        // A relative path tells operators nothing: they do not know the working directory.
+        let path = std::path::absolute(&self.path);
+        let path = path.as_deref().unwrap_or(&self.path);
+        write!(f, "{} {}: {}", self.doing, path.display(), system_text(&self.source))
     }
 }
 

@@ -60,7 +60,19 @@ impl fmt::Display for ConfigError {
             Self::Invalid { place, reason } => {
                 write!(f, "\n*** FATAL CONFIG FILE ERROR (Version {}) ***", env!("CARGO_PKG_VERSION"))?;
                 let Some(place) = place else { return write!(f, "\n{reason}") };
-                write!(f, "\nReading the configuration file, at line {}", place.line_number)?;
+                match place.source {
+                    Source::CommandLine => f.write_str("\nReading the options of the command line")?,
+                    Source::StandardInput => {
+                        write!(
+                            f,
+                            "\nReading the configuration of standard input, at line {}",
+                            place.line_number
+                        )?;
+                    }
+                    Source::File(_) => {
+                        write!(f, "\nReading the configuration file, at line {}", place.line_number)?;
+                    }
+                }
                 write!(f, "\n>>> '{}'", String::from_utf8_lossy(&without_passwords(&place.line)))?;
                 write!(f, "\n{reason}")?;
                 let blank = |byte: &u8| byte.is_ascii_whitespace();

@@ -118,7 +118,7 @@ fn command_line_errors() {
         (
             &["--logfile", "/nonexistent/x"],
             "FATAL CONFIG FILE ERROR",
-            "Can't open the log file: No such file",
+            "Can't open the log file /nonexistent/x: No such file",
         ),
         (&["--port 1", "--cluster-enabled yes"], ">>> 'cluster-enabled yes'", "This server has no cluster"),
     ];
@@ -166,11 +166,11 @@ fn file_then_standard_input_then_options() {
     let startup =
         Config::load_with_input(&arguments(&["--requirepass", "-", "--port", "4"]), &mut input).unwrap();
     assert_eq!((startup.config.hz, startup.config.requirepass.unwrap()), (1, b"-".to_vec()));
-    // Line numbers continue after the file.
     let error = Config::load_with_input(&arguments(&["--foo", "1"]), &mut std::io::empty()).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("at line 5\n>>> 'foo \"1\"'") && text.contains("(the command line, directive"),
+        text.contains("Reading the options of the command line\n>>> 'foo \"1\"'")
+            && text.contains("(the command line, directive"),
         "{text}"
     );
 }
