@@ -35,7 +35,7 @@ pub use prefixes::{PREFIX_LEN_MAX, PrefixRule};
 pub use quote::quoted;
 pub use rewrite::{RewriteError, RewriteRequest, UsersOf};
 pub use special::{OomScoreAdjValues, ReplicaOf, SavePoint};
-pub use table::{Config, OptionId, ROWS};
+pub use table::{Config, NO_RDMA, OptionId, ROWS};
 
 /// A row of the table of options.
 pub type Row = option::Row<Config, OptionId>;

@@ -11,6 +11,7 @@ pub mod child;
 pub mod crash;
 pub mod fiber;
 pub mod file;
+pub mod locale;
 pub mod lua;
 pub mod process;
 pub mod socket;

@@ -98,7 +98,8 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
         ),
         ("loadmodule x.so\n", &["no modules", "line 1, directive 'loadmodule'"]),
         ("cluster-enabled yes\n", &["no cluster", "line 1, directive 'cluster-enabled'"]),
-        ("rdma-port 6379\n", &["no RDMA", "line 1, directive 'rdma-port'"]),
+        ("rdma-port 6379\n", &["No RDMA building support.", "line 1, directive 'rdma-port'"]),
+        ("locale-collate nosuch\n", &["Invalid locale name", "line 1, directive 'locale-collate'"]),
     ] {
         let output = folder.check(&folder.write("bad.conf", text));
         let error = String::from_utf8(output.stderr).unwrap();

@@ -172,6 +172,8 @@ fn what_cannot_be_had_leaves_everything_as_it_was() {
         pair("dir", &nowhere),
         pair("maxclients", "2000000000"),
         pair("activedefrag", "yes"),
+        pair("rdma-bind", "127.0.0.1"),
+        pair("locale-collate", "nosuch"),
         pair("tls-cert-file", &nowhere),
         pair("tls-key-file", &nowhere),
         pair("tls-ca-cert-file", &nowhere),
@@ -385,6 +387,7 @@ fn changed_options() -> Vec<(OptionId, &'static str, &'static str)> {
         "swapdb",
         "skiplist",
         "cold:* compress-values yes",
+        "C",
     ];
     let default = Config { enable_protected_configs: ProtectedAction::Yes, ..Config::default() };
     let origin = SetOrigin { local: true, loading: false };

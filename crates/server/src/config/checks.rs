@@ -1,5 +1,6 @@
 //! Syntax checks for the text of particular options.
 
+use crate::sys::locale;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Accepts a text or returns why not.
@@ -30,6 +31,11 @@ pub(super) fn one_line(text: &[u8]) -> Result<(), &'static str> {
 
 pub(super) fn anything(_text: &[u8]) -> Result<(), &'static str> {
     Ok(())
+}
+
+/// The name of a locale of the machine; empty text is that of the environment.
+pub(super) fn locale(text: &[u8]) -> Result<(), &'static str> {
+    require(text.is_empty() || locale::is_known(text), "Invalid locale name")
 }
 
 /// A name without a path.

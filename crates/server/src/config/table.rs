@@ -18,6 +18,8 @@ const KB: i128 = 1 << 10;
 const MB: i128 = 1 << 20;
 /// Each uses memory, and time in the periodic work, even without keys.
 const DATABASES_MAX: i128 = 1 << 16;
+/// Why the options of RDMA cannot be set; the text of a reference that was built without it.
+pub const NO_RDMA: &str = "No RDMA building support.";
 
 options! {
     @ "General"
@@ -60,7 +62,7 @@ options! {
     proc_title_template: Vec<u8> = b"{title} {listen-addr} {server-mode}".into(), "proc-title-template",
         Text(checks::proc_title_template);
     /// The collation of `SORT ALPHA`. Not supported: it compares bytes.
-    locale_collate: Vec<u8> = Vec::new(), "locale-collate", Text(checks::anything), NO_EFFECT;
+    locale_collate: Vec<u8> = Vec::new(), "locale-collate", Text(checks::locale), NO_EFFECT;
     /// Warnings to suppress. Valkey's only one, `ARM64-COW-BUG`, does not exist here.
     ignore_warnings: Vec<u8> = Vec::new(), "ignore-warnings", Text(checks::anything), NO_EFFECT;
     /// Text in crash reports; made for tests of Valkey itself.
@@ -576,9 +578,9 @@ options! {
 
     @ "RDMA"
     /// There is no RDMA transport.
-    rdma_bind: Vec<String> = Vec::new(), "rdma-bind", Addresses, MULTI, NO_EFFECT;
+    rdma_bind: Vec<String> = Vec::new(), "rdma-bind", Addresses, MULTI, NO_EFFECT, VOLATILE;
     /// As above: a port prevents the start.
-    rdma_port: u16 = 0, "rdma-port", Only(Integer(0, 65535), "This server has no RDMA transport");
+    rdma_port: u16 = 0, "rdma-port", Only(Integer(0, 65535), NO_RDMA);
     /// As above.
     rdma_rx_size_bytes: u32 = 1 << 20, "rdma-rx-size", Integer(64 * KB, 16 * MB), IMMUTABLE, NO_EFFECT;
     /// As above.

@@ -5,7 +5,7 @@ use super::http::{Http, PreparedHttp};
 use super::listeners::{Listeners, PreparedListeners, Protocol};
 use super::process_title::show_title;
 use super::tls_context::{PreparedTls, TlsContext};
-use crate::config::{Change, Config, OptionId, SetError};
+use crate::config::{Change, Config, NO_RDMA, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::{PreparedSettings, ProcessSettings};
 use crate::sys::crash;
@@ -68,11 +68,17 @@ impl Exchange<'_> {
     }
 
     fn refuse_what_is_missing(&self) -> Result<(), SetError> {
-        match self.first(|option| option == OptionId::activedefrag) {
-            Some(change) if self.next.activedefrag => {
-                Err(SetError::not_applied(change, "active defragmentation does not exist yet"))
+        let is_missing = |option| match option {
+            OptionId::activedefrag => self.next.activedefrag,
+            OptionId::rdma_bind => true,
+            _ => false,
+        };
+        match self.first(is_missing) {
+            Some(change) if change.option == OptionId::rdma_bind => {
+                Err(SetError::not_applied(change, NO_RDMA))
             }
-            _ => Ok(()),
+            Some(change) => Err(SetError::not_applied(change, "active defragmentation does not exist yet")),
+            None => Ok(()),
         }
     }
 
