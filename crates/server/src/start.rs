@@ -11,7 +11,7 @@ use crate::engine::loading::RestoreError;
 use crate::engine::users::UsersError;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
-use crate::net::files::allow_clients;
+use crate::net::files::{FileShortage, allow_clients};
 use crate::net::listener::ListenError;
 use crate::net::process_title::show_title;
 use crate::net::signals::Signals;
@@ -41,8 +41,8 @@ pub enum StartError {
     Users(String),
     /// The process has served, and ends without changes that it should have saved.
     Unsaved,
-    /// Too few files for a single client: the number permitted, and the number needed.
-    Files { permitted: u64, needed: u64 },
+    /// Too few files for a single client.
+    Files(FileShortage),
     /// The operation that the operating system refused.
     System { doing: &'static str, source: io::Error },
 }
@@ -55,10 +55,7 @@ impl fmt::Display for StartError {
             StartError::Load(error) => error.fmt(f),
             StartError::Users(text) => f.write_str(text),
             StartError::Unsaved => f.write_str("The server ends without the changes since the last save."),
-            StartError::Files { permitted, needed } => write!(
-                f,
-                "Your current 'ulimit -n' of {permitted} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
-            ),
+            StartError::Files(shortage) => f.write_str(&shortage.start_refusal()),
             StartError::System { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
@@ -204,10 +201,10 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
 /// with all clients connected.
 fn permit_files(config: &mut Config) -> Result<(), StartError> {
     let Err(shortage) = allow_clients(config) else { return Ok(()) };
-    let (needed, permitted) = (shortage.needed, shortage.permitted);
+    let (needed, permitted, http) = (shortage.needed, shortage.permitted, shortage.own.http);
     let clients = shortage.clients_possible();
     if clients == 0 {
-        return Err(StartError::Files { permitted: shortage.permitted_before(), needed });
+        return Err(StartError::Files(shortage));
     }
     log::warn!(
         "You requested maxclients of {} requiring at least {needed} max file descriptors.",
@@ -216,6 +213,9 @@ fn permit_files(config: &mut Config) -> Result<(), StartError> {
     log::warn!(
         "Current maximum open files is {permitted}. maxclients has been reduced to {clients} to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'."
     );
+    if http > 0 {
+        log::warn!("http-port takes {http} of these open files.");
+    }
     config.maxclients = clients;
     Ok(())
 }

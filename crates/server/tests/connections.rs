@@ -144,8 +144,8 @@ fn one_client_too_many_is_told_so() {
 struct Open(PathBuf);
 
 impl Open {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("warmline-files-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("warmline-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
         std::fs::copy(program(), path.join("server")).unwrap();
@@ -182,7 +182,7 @@ impl Drop for Open {
 /// Clients take no file that the server needs for itself.
 #[test]
 fn few_files_mean_fewer_clients() {
-    let open = Open::new();
+    let open = Open::new("files");
     for (threads, clients_max) in [("1", 168), ("3", 164)] {
         let options = ["--io-threads", threads, "--io-threads-always-active", "yes", "--save", "1000000 1"];
         let process = open.start(200, &options);
@@ -229,6 +229,35 @@ fn few_files_mean_fewer_clients() {
         !output.status.success() && told.contains("Your current 'ulimit -n' of 32 is not enough"),
         "{told}"
     );
+}
+
+/// What takes the files is named, and what can be done about it.
+#[test]
+fn files_that_http_takes_are_named() {
+    let open = Open::new("http");
+    let http_port = free_port().to_string();
+    let options = ["--port", &free_port().to_string(), "--http-port", &http_port, "--save", ""];
+    let output = open.command(200, &options).output().unwrap();
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+        (
+            Some(1),
+            "Your current 'ulimit -n' of 200 is not enough for the server to start: it needs 256 open files itself (32 in any case, 224 for http-port) and one for each client. Please increase your open file limit to more than 256, or to 10256 for all clients of maxclients, or turn http-port off. Exiting.\n"
+        )
+    );
+    for (files, needed, advice) in [(200, 424, ""), (300, 524, ", or set maxclients to 44 or less")] {
+        let process = open.start(files, &["--save", ""]);
+        let mut client = process.connect();
+        assert_eq!(
+            client.ask(&format!("CONFIG SET http-port {http_port}")),
+            format!(
+                "ERR CONFIG SET failed (possibly related to argument 'http-port') - http-port needs more open files than the operating system permits: {needed} (32 in any case, 224 for http-port, and one for each client of maxclients), not {files}. Increase the open file limit ('ulimit -n'){advice}"
+            )
+        );
+        if files == 300 {
+            assert_eq!(client.ask(&format!("CONFIG SET maxclients 44 http-port {http_port}")), "OK");
+        }
+    }
 }
 
 fn remove_data(directory: &Path) {

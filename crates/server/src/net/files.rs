@@ -4,6 +4,7 @@
 use super::http::HTTP_FILES_MAX;
 use crate::config::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fmt;
 
 /// Files not used by clients: listeners, the log, persistence and replication.
 const OTHER_FILES: u64 = 32;
@@ -18,19 +19,38 @@ pub struct FileShortage {
     pub needed: u64,
     /// The highest limit obtained.
     pub permitted: u64,
-    /// Files not used by clients.
-    others: u64,
+    pub own: OwnFiles,
 }
 
 impl FileShortage {
     /// Returns the number of clients that have a file.
     pub fn clients_possible(&self) -> u32 {
-        u32::try_from(self.permitted.saturating_sub(self.others)).unwrap_or(u32::MAX)
+        u32::try_from(self.permitted.saturating_sub(self.own.total())).unwrap_or(u32::MAX)
     }
 
-    /// Returns the limit before the change.
-    pub fn permitted_before(&self) -> u64 {
-        self.before.current.unwrap_or(u64::MAX)
+    /// Returns the reason that the server cannot start: not even one client would have a file.
+    pub fn start_refusal(&self) -> String {
+        let (before, own, needed) = (self.before.current.unwrap_or(u64::MAX), self.own.total(), self.needed);
+        let without_http = match self.own.http {
+            0 => "",
+            _ => ", or turn http-port off",
+        };
+        format!(
+            "Your current 'ulimit -n' of {before} is not enough for the server to start: it needs {own} open files itself ({}) and one for each client. Please increase your open file limit to more than {own}, or to {needed} for all clients of maxclients{without_http}. Exiting.",
+            self.own
+        )
+    }
+
+    /// Returns the reason that an option which takes files itself, and not `maxclients`, cannot be set.
+    pub fn option_refusal(&self, option: &str) -> String {
+        let FileShortage { needed, permitted, own, .. } = self;
+        let fewer_clients = match self.clients_possible() {
+            0 => String::new(),
+            clients => format!(", or set maxclients to {clients} or less"),
+        };
+        format!(
+            "{option} needs more open files than the operating system permits: {needed} ({own}, and one for each client of maxclients), not {permitted}. Increase the open file limit ('ulimit -n'){fewer_clients}"
+        )
     }
 
     /// Restores the limits.
@@ -40,10 +60,37 @@ impl FileShortage {
     }
 }
 
-/// Returns the number of files not used by clients.
-fn other_files(config: &Config) -> u64 {
-    let http = if config.http_port == 0 { 0 } else { HTTP_FILES_MAX };
-    OTHER_FILES + http + FILES_PER_THREAD * u64::from(config.io_threads.saturating_sub(1))
+/// Files not used by clients, by the option that they are for.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnFiles {
+    /// For `http-port`; 0 while it is off.
+    pub http: u64,
+    threads: u64,
+}
+
+impl OwnFiles {
+    fn of(config: &Config) -> Self {
+        OwnFiles {
+            http: if config.http_port == 0 { 0 } else { HTTP_FILES_MAX },
+            threads: FILES_PER_THREAD * u64::from(config.io_threads.saturating_sub(1)),
+        }
+    }
+
+    fn total(&self) -> u64 {
+        OTHER_FILES + self.http + self.threads
+    }
+}
+
+impl fmt::Display for OwnFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{OTHER_FILES} in any case")?;
+        for (files, option) in [(self.http, "http-port"), (self.threads, "io-threads")] {
+            if files > 0 {
+                write!(f, ", {files} for {option}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Raises the limit to a file for each client that the configuration allows, plus the server's own.
@@ -51,8 +98,8 @@ fn other_files(config: &Config) -> u64 {
 /// # Errors
 /// The system does not permit that. The highest permitted limit is in force then.
 pub fn allow_clients(config: &Config) -> Result<(), FileShortage> {
-    let others = other_files(config);
-    let needed = u64::from(config.maxclients) + others;
+    let own = OwnFiles::of(config);
+    let needed = u64::from(config.maxclients) + own.total();
     let before = getrlimit(Resource::Nofile);
     let Some(current) = before.current.filter(|&current| current < needed) else { return Ok(()) };
     let permits = |files: u64| {
@@ -63,7 +110,7 @@ pub fn allow_clients(config: &Config) -> Result<(), FileShortage> {
         return Ok(());
     }
     let permitted = greatest(current, needed, permits);
-    Err(FileShortage { before, needed, permitted, others })
+    Err(FileShortage { before, needed, permitted, own })
 }
 
 /// Finds the greatest permitted number between `known`, which is permitted, and `beyond`, which is not; the last

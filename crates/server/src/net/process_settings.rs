@@ -100,9 +100,13 @@ impl Exchange<'_> {
         allow_clients(self.next).map_err(|shortage| {
             shortage.restore();
             let clients = shortage.clients_possible();
-            let reason = format!(
-                "The operating system is not able to handle the specified number of clients, try with {clients}"
-            );
+            let reason = match change.option {
+                OptionId::maxclients => format!(
+                    "The operating system is not able to handle the specified number of clients, try with {clients}"
+                ),
+                OptionId::io_threads => shortage.option_refusal("io-threads"),
+                _ => shortage.option_refusal("http-port"),
+            };
             SetError::not_applied(change, reason)
         })
     }
