@@ -13,11 +13,13 @@ use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
 use crate::net::files::{FileShortage, allow_clients};
 use crate::net::listener::ListenError;
+use crate::net::listeners;
 use crate::net::process_title::show_title;
 use crate::net::signals::Signals;
 use crate::observe::{crash_report, log as server_log, supervisor};
 use crate::persist::check_rdb;
 use crate::server::Identity;
+use crate::sys::file::{FileError, failed, system_text};
 use crate::sys::{process, title};
 pub use check::check;
 use presence::PidFile;
@@ -43,6 +45,8 @@ pub enum StartError {
     Unsaved,
     /// Too few files for a single client.
     Files(FileShortage),
+    /// The operation that the operating system refused, on a file.
+    File(FileError),
     /// The operation that the operating system refused.
     System { doing: &'static str, source: io::Error },
 }
@@ -56,7 +60,8 @@ impl fmt::Display for StartError {
             StartError::Users(text) => f.write_str(text),
             StartError::Unsaved => f.write_str("The server ends without the changes since the last save."),
             StartError::Files(shortage) => f.write_str(&shortage.start_refusal()),
-            StartError::System { doing, source } => write!(f, "{doing}: {source}"),
+            StartError::File(error) => error.fmt(f),
+            StartError::System { doing, source } => write!(f, "{doing}: {}", system_text(source)),
         }
     }
 }
@@ -76,7 +81,9 @@ pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--
 
 A configuration file is in the format of valkey.conf; `-` reads one from standard input.
 Every directive can be given as an option, and overrides the file. --check-config tells whether the server would
-start with a configuration, and starts nothing; --print-config prints a file in which every option is explained.
+start with a configuration, as the user who asks and on this machine: the words, the users, the certificates, the
+addresses and the directories. It listens nowhere, writes nothing and reads no data; a port that is in use is no error,
+because the server may be running. --print-config prints a file in which every option is explained.
 
 Unless `bind` says otherwise, the server listens on all addresses. As long as it has no password, clients from other
 machines are refused (`protected-mode`).
@@ -182,7 +189,7 @@ fn refuse_modules(startup: &Startup) -> Result<(), StartError> {
 fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     permit_files(&mut startup.config)?;
     let config = &startup.config;
-    std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
+    enter_directory(config)?;
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = Signals::new().map_err(system("Setting up signals"))?;
@@ -193,8 +200,22 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     let executor = executor(startup)?;
     executor.warning_about_password().inspect(|warning| log::warn!("{warning}"));
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
-    event_loop.listen().map_err(StartError::Listen)?;
+    let listening = event_loop.listen();
+    listening.map_err(|error| of_listening(&event_loop.executor.server.config, error))?;
     Ok(event_loop)
+}
+
+fn enter_directory(config: &Config) -> Result<(), StartError> {
+    let failed = failed("Can't change to the working directory", &config.dir);
+    std::env::set_current_dir(&config.dir).map_err(|error| StartError::File(failed(error)))
+}
+
+/// Where two options ask for one port, the system says no more than that it is in use.
+fn of_listening(config: &Config, error: ListenError) -> StartError {
+    StartError::Listen(match listeners::probe(config) {
+        Err(shared @ ListenError::Shared { .. }) => shared,
+        _ => error,
+    })
 }
 
 /// Reduces the number of clients where the system permits too few files: the server's own files must be available even

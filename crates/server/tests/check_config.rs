@@ -4,8 +4,11 @@
 
 mod process;
 
+use process::certificates::Certificates;
 use process::free_port;
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -109,6 +112,98 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
         }
     }
     assert_eq!(folder.names(), ["bad.conf", "included.conf", "users.acl"]);
+}
+
+/// What the machine does not grant is found without trying it, in the words of a server that tries it.
+#[test]
+fn what_the_machine_refuses_is_told_as_at_the_start() {
+    let folder = Folder::new("refused");
+    folder.write("taken", "");
+    let certificates = Certificates::new();
+    let tls = certificates.options().join(" ").replace(" --", "\n").replace("--", "");
+    let port = free_port();
+    for (text, wanted) in [
+        ("port PORT\nbind nosuch.invalid\n".to_owned(), &["Could not resolve", "nosuch.invalid:PORT"][..]),
+        (
+            "port PORT\nbind 192.0.2.1\n".to_owned(),
+            &["Could not listen on 192.0.2.1:PORT", "no network interface"],
+        ),
+        (
+            "port PORT\nbind 127.0.0.1 127.0.0.1\n".to_owned(),
+            &["127.0.0.1:PORT", "port asks for this address twice"],
+        ),
+        ("port PORT\nhttp-port PORT\n".to_owned(), &["PORT: port and http-port ask for the same port"]),
+        (format!("port PORT\ntls-port PORT\n{tls}\n"), &["PORT: port and tls-port ask for the same port"]),
+        (
+            "port 0\nhttp-port PORT\nhttp-bind \"\"\n".to_owned(),
+            &["HTTP port PORT", "http-bind names no address"],
+        ),
+        ("port PORT\nunixsocket nowhere/x\n".to_owned(), &["nowhere/x: No such file or directory"]),
+        ("port PORT\nunixsocket taken/x\n".to_owned(), &["taken/x: Not a directory"]),
+        ("port PORT\nunixsocket x\nunixsocketgroup nosuch\n".to_owned(), &["there is no group 'nosuch'"]),
+        (
+            "port PORT\nappendonly yes\nappenddirname taken\n".to_owned(),
+            &["Can't open or create", folder.0.to_str().unwrap(), "Not a directory"],
+        ),
+    ] {
+        let file = folder.write("refused.conf", &text.replace("PORT", &port.to_string()));
+        for arguments in [&["--check-config", file.to_str().unwrap()][..], &[file.to_str().unwrap()]] {
+            let output = folder.run(arguments);
+            let told = [output.stderr, output.stdout].concat();
+            let told = String::from_utf8(told).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{arguments:?} {text}{told}");
+            for word in wanted {
+                let word = word.replace("PORT", &port.to_string());
+                assert!(told.contains(&word), "{arguments:?} {text}lacks {word:?}:\n{told}");
+            }
+            assert!(!told.contains("os error"), "{told}");
+        }
+    }
+    assert_eq!(folder.names(), ["refused.conf", "taken"]);
+}
+
+/// A folder in which any user may run the server.
+fn everyones(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    std::fs::copy(env!("CARGO_BIN_EXE_warmline-server"), folder.0.join("server")).unwrap();
+    std::fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+    folder
+}
+
+/// A line of the shell in the folder, by a user whom permissions concern.
+fn by_a_user(folder: &Folder, line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(&folder.0);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to_is_told() {
+    let folder = everyones("closed");
+    let data = folder.0.join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, Permissions::from_mode(0o555)).unwrap();
+    let check = |options: &str| {
+        let line = format!("./server --check-config --dir data {options}");
+        let output = by_a_user(&folder, &line).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let denied = format!("{}: Permission denied\n", data.display());
+    let warning = format!("No snapshot can be saved in the working directory {denied}");
+    assert_eq!(check(""), (true, warning));
+    assert_eq!(check("--save ''"), (true, String::new()));
+    let log =
+        format!("Can't open or create append-only dir {}/appendonlydir: Permission denied\n", data.display());
+    assert_eq!(check("--appendonly yes"), (false, log.clone()));
+    let start = format!("./server --dir data --appendonly yes --port {}", free_port());
+    let output = by_a_user(&folder, &start).output().unwrap();
+    assert_eq!((output.status.success(), String::from_utf8(output.stderr).unwrap()), (false, log));
+    // A socket's directory likewise.
+    let refusal = format!("Could not listen on {}/x: Permission denied\n", data.display());
+    assert_eq!(check("--save '' --unixsocket x"), (false, refusal));
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Http {
     fn start(&self, options: HttpOptions, backlog: u32) -> Result<Running, ListenError> {
         let failed = |source| ListenError::Listen { address: format!("HTTP port {}", options.port), source };
         if options.bind.is_empty() {
-            return Err(failed(io::Error::other("http-bind names no address")));
+            return Err(without_address(options.port));
         }
         let open = self.running.as_ref().map_or(&[][..], |running| &running.listeners);
         // The protocol is up to that thread.
@@ -241,6 +241,12 @@ impl Http {
     fn arrival(&self) -> Option<Arrival> {
         self.running.as_ref()?.arrivals.try_recv().ok()
     }
+}
+
+/// The error of an HTTP port without an address to listen on.
+pub(super) fn without_address(port: u16) -> ListenError {
+    let source = io::Error::other("http-bind names no address");
+    ListenError::Listen { address: format!("HTTP port {port}"), source }
 }
 
 impl EventLoop {

@@ -1,7 +1,9 @@
 //! Listening sockets.
 
 use super::listeners::Protocol;
+use crate::sys::file::system_text;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::Access;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +13,19 @@ use std::{fmt, fs, io};
 /// Why listening failed.
 #[derive(Debug)]
 pub enum ListenError {
-    Resolve { address: String, source: io::Error },
-    Listen { address: String, source: io::Error },
+    Resolve {
+        address: String,
+        source: io::Error,
+    },
+    Listen {
+        address: String,
+        source: io::Error,
+    },
+    /// Two options ask for the same address, or one option twice.
+    Shared {
+        address: SocketAddr,
+        options: [&'static str; 2],
+    },
     Tls(tls::TlsError),
 }
 
@@ -22,7 +35,21 @@ impl fmt::Display for ListenError {
             ListenError::Resolve { address, source } => {
                 write!(f, "Could not resolve the address to listen on, {address}: {source}")
             }
-            ListenError::Listen { address, source } => write!(f, "Could not listen on {address}: {source}"),
+            ListenError::Listen { address, source } => {
+                write!(f, "Could not listen on {address}: {}", system_text(source))?;
+                match source.kind() {
+                    io::ErrorKind::AddrNotAvailable => {
+                        f.write_str(" (no network interface of this machine has it)")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            ListenError::Shared { address, options: [first, second] } if first == second => {
+                write!(f, "Could not listen on {address}: {first} asks for this address twice")
+            }
+            ListenError::Shared { address, options: [first, second] } => {
+                write!(f, "Could not listen on {address}: {first} and {second} ask for the same port")
+            }
             ListenError::Tls(error) => write!(f, "{error}"),
         }
     }
@@ -79,6 +106,15 @@ impl Listener {
         resolved.map_err(|source| ListenError::Resolve { address: format!("{host}:{port}"), source })
     }
 
+    /// Checks whether a socket can have the address, without listening. A port that another socket listens on is no
+    /// error.
+    pub fn probe(address: SocketAddr) -> io::Result<()> {
+        match bind_tcp(address, false) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Listens on an address.
     pub fn tcp(address: SocketAddr, protocol: Protocol, backlog: u32) -> io::Result<Self> {
         listen_tcp(address, protocol, backlog, false)
@@ -104,11 +140,7 @@ impl Listener {
 
     /// Returns whether this socket would also accept connections to `address`.
     pub fn overlaps(&self, address: SocketAddr) -> bool {
-        self.address.is_some_and(|own| {
-            let (ip, other) = (own.ip(), address.ip());
-            let is_any = ip.is_unspecified() || other.is_unspecified();
-            own.port() == address.port() && ip.is_ipv4() == other.is_ipv4() && (is_any || ip == other)
-        })
+        self.address.is_some_and(|own| overlap(own, address))
     }
 
     /// Duplicates the file; the socket listens until all of its files are closed.
@@ -120,8 +152,12 @@ impl Listener {
 
     /// Listens on a path; a stale socket of an earlier process is replaced.
     pub fn unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> Result<Self, ListenError> {
-        listen_unix(path, owners, backlog)
-            .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
+        listen_unix(path, owners, backlog).map_err(of_path(path))
+    }
+
+    /// Checks what [`Listener::unix`] needs, without touching the path.
+    pub fn probe_unix(path: &Path, owners: SocketOwners<'_>) -> Result<(), ListenError> {
+        probe_unix(path, owners).map_err(of_path(path))
     }
 
     /// Returns the socket's file.
@@ -178,7 +214,15 @@ impl Drop for Listener {
     }
 }
 
-fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: bool) -> io::Result<Listener> {
+/// Returns whether sockets with these addresses cannot both listen.
+pub(super) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let (ip, other_ip) = (one.ip(), other.ip());
+    let is_any = ip.is_unspecified() || other_ip.is_unspecified();
+    one.port() == other.port() && ip.is_ipv4() == other_ip.is_ipv4() && (is_any || ip == other_ip)
+}
+
+/// Makes a socket with the address, which does not listen yet.
+fn bind_tcp(address: SocketAddr, shares: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -188,6 +232,11 @@ fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: boo
         socket.set_reuse_port(true)?;
     }
     socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: bool) -> io::Result<Listener> {
+    let socket = bind_tcp(address, shares)?;
     listen(&socket, backlog)?;
     if shares {
         socket.set_reuse_port(false)?;
@@ -205,19 +254,23 @@ fn listen(socket: &Socket, backlog: u32) -> io::Result<()> {
 /// the configuration permits it.
 const SOCKET_MODE: u32 = 0o770;
 
+/// An error about a path, which is shown whole: it may be relative to `dir`.
+fn of_path(path: &Path) -> impl Fn(io::Error) -> ListenError {
+    let address = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    move |source| ListenError::Listen { address: address.clone(), source }
+}
+
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Result<Listener> {
+    // Before there is a socket that would be left behind.
+    let group = owners.group.map(find_group).transpose()?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
-    if let Some(group) = owners.group {
-        let id = group_id(group, &fs::read("/etc/group")?);
-        let id = id.ok_or_else(|| {
-            io::Error::other(format!("there is no group '{}'", String::from_utf8_lossy(group)))
-        })?;
-        std::os::unix::fs::chown(path, None, Some(id))?;
+    if group.is_some() {
+        std::os::unix::fs::chown(path, None, group)?;
     }
     // No client can connect before the socket listens.
     let mode = match owners.permissions {
@@ -227,6 +280,22 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Resul
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     listen(&socket, backlog)?;
     Ok(Listener { socket, path: Some(path.to_owned()), address: None, protocol: Protocol::Plain, id: 0 })
+}
+
+fn probe_unix(path: &Path, owners: SocketOwners<'_>) -> io::Result<()> {
+    SockAddr::unix(path)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The name `.` exists in directories only.
+    rustix::fs::access(parent.join("."), Access::EXISTS | Access::WRITE_OK | Access::EXEC_OK)?;
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    owners.group.map(find_group).transpose().map(|_| ())
+}
+
+fn find_group(group: &[u8]) -> io::Result<u32> {
+    let id = group_id(group, &fs::read("/etc/group")?);
+    id.ok_or_else(|| io::Error::other(format!("there is no group '{}'", String::from_utf8_lossy(group))))
 }
 
 /// Looks up a group's number in the system's group table: lines of `name:password:number:members`.

@@ -4,7 +4,8 @@
 //! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, and its waiting
 //! clients are not lost.
 
-use super::listener::{ListenError, Listener, SocketOwners};
+use super::http::without_address;
+use super::listener::{ListenError, Listener, SocketOwners, overlap};
 use super::poller::{Poller, Token};
 use crate::config::Config;
 use rustix::io::Errno;
@@ -213,10 +214,51 @@ pub(super) fn open_beside(
 }
 
 fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
-    let Some(path) = &config.unixsocket else { return Ok(None) };
-    let owners = SocketOwners {
+    let Some(path) = unix_path(config) else { return Ok(None) };
+    Listener::unix(path, unix_owners(config), config.tcp_backlog).map(Some)
+}
+
+fn unix_path(config: &Config) -> Option<&Path> {
+    config.unixsocket.as_deref().map(|path| Path::new(OsStr::from_bytes(path)))
+}
+
+fn unix_owners(config: &Config) -> SocketOwners<'_> {
+    SocketOwners {
         permissions: (config.unixsocketperm != 0).then_some(config.unixsocketperm),
         group: config.unixsocketgroup.as_deref(),
-    };
-    Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog).map(Some)
+    }
+}
+
+/// Checks whether the configured sockets can be opened, and opens none: whether their addresses resolve and are this
+/// machine's, whether no two of them overlap, and whether the directory of the Unix socket can be written to. A port in
+/// use is no error, because the server of this configuration may be running.
+pub fn probe(config: &Config) -> Result<(), ListenError> {
+    if let Some(path) = unix_path(config) {
+        Listener::probe_unix(path, unix_owners(config))?;
+    }
+    if config.http_port != 0 && config.http_bind.is_empty() {
+        return Err(without_address(config.http_port));
+    }
+    let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
+    for (option, port, hosts) in [
+        ("port", config.port, &config.bind),
+        ("tls-port", config.tls_port, &config.bind),
+        ("http-port", config.http_port, &config.http_bind),
+    ] {
+        let hosts = if port == 0 { &[][..] } else { hosts };
+        for Wanted { address, is_optional, .. } in resolve(hosts, port, Protocol::Plain)? {
+            let other = taken.iter().find(|&&(_, other)| overlap(other, address));
+            let probed = match other {
+                Some(&(other, _)) => Err(ListenError::Shared { address, options: [other, option] }),
+                None => Listener::probe(address)
+                    .map_err(|source| ListenError::Listen { address: address.to_string(), source }),
+            };
+            match probed {
+                Ok(()) => taken.push((option, address)),
+                Err(_) if is_optional => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
 }
