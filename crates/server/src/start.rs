@@ -107,6 +107,8 @@ pub fn version_line() -> String {
 
 /// Serves until stopped.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
+    // The log file is created as the configuration is loaded.
+    process::keep_own_files_usable();
     let startup = Config::load(arguments).map_err(StartError::Config)?;
     refuse_modules(&startup)?;
     let config = &startup.config;

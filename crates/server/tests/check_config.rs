@@ -206,6 +206,23 @@ fn a_directory_that_cannot_be_written_to_is_told() {
     assert_eq!(check("--save '' --unixsocket x"), (false, refusal));
 }
 
+/// The umask may deny a file to others, and not to the server that writes it.
+#[test]
+fn a_umask_that_denies_everything_leaves_a_log_that_can_be_opened_again() {
+    let folder = everyones("umask");
+    let line = format!("umask 0777; exec ./server --port {} --logfile server.log", free_port());
+    let mut server = by_a_user(&folder, &line).spawn().unwrap();
+    let log = folder.0.join("server.log");
+    let has = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(text));
+    process::eventually("it starts", || has("Ready to accept"));
+    assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    process::eventually("the log is opened again", || has("the log file is reopened"));
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
+}
+
 #[test]
 fn what_has_no_effect_is_told() {
     let folder = Folder::new("warned");

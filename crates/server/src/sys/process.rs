@@ -69,6 +69,14 @@ pub fn daemonize() -> io::Result<()> {
     Ok(())
 }
 
+/// Clears the bits of the process's umask that would deny its own user what it creates: a log file that cannot be opened
+/// again, or a snapshot that the next start cannot read. What other users may do is left to the umask.
+pub fn keep_own_files_usable() {
+    use rustix::fs::Mode;
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask.difference(Mode::RWXU));
+}
+
 /// Makes exceeding the file size limit an error of the write instead of the end of the process.
 pub fn report_file_size_limits() {
     // SAFETY: invariant 1 of `sys`: sets an action that runs no code of ours.
