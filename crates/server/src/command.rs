@@ -406,7 +406,8 @@ impl Context<'_> {
         self.origin.replayed || self.server.clients[self.client].is_primary
     }
 
-    fn may_block(&self) -> bool {
+    /// Whether the client may wait, for data or for messages.
+    pub fn may_block(&self) -> bool {
         !self.origin.in_transaction && !self.server.clients[self.client].deny_blocking
     }
 }

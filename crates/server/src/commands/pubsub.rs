@@ -108,7 +108,11 @@ fn psubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// Refused in a transaction, as in the reference, which permits the other two there.
 fn ssubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !ctx.may_block() {
+        return Err(ClientError::text("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     begin(ctx, args, Kind::ShardChannel, "ssubscribe");
     Ok(())
 }

@@ -66,10 +66,10 @@ fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 fn monitor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let client = &mut ctx.server.clients[ctx.client];
-    if client.deny_blocking || ctx.origin.in_transaction {
+    if !ctx.may_block() {
         return Err(ClientError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
+    let client = &mut ctx.server.clients[ctx.client];
     if !client.is_monitor {
         client.is_monitor = true;
         ctx.server.monitors.push(ctx.client);
