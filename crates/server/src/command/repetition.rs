@@ -53,7 +53,27 @@ impl Repetition {
 
 /// The count in the argument at `index`.
 pub fn count(args: Args<'_>, index: usize) -> Result<i64, ClientError> {
-    let count = args.integer(index)?;
+    within_limit(args.integer(index)?)
+}
+
+/// The count in the third argument, and whether `word` follows it. Faults are found in the order of the reference: the
+/// number, the word, then the range.
+pub fn count_and_word(args: Args<'_>, word: &str) -> Result<(i64, bool), ClientError> {
+    let count = args.integer(2)?;
+    if count == i64::MIN {
+        return within_limit(count).map(|count| (count, false));
+    }
+    let has_word = args.len() == 4 && args.is(3, word);
+    if args.len() > 3 && !has_word {
+        return Err(ClientError::Syntax);
+    }
+    if has_word && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(ClientError::OutOfRange);
+    }
+    within_limit(count).map(|count| (count, has_word))
+}
+
+fn within_limit(count: i64) -> Result<i64, ClientError> {
     if count >= -ELEMENTS_MAX {
         return Ok(count);
     }

@@ -21,14 +21,7 @@ impl SampleOptions {
         if args.len() == 2 {
             return Ok(None);
         }
-        let count = repetition::count(args, 2)?;
-        if args.len() > 4 || args.len() == 4 && !args.is(3, "WITHVALUES") {
-            return Err(ClientError::Syntax);
-        }
-        let with_values = args.len() == 4;
-        if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
-            return Err(ClientError::OutOfRange);
-        }
+        let (count, with_values) = repetition::count_and_word(args, "WITHVALUES")?;
         Ok(Some(SampleOptions { count, with_values }))
     }
 

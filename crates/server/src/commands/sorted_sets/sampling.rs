@@ -5,7 +5,6 @@ use crate::command::{Args, Context, Outcome, repetition};
 use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::StringValue;
 use crate::db::sorted_set::SortedSet;
-use crate::error::ClientError;
 use wire::convert::{unsigned_len, usize_of};
 
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -22,14 +21,7 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         return Ok(());
     }
-    let count = repetition::count(args, 2)?;
-    let with_scores = args.len() == 4 && args.is(3, "WITHSCORES");
-    if args.len() > 4 || args.len() == 4 && !with_scores {
-        return Err(ClientError::Syntax);
-    }
-    if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(ClientError::OutOfRange);
-    }
+    let (count, with_scores) = repetition::count_and_word(args, "WITHSCORES")?;
     answer_several(ctx, args.at(1), count, with_scores)
 }
 
