@@ -143,7 +143,14 @@ impl<'a> Query<'a> {
             limit: 0,
         };
         // A wrong type of a key is reported before an invalid option.
-        query.keys.iter().try_for_each(|key| expect_members(ctx.db.peek(key).map(|value| value.kind())))?;
+        let is_wrong = |key| expect_members(ctx.db.peek(key).map(|value| value.kind())).is_err();
+        if let Some(wrong) = query.keys.iter().position(is_wrong) {
+            // The keys up to it have been read: each is a hit or an announced miss.
+            for key in query.keys.iter().take(wrong + 1) {
+                ctx.db.read_without_touch(key);
+            }
+            return Err(ClientError::WrongType);
+        }
         let mut at = first + 1 + count;
         while at < args.len() {
             at = query.option(args, at, operation, purpose)?;
