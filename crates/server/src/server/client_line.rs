@@ -88,7 +88,7 @@ impl Server {
             unsent.buffered_bytes,
             unsent.chunks + of_stream.chunks,
             unsent.chunk_bytes + of_stream.chunk_bytes,
-            client.memory_bytes() + of_stream.chunk_bytes,
+            client.memory_bytes_in_chunks() + of_stream.chunk_bytes,
             shown(self.users.name(client.user)),
             client.redirection(),
             if client.protocol() == Protocol::Resp3 { 3 } else { 2 },

@@ -479,6 +479,12 @@ impl Client {
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
 
+    /// As [`Self::memory_bytes`]; unsent output counts in whole chunks, as [`Self::unsent`] counts it.
+    pub fn memory_bytes_in_chunks(&self) -> usize {
+        let output_bytes = self.output.memory_bytes() + self.connection.output_under_way();
+        self.memory_bytes() + self.unsent().chunk_bytes.saturating_sub(output_bytes)
+    }
+
     /// Returns the memory held for this client.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()

@@ -324,6 +324,26 @@ fn what_a_client_makes_the_server_hold_is_counted_limited_and_given_back() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// CLIENT LIST shows unsent output in whole chunks (`omem`), which are part of the sum (`tot-mem`).
+#[test]
+fn unsent_output_that_is_shown_is_part_of_the_sum() {
+    let mut stage = stage(SHORT);
+    for len in (16_000..80_000).step_by(1000) {
+        stage.world.tell(stage.holder, &[b"ECHO", &vec![b'x'; len]]);
+        stage.world.tell(stage.other, &[b"CLIENT", b"LIST"]);
+        let list = stage.world.executor.server.clients[stage.other].output.take().copy_from(0);
+        let list = String::from_utf8(list).unwrap();
+        let holder = list.lines().find(|line| line.contains("cmd=echo")).unwrap();
+        let field = |name: &str| -> usize {
+            let value = holder.split(' ').find_map(|word| word.strip_prefix(name)).unwrap();
+            value.parse().unwrap()
+        };
+        let (shown, sum) = (field("omem="), field("tot-mem="));
+        assert!(shown <= sum && (shown > 0 || len < 17_000), "{len} unsent bytes: {holder}");
+        stage.world.receive(stage.holder);
+    }
+}
+
 /// The same name again and again is held once.
 #[test]
 fn a_key_that_is_named_often_is_held_once() {
