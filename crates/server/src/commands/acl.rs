@@ -107,7 +107,7 @@ fn at_most(args: Args<'_>, count: usize) -> Result<(), ClientError> {
 }
 
 fn who_am_i(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let user = ctx.server.clients[ctx.client].user;
+    let user = ctx.server.clients[ctx.client].user();
     ctx.reply.bulk(ctx.server.users.name(user));
     Ok(())
 }

@@ -255,6 +255,6 @@ fn reset_client(ctx: &mut Context<'_>) {
     client.no_touch = false;
     client.reads_replicas = false;
     client.import_source = false;
-    client.user = UserHandle::DEFAULT;
     client.authenticated = server.users.default_is_open();
+    server.clients.set_user(ctx.client, UserHandle::DEFAULT);
 }

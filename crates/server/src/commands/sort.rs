@@ -84,7 +84,7 @@ fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Whether the client's user has permission to run this with any key, and to read it: BY and GET can refer to any key.
 fn may_read_any_key(ctx: &Context<'_>, args: Args<'_>) -> bool {
-    let (server, user) = (&ctx.server, ctx.server.clients[ctx.client].user);
+    let (server, user) = (&ctx.server, ctx.server.clients[ctx.client].user());
     server.users.permits_all(user)
         || server.registry.find(args).is_ok_and(|id| {
             let (db_index, database_count) = (ctx.db.selected(), ctx.db.database_count());

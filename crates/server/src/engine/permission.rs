@@ -21,7 +21,7 @@ impl Executor {
     #[inline]
     pub(super) fn permission(&mut self, call: &Call<'_>) -> Result<(), ClientError> {
         let &Call { client, id, args, .. } = call;
-        let user = self.server.clients[client].user;
+        let user = self.server.clients[client].user();
         if self.server.users.permits_all(user) || self.server.users.permits_single_key(user, id, args) {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Executor {
     /// As [`Self::permission`], without logging or counting.
     pub(super) fn check_permission(&self, call: &Call<'_>) -> Result<(), Denied> {
         let &Call { client, id, args, .. } = call;
-        let user = self.server.clients[client].user;
+        let user = self.server.clients[client].user();
         if self.server.users.permits_all(user) || self.server.users.permits_single_key(user, id, args) {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Executor {
         let queued = client.transaction.as_ref();
         let db_index = queued.map_or(client.db_index, |transaction| transaction.db_index);
         let requested = acl::Call { id, row, args, db_index, database_count: self.db.database_count() };
-        self.server.users.check_whole(client.user, &requested)
+        self.server.users.check_whole(client.user(), &requested)
     }
 
     #[cold]
@@ -87,7 +87,7 @@ impl Executor {
     /// Counts and logs a denial, and formats the error for the client.
     fn note_denied(&mut self, call: &Call<'_>, denied: Denied, context: DenialContext) -> String {
         let &Call { client, row, args, .. } = call;
-        let user_name = self.server.users.name(self.server.clients[client].user).to_vec();
+        let user_name = self.server.users.name(self.server.clients[client].user()).to_vec();
         let object = denied.object(row, args);
         let denial = Denial { reason: denied.reason, context, object, user_name: &user_name };
         self.server.note_denial(client, &denial, args);

@@ -88,7 +88,7 @@ impl Executor {
                 0 => usize::MAX,
                 keys_max => keys_max as usize,
             },
-            permits_all: self.server.users.permits_all(client.user),
+            permits_all: self.server.users.permits_all(client.user()),
             limits_memory: self.server.config.maxmemory_bytes != 0,
             output_len_max: client.reply_buffer.bytes.saturating_sub(client.connection.output_under_way()),
         };

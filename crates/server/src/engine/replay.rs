@@ -133,7 +133,7 @@ impl Executor {
         let client =
             self.server.clients.add_unlisted(|id, handle| Client::new(id, handle, connection, now, true));
         // The commands were checked when they first ran.
-        self.server.clients[client].user = UserHandle::SUPERUSER;
+        self.server.clients.set_user(client, UserHandle::SUPERUSER);
         self.db.importing = true;
         self.disk.replays = true;
         Ok(LogLoading {

@@ -456,7 +456,7 @@ impl Executor {
             client_id: client.id.0,
             client_address: client.connection.address.clone(),
             client_name: shortened_name(&client.name),
-            user: self.server.users.name(client.user).to_vec(),
+            user: self.server.users.name(client.user()).to_vec(),
             db_index: request.db_index,
             args: self.tracing.args.shown(index),
             stages: request.stages,

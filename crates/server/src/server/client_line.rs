@@ -89,7 +89,7 @@ impl Server {
             unsent.chunks + of_stream.chunks,
             unsent.chunk_bytes + of_stream.chunk_bytes,
             client.memory_bytes_in_chunks() + of_stream.chunk_bytes,
-            shown(self.users.name(client.user)),
+            shown(self.users.name(client.user())),
             client.redirection(),
             if client.protocol() == Protocol::Resp3 { 3 } else { 2 },
         );

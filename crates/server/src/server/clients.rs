@@ -8,21 +8,19 @@ use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
 use crate::session::{BlockedOn, Client, ClientHandle, ClientId};
-use foldhash::fast::RandomState;
-use std::collections::HashSet;
 
 impl Server {
     /// Returns whether the client exists and `own` may redirect invalidations to it: to another user's only with all
     /// permissions.
     pub fn may_redirect_to(&self, own: ClientHandle, id: ClientId) -> bool {
-        let user = self.clients[own].user;
-        let target = self.clients.by_id(id).map(|handle| self.clients[handle].user);
+        let user = self.clients[own].user();
+        let target = self.clients.by_id(id).map(|handle| self.clients[handle].user());
         target.is_some_and(|target| target == user || self.users.permits_all(user))
     }
 
     /// Returns the user that the redirection's client must keep; `None`: `own` may redirect to any.
     pub fn redirect_user(&self, own: ClientHandle) -> Option<UserHandle> {
-        Some(self.clients[own].user).filter(|&user| !self.users.permits_all(user))
+        Some(self.clients[own].user()).filter(|&user| !self.users.permits_all(user))
     }
 
     /// Closes clients; `own` gets the reply to its command first.
@@ -34,12 +32,7 @@ impl Server {
 
     /// Closes the clients of a deleted user; `own` gets the reply to its command first.
     pub fn close_clients_of(&mut self, user: UserHandle, own: Option<ClientHandle>) {
-        self.close_clients_where(|client| client.user == user, own);
-    }
-
-    fn close_clients_where(&mut self, is_concerned: impl Fn(&Client) -> bool, own: Option<ClientHandle>) {
-        let concerned = self.clients.iter().filter(|client| is_concerned(client));
-        for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
+        for handle in self.clients.of_user(user) {
             // It keeps the deleted user: the rest of its transaction or script is refused.
             self.clients[handle].authenticated = false;
             self.close(handle, own);
@@ -49,8 +42,7 @@ impl Server {
     /// Replaces all users, and closes clients of deleted users or with forbidden subscriptions.
     pub fn replace_users(&mut self, users: NamedUsers, own: Option<ClientHandle>) {
         let Replaced { removed, changed } = self.users.replace(users);
-        let removed: HashSet<UserHandle, RandomState> = removed.into_iter().collect();
-        self.close_clients_where(|client| removed.contains(&client.user), own);
+        removed.into_iter().for_each(|user| self.close_clients_of(user, own));
         changed.iter().for_each(|changed| self.close_listeners(changed, own));
     }
 
@@ -63,9 +55,10 @@ impl Server {
             channels.all(|channel| permits_channel(left, channel, false))
                 && listens.patterns.iter().all(|pattern| permits_channel(left, pattern, true))
         };
-        let concerned = self.clients.iter().filter(|client| client.user == changed.user && !may_stay(client));
-        for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
-            self.close(handle, own);
+        for handle in self.clients.of_user(changed.user) {
+            if !may_stay(&self.clients[handle]) {
+                self.close(handle, own);
+            }
         }
     }
 

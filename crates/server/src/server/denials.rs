@@ -21,8 +21,8 @@ pub struct Denial<'a> {
 impl Server {
     /// Sets the client's user after a successful authentication.
     pub fn log_in(&mut self, handle: ClientHandle, user: UserHandle) {
+        self.clients.set_user(handle, user);
         let client = &mut self.clients[handle];
-        client.user = user;
         (client.authenticated, client.ever_authenticated) = (true, true);
         client.authentication_failures = 0;
     }

@@ -305,7 +305,8 @@ pub struct Client {
     pub ever_authenticated: bool,
     /// Consecutive wrong passwords.
     pub authentication_failures: u8,
-    pub user: UserHandle,
+    /// Set by [`super::Clients::set_user`], which lists the clients of users.
+    pub(super) user: UserHandle,
 
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
@@ -457,6 +458,11 @@ impl Client {
     /// Returns the id of the client that receives its invalidations, for replies. 0: itself; -1: it does not track.
     pub fn redirection(&self) -> i64 {
         self.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| signed_count(id.0)))
+    }
+
+    #[inline]
+    pub fn user(&self) -> UserHandle {
+        self.user
     }
 
     /// Returns its unsent output.

@@ -1,6 +1,9 @@
 //! The table of connected clients, with reused slots.
 
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
+use super::members::Members;
+use super::name_table::NameTable;
+use crate::acl::UserHandle;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -72,6 +75,8 @@ pub struct Clients {
     /// Handles for the free slots.
     free: Vec<ClientHandle>,
     by_id: BTreeMap<ClientId, ClientHandle>,
+    /// Clients of each user that is [listed](is_listed).
+    by_user: NameTable<UserHandle, Members<ClientHandle>>,
     last_id: u64,
     /// Memory of all clients, as last counted for each.
     memory_bytes: usize,
@@ -120,10 +125,39 @@ impl Clients {
         let place = &mut self.places[handle.index()];
         let client = place.take_if(|client| client.handle == handle).expect("a client is removed once");
         self.by_id.remove(&client.id);
+        self.unlist(client.user, handle);
         self.memory_bytes -= client.counted_bytes;
         self.unauthenticated_bytes -= client.unauthenticated_bytes;
         self.free.push(handle.successor());
         client
+    }
+
+    /// Makes it a client of this user.
+    pub fn set_user(&mut self, handle: ClientHandle, user: UserHandle) {
+        let before = std::mem::replace(&mut self[handle].user, user);
+        self.unlist(before, handle);
+        if is_listed(user) {
+            self.by_user.get_or_default(user).insert(handle, ());
+        }
+    }
+
+    fn unlist(&mut self, user: UserHandle, handle: ClientHandle) {
+        if let Some(clients) = self.by_user.get_mut(&user).filter(|_| is_listed(user)) {
+            clients.remove(handle);
+            if clients.is_empty() {
+                self.by_user.remove(&user);
+            }
+        }
+    }
+
+    /// Returns the clients of this user.
+    pub fn of_user(&self, user: UserHandle) -> Vec<ClientHandle> {
+        if is_listed(user) {
+            let listed = self.by_user.get(&user).into_iter().flat_map(|clients| clients.iter());
+            return listed.map(|(handle, ())| handle).collect();
+        }
+        structures::work::visited(self.places.len());
+        self.iter().filter(|client| client.user == user).map(|client| client.handle).collect()
     }
 
     /// Returns the memory of all clients, as last counted for each by [`Self::count_memory`].
@@ -335,6 +369,12 @@ impl Clients {
             self.uncounted_receivers.push(handle);
         }
     }
+}
+
+/// Whether there is a list of the user's clients. Most clients are those of `default`, which cannot be deleted: a list of
+/// them would cost each connection, and save little.
+fn is_listed(user: UserHandle) -> bool {
+    !matches!(user, UserHandle::DEFAULT | UserHandle::SUPERUSER)
 }
 
 fn find(places: &mut [Option<Box<Client>>], handle: ClientHandle) -> Option<&mut Client> {

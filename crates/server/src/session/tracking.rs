@@ -313,7 +313,7 @@ impl TrackingTable {
             for &handle in &prefix.followers {
                 let client = &clients[handle];
                 let no_loop = client.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
-                let user = client.user;
+                let user = client.user();
                 let sees_all = users.permits_all(user);
                 if !no_loop && sees_all {
                     tell(clients, handle, Stale::Keys(&all));
@@ -360,7 +360,7 @@ fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
     let redirect = tracking.and_then(|tracking| tracking.redirect);
     let redirect_user = tracking.and_then(|tracking| tracking.redirect_user);
     let may_hear = |target: &Client| {
-        !target.is_closing() && redirect_user.is_none_or(|redirect_user| target.user == redirect_user)
+        !target.is_closing() && redirect_user.is_none_or(|redirect_user| target.user() == redirect_user)
     };
     let target = match redirect {
         None => handle,

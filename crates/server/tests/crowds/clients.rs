@@ -179,6 +179,13 @@ const DELETE_FIRST: &str = "EVAL local\tfirst=redis.call('XRANGE','stream','-','
 
 const GROUP_READ: &str = "XREADGROUP GROUP group consumer CLAIM 1000000 BLOCK 0 STREAMS stream >";
 
+const OF_ANOTHER_USER: &[&str] = &[
+    "ACL SETUSER other on nopass allchannels",
+    "ACL GETUSER other",
+    "ACL SETUSER other resetchannels",
+    "ACL DELUSER other",
+];
+
 const CROWDS: &[Crowd] = &[
     Crowd { name: "clients", related: |world, _| somebody_says(world, &["CLIENT LIST"]), ..PLAIN },
     Crowd {
@@ -374,6 +381,41 @@ const CROWDS: &[Crowd] = &[
         },
         unrelated: &["EVAL return({}) 0"],
         related: |world, _| somebody_says(world, &["SCRIPT FLUSH SYNC"]),
+        ..PLAIN
+    },
+    Crowd {
+        name: "users with a client each",
+        build: |world, members| {
+            let clients = world.connect_many(members);
+            for (number, &client) in clients.iter().enumerate() {
+                world.expect(
+                    client,
+                    &format!("ACL SETUSER user:{number} on nopass allkeys allchannels +@all"),
+                );
+                world.expect(client, &format!("AUTH user:{number} x"));
+            }
+            clients
+        },
+        unrelated: OF_ANOTHER_USER,
+        related: |world, clients| {
+            for (number, &client) in clients.iter().enumerate() {
+                somebody_says(world, &[&format!("ACL DELUSER user:{number}")]);
+                assert!(world.executor.server.clients.get(client).is_none());
+            }
+        },
+        ..PLAIN
+    },
+    Crowd {
+        name: "clients of the same user",
+        build: |world, members| {
+            somebody_says(world, &["ACL SETUSER user on nopass allkeys allchannels +@all"]);
+            clients_that(world, members, &["AUTH user x"])
+        },
+        unrelated: OF_ANOTHER_USER,
+        related: |world, clients| {
+            somebody_says(world, &["ACL DELUSER user"]);
+            assert!(clients.iter().all(|&client| world.executor.server.clients.get(client).is_none()));
+        },
         ..PLAIN
     },
     Crowd {

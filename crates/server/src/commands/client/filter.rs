@@ -207,7 +207,7 @@ impl Condition<'_> {
             Condition::Type(criteria) => *criteria == type_of(client),
             Condition::Address(address) => client.connection.address.as_bytes() == *address,
             Condition::LocalAddress(address) => client.connection.local_address.as_bytes() == *address,
-            Condition::User(user) => client.user == *user,
+            Condition::User(user) => client.user() == *user,
             Condition::AgeAtLeast(age_s) => seconds_since(client.created.monotonic_us) >= *age_s,
             Condition::IdleAtLeast(idle_s) => seconds_since(client.last_interaction.monotonic_us) >= *idle_s,
             Condition::Flags(criteria) => has_flags(client, criteria),

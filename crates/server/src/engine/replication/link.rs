@@ -405,7 +405,7 @@ impl Executor {
             .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
         self.server.clients[client].is_primary = true;
         self.server.clients[client].is_linking = true;
-        self.server.clients[client].user = UserHandle::SUPERUSER;
+        self.server.clients.set_user(client, UserHandle::SUPERUSER);
         // None of its commands may block, since all later ones would wait.
         self.server.clients[client].deny_blocking = true;
         self.server.process_requests.push(ProcessRequest::Connect { client, target });
