@@ -8,8 +8,11 @@
 //! 1. Stages are contiguous: each begins where the previous one ended, and only the last is open.
 //! 2. Selection by duration is possible only when the reply is written. Until then every request is under way, with its
 //!    arguments cut as the log keeps them and stored contiguously: an allocation for each was 20 % of a GET.
-//! 3. The commands of a transaction or a script are not requests: EXEC or EVAL is, and its trace includes their time.
-//! 4. The primary's stream is not traced: it gets no replies.
+//! 3. A request whose reply stays unread is set aside ([`unread`]): what a turn looks at is about what has happened since.
+//! 4. The commands of a transaction or a script are not requests: EXEC or EVAL is, and its trace includes their time.
+//! 5. The primary's stream is not traced: it gets no replies.
+
+mod unread;
 
 use super::Executor;
 use super::observation::hidden_arguments;
@@ -24,10 +27,15 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use structures::random::Random;
+use unread::Unread;
 use wire::convert::signed_count;
 
 /// Maximum number of requests under way; further ones are counted as missed.
 const UNDER_WAY_MAX: usize = 16 * 1024;
+
+/// A reply that has been unread for so long is set aside. Less costs an allocation for requests that other threads answer
+/// in the next turns.
+const UNREAD_NS: u64 = 1_000_000;
 
 /// The executor's tracing state.
 pub(super) struct Tracing {
@@ -49,6 +57,8 @@ pub(super) struct Tracing {
     args: CutArgs,
     /// Requests of blocked clients, not scanned until the block ends.
     waiting: NameTable<ClientHandle, Waiting>,
+    /// Answered requests, not looked at until something happens on their sockets.
+    unread: Unread,
     /// When output was last written, by client slot; grows with the highest slot.
     written_ns: Vec<u64>,
 }
@@ -67,6 +77,7 @@ impl Tracing {
             under_way: Vec::new(),
             args: CutArgs::default(),
             waiting: NameTable::default(),
+            unread: Unread::default(),
             written_ns: Vec::new(),
         }
     }
@@ -74,7 +85,12 @@ impl Tracing {
     /// Stops tracing and drops all requests under way.
     fn free_memory(&mut self) {
         (self.under_way, self.args, self.written_ns) = (Vec::new(), CutArgs::default(), Vec::new());
-        self.waiting = NameTable::default();
+        (self.waiting, self.unread) = (NameTable::default(), Unread::default());
+    }
+
+    /// Returns the number of requests that are not finished.
+    fn requests(&self) -> usize {
+        self.under_way.len() + self.waiting.len() + self.unread.len()
     }
 
     /// Returns the client's request whose script was suspended.
@@ -102,6 +118,7 @@ impl Tracing {
 }
 
 /// A request whose reply has not been written.
+#[derive(Clone)]
 struct UnderWay {
     handle: ClientHandle,
     db_index: usize,
@@ -120,10 +137,21 @@ struct UnderWay {
     slow_log: Range<u64>,
 }
 
-/// A request of a blocked client, and its arguments.
+/// A request that is not looked at in each turn, and its arguments.
 struct Waiting {
     request: UnderWay,
     args: CutArgs,
+}
+
+/// What becomes of a request under way.
+#[derive(Clone, Copy)]
+enum Fate {
+    Stays,
+    Ends {
+        at_ns: u64,
+    },
+    /// Its reply stays unread.
+    IsSetAside,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +186,8 @@ impl Executor {
     /// Returns whether traced requests wait for their reply.
     #[inline]
     pub fn has_traces_under_way(&self) -> bool {
-        !self.tracing.under_way.is_empty() || !self.tracing.waiting.is_empty()
+        let Tracing { under_way, waiting, unread, .. } = &self.tracing;
+        !under_way.is_empty() || !waiting.is_empty() || !unread.is_empty()
     }
 
     /// Returns the nanoseconds on the monotonic clock.
@@ -245,7 +274,7 @@ impl Executor {
         let slow_log = std::mem::take(&mut self.tracing.slow_log);
         let is_chosen = begun.is_sampled || !slow_log.is_empty();
         let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
-        if self.tracing.under_way.len() + self.tracing.waiting.len() >= UNDER_WAY_MAX {
+        if self.tracing.requests() >= UNDER_WAY_MAX {
             observed.traces.missed += 1;
             return;
         }
@@ -381,26 +410,60 @@ impl Executor {
             written_ns.resize(handle.index() + 1, 0);
         }
         written_ns[handle.index()] = now_ns;
+        self.tracing.unread.note_written(handle);
     }
 
     /// Keeps or drops the requests whose replies have been written.
     #[cold]
     pub fn finish_traces(&mut self) {
         let now_ns = self.trace_ns();
-        self.finish_those(|executor, request| {
-            let connection = &executor.server.clients.get(request.handle)?.connection;
-            let sent = connection.output_bytes_total - connection.output_under_way() as u64;
-            if sent < request.answered_at? {
-                return None;
+        self.sort_out(|executor, request| match executor.written_ns(request, now_ns) {
+            Some(at_ns) => Fate::Ends { at_ns },
+            None if request.answered_at.is_some() && now_ns.saturating_sub(request.since_ns) >= UNREAD_NS => {
+                Fate::IsSetAside
             }
-            let here_ns = || executor.tracing.written_ns.get(request.handle.index()).copied();
-            let written_ns = match &connection.meter {
-                Some(meter) => Some(meter.written_us.load(Ordering::Relaxed) * 1000),
-                None => here_ns(),
-            };
-            // An earlier write belongs to an earlier request.
-            Some(written_ns.filter(|&at_ns| at_ns >= request.since_ns).unwrap_or(now_ns))
+            None => Fate::Stays,
         });
+        if !self.tracing.unread.is_empty() {
+            self.finish_unread(now_ns);
+        }
+    }
+
+    /// Returns when the request's reply was written; `None`: not yet.
+    fn written_ns(&self, request: &UnderWay, now_ns: u64) -> Option<u64> {
+        let connection = &self.server.clients.get(request.handle)?.connection;
+        let sent = connection.output_bytes_total - connection.output_under_way() as u64;
+        if sent < request.answered_at? {
+            return None;
+        }
+        let written_ns = match &connection.meter {
+            Some(meter) => Some(meter.written_us.load(Ordering::Relaxed) * 1000),
+            None => self.tracing.written_ns.get(request.handle.index()).copied(),
+        };
+        // An earlier write belongs to an earlier request.
+        Some(written_ns.filter(|&at_ns| at_ns >= request.since_ns).unwrap_or(now_ns))
+    }
+
+    /// Keeps or drops the requests of some clients that were set aside, as far as their replies have been written.
+    fn finish_unread(&mut self, now_ns: u64) {
+        let clients = self.tracing.unread.clients_to_look_at();
+        structures::work::visited(clients.len());
+        for handle in clients {
+            let mut requests = self.tracing.unread.take(handle);
+            while let Some(first) = requests.front()
+                && let Some(at_ns) = self.written_ns(&first.request, now_ns)
+                && let Some(first) = requests.pop_front()
+            {
+                self.finish_waiting(first, at_ns);
+            }
+            self.tracing.unread.put_back(handle, requests);
+        }
+    }
+
+    fn finish_waiting(&mut self, waiting: Waiting, at_ns: u64) {
+        let Waiting { mut request, args } = waiting;
+        request.close_stage(at_ns);
+        self.keep_trace(&request, &args, 0);
     }
 
     /// Ends the client's traces at its disconnection, with the times so far.
@@ -408,38 +471,54 @@ impl Executor {
     pub(super) fn end_traces_of(&mut self, handle: ClientHandle) {
         let now_ns = self.trace_ns();
         self.tracing.end_waiting(handle);
-        self.finish_those(|_, request| (request.handle == handle).then_some(now_ns));
+        for waiting in self.tracing.unread.take(handle) {
+            self.finish_waiting(waiting, now_ns);
+        }
+        self.sort_out(|_, request| match request.handle == handle {
+            true => Fate::Ends { at_ns: now_ns },
+            false => Fate::Stays,
+        });
         // No traced tick follows if this was the last traced client.
         self.forget_ended_traces();
     }
 
-    /// Ends the requests for which `ended_ns` returns a time.
-    fn finish_those(&mut self, ended_ns: impl Fn(&Executor, &UnderWay) -> Option<u64>) {
+    /// Ends or sets aside requests under way.
+    fn sort_out(&mut self, fate: impl Fn(&Executor, &UnderWay) -> Fate) {
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
+        let mut args = std::mem::take(&mut self.tracing.args);
         structures::work::visited(under_way.len());
-        // Blocked requests precede finished ones: their arguments stay in place.
-        let (mut first_ended, mut kept_behind) = (None, Vec::new());
+        // Suspended scripts precede finished requests: their arguments stay in place.
+        let (mut first_gone, mut kept_behind) = (None, Vec::new());
         let mut index = 0;
         under_way.retain_mut(|request| {
-            let ended_ns = ended_ns(self, request);
-            if let Some(ended_ns) = ended_ns {
-                request.close_stage(ended_ns);
-                self.keep_trace(request, index);
-                first_ended.get_or_insert(index);
-            } else if first_ended.is_some() {
-                kept_behind.push(index);
+            let fate = fate(self, request);
+            match fate {
+                Fate::Stays if first_gone.is_some() => kept_behind.push(index),
+                Fate::Stays => {}
+                Fate::Ends { at_ns } => {
+                    request.close_stage(at_ns);
+                    self.keep_trace(request, &args, index);
+                }
+                Fate::IsSetAside => {
+                    let waiting = Waiting { request: request.clone(), args: args.only(index) };
+                    self.tracing.unread.push(waiting);
+                }
+            }
+            let stays = matches!(fate, Fate::Stays);
+            if !stays {
+                first_gone.get_or_insert(index);
             }
             index += 1;
-            ended_ns.is_none()
+            stays
         });
-        if let Some(first_ended) = first_ended {
-            self.tracing.args.retain(first_ended, kept_behind);
+        if let Some(first_gone) = first_gone {
+            args.retain(first_gone, kept_behind);
         }
-        self.tracing.under_way = under_way;
+        (self.tracing.under_way, self.tracing.args) = (under_way, args);
     }
 
-    /// Records a finished request, if it matches the trace's filter.
-    fn keep_trace(&mut self, request: &UnderWay, index: usize) {
+    /// Records a finished request, if it matches the trace's filter. Its arguments are those at `index`.
+    fn keep_trace(&mut self, request: &UnderWay, args: &CutArgs, index: usize) {
         let observed = &mut self.server.observed;
         let slower_us = observed.traces.choice().and_then(|choice| choice.slower_us);
         let is_slow = slower_us.is_some_and(|slower_us| request.stages.total_ns() / 1000 >= slower_us);
@@ -458,7 +537,7 @@ impl Executor {
             client_name: shortened_name(&client.name),
             user: self.server.users.name(client.user()).to_vec(),
             db_index: request.db_index,
-            args: self.tracing.args.shown(index),
+            args: args.shown(index),
             stages: request.stages,
         };
         observed.traces.push(trace, self.server.config.latency_trace_max_len);

@@ -213,6 +213,18 @@ impl CutArgs {
         self.bytes.extend_from_slice(&other.bytes);
     }
 
+    /// Returns a copy of the command at this index alone.
+    pub fn only(&self, index: usize) -> CutArgs {
+        let command = self.commands[index];
+        let mut only = CutArgs::default();
+        only.commands.push(CutCommand { args_start: 0, ..command });
+        for arg in &self.args[command.args_start..][..command.args_kept] {
+            only.args.push(CutArg { start: only.bytes.len(), ..*arg });
+            only.bytes.extend_from_slice(&self.bytes[arg.start..][..arg.kept]);
+        }
+        only
+    }
+
     /// Returns the command at this index, as it is shown.
     pub fn shown(&self, index: usize) -> Vec<Vec<u8>> {
         let command = self.commands[index];
@@ -322,6 +334,8 @@ mod tests {
             assert_eq!(cut.commands.len(), model.len());
             let shown: Vec<_> = (0..model.len()).map(|at| cut.shown(at)).collect();
             assert_eq!(shown, model);
+            let alone: Vec<_> = (0..model.len()).map(|at| cut.only(at).shown(0)).collect();
+            assert_eq!(alone, model);
         }
     }
 }

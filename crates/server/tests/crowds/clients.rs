@@ -373,6 +373,33 @@ const CROWDS: &[Crowd] = &[
         ..PLAIN
     },
     Crowd {
+        name: "traced requests whose replies are unread",
+        build: |world, members| {
+            somebody_says(world, &["LATENCY TRACE START EVERY 1"]);
+            let clients = world.connect_many(members);
+            for &client in &clients {
+                world.executor.clock.advance_ms(2);
+                world.executor.begin_tick();
+                world.run(client, &[b"PING"]);
+                world.end_turn();
+            }
+            world.advance_ms(2);
+            clients
+        },
+        related: |world, clients| {
+            world.expect(clients[0], "LATENCY TRACE STOP");
+            for &client in clients {
+                assert!(world.executor.has_traces_under_way());
+                assert!(world.received(client).ends_with(b"+PONG\r\n") || client == clients[0]);
+                world.executor.note_written(client);
+            }
+            world.advance_ms(1);
+            assert!(!world.executor.has_traces_under_way(), "all replies have been read");
+        },
+        clean: &["LATENCY TRACE STOP", "LATENCY TRACE RESET"],
+        ..PLAIN
+    },
+    Crowd {
         name: "scripts that were loaded to stay",
         build: |world, members| {
             client_that(world, members, "SCRIPT LOAD return({})");
