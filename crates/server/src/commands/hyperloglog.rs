@@ -131,6 +131,8 @@ fn merge(ctx: &mut Context<'_>, keys: Args<'_>, registers: &mut Registers) -> Re
     for key in keys.iter() {
         let Some(text) = ctx.db.read_string(key)? else { continue };
         text.with_bytes(|bytes| -> Result<(), ClientError> {
+            // In lines of the cache.
+            structures::work::visited(bytes.len().div_ceil(64));
             any_dense |= encoding_of(bytes)? == Encoding::Dense;
             sketch::merge_into(registers, bytes)?;
             Ok(())

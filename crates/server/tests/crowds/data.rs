@@ -468,3 +468,37 @@ fn sources_of_sorted_sets_cost_in_proportion() {
     costs_of_sources(&commands, "ZADD");
     costs_of_sources(&commands, "SADD");
 }
+
+#[test]
+fn sketches_cost_in_proportion() {
+    costs_of_sources(&["pfcount KEYS", "PFMERGE t KEYS", "PFMERGE first2000 KEYS"], "PFADD");
+}
+
+/// Bytes of the first string and of each other one, and whether the others are the same key.
+const STRINGS: &[(usize, usize, bool)] = &[(64 << 10, 3, false), (1000, 1000, false), (64 << 10, 1000, true)];
+
+#[test]
+fn strings_of_bitop_cost_in_proportion() {
+    for &(first_len, other_len, is_again) in STRINGS {
+        let measured = |count: u64| {
+            let mut server = Server::new(1);
+            let key = |number: u64| format!("s{}", if is_again { number.min(1) } else { number });
+            for number in 0..count {
+                let len = if number == 0 { first_len } else { other_len };
+                server.ask(&[b"SET", key(number).as_bytes(), &vec![b'x'; len]]);
+            }
+            let keys = (0..count).map(key).collect::<Vec<_>>().join(" ");
+            let cost = |operation: &&str| {
+                let line = format!("BITOP {operation} t {keys}");
+                ((*operation).to_owned(), server.cost(&line))
+            };
+            let costs: Costs = ["AND", "OR", "XOR", "DIFF", "ONE"].iter().map(cost).collect();
+            (costs, first_len as u64 + other_len as u64 * (count - 1))
+        };
+        let ((few, few_bytes), (many, many_bytes)) = (measured(SOURCES), measured(SOURCES * TIMES));
+        // What the counters count is what is read of all strings.
+        assert!(few.iter().all(|(_, cost)| *cost >= few_bytes / 64), "{few:?}");
+        let finding = FOUND_COST_MAX * SOURCES * TIMES;
+        assert_within(&few, &many, |few| 2 * few * many_bytes / few_bytes + finding);
+    }
+}

@@ -133,6 +133,8 @@ fn with_any(first: &mut [u8], others: &[Option<StringValue<'_>>], bits: fn(u8, u
 }
 
 fn with_bytes(text: &Option<StringValue<'_>>, apply: impl FnOnce(&[u8])) {
+    // In lines of the cache.
+    structures::work::visited(text.as_ref().map_or(0, |text| text.len().div_ceil(64)));
     match text {
         Some(text) => text.with_bytes(apply),
         None => apply(b""),
