@@ -218,12 +218,12 @@ fn a_script_that_has_begun_meanwhile_holds_no_end_up() {
 
 /// One that has written and did not end in its own time does so in that of the replicas.
 fn a_script_that_was_given_up_and_ends_is_saved() {
-    let options = ["--shutdown-timeout", "3", "--busy-reply-threshold", "1", "--save", "3600 1000000"];
+    let options = ["--shutdown-timeout", "5", "--busy-reply-threshold", "1", "--save", "3600 1000000"];
     let (mut server, _, _replica) = start(&[&options[..], &["--logfile", "log"]].concat());
     let mut client = server.connect();
     let script = "redis.call('set', KEYS[1], 1) \
         local function now() local t = redis.call('TIME') return t[1] + t[2] / 1000000 end \
-        local until_s = now() + 4.5 while now() < until_s do end return 'ended'";
+        local until_s = now() + 6.5 while now() < until_s do end return 'ended'";
     client.send(&[b"EVAL", script.as_bytes(), b"1", b"by_script"]);
     let mut other = server.connect();
     eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
