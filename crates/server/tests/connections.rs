@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 tests_with_io_threads!(
     sigterm_and_sigint_stop_cleanly,
@@ -27,6 +28,7 @@ tests_with_io_threads!(
     memory_of_idle_connections_is_given_back,
     waiting_clients_that_vanish_cost_nothing,
     a_closing_client_fills_no_memory,
+    input_after_urgent_data_is_read,
 );
 
 #[test]
@@ -361,6 +363,23 @@ fn the_last_reply_arrives_although_more_was_sent() {
     let _ = client.stream.write_all(&[b'x'; 100_000]);
     assert_eq!(process::shown(&client.receive().unwrap()), "OK");
     assert!(client.is_closed_by_server());
+}
+
+/// A read stops at TCP urgent data, and no event reports the input behind it.
+fn input_after_urgent_data_is_read() {
+    let process = Process::start(&["--enable-debug-command", "local"]);
+    let mut client = process.connect();
+    assert_eq!(client.ask("PING"), "PONG");
+    let mut other = process.connect();
+    other.send(&[b"DEBUG", b"SLEEP", b"0.2"]);
+    std::thread::sleep(Duration::from_millis(50));
+    // All of it has arrived when the server reads.
+    client.stream.write_all(b"PING first\r\n").unwrap();
+    rustix::net::send(&client.stream, b"!", rustix::net::SendFlags::OOB).unwrap();
+    client.stream.write_all(b"PING second\r\n").unwrap();
+    for reply in ["first", "second"] {
+        assert_eq!(process::shown(&client.receive().unwrap()), reply);
+    }
 }
 
 fn memory_of_idle_connections_is_given_back() {

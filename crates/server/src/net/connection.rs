@@ -117,6 +117,8 @@ pub struct Connection {
     /// The socket may have more to read.
     is_readable: bool,
     has_hung_up: bool,
+    /// The peer has sent urgent data: a short read may have left input behind it, which no event reports.
+    has_sent_urgent_data: bool,
     /// The executor has the query buffer.
     is_away: bool,
     /// It is not read until its client is unblocked.
@@ -145,6 +147,7 @@ impl Connection {
             is_connecting: false,
             is_readable: false,
             has_hung_up: false,
+            has_sent_urgent_data: false,
             is_away: false,
             is_paused: false,
             is_listed: false,
@@ -250,6 +253,7 @@ impl Connection {
         exchange: &mut impl Exchange,
     ) -> Stay {
         self.is_readable |= event.readable;
+        self.has_sent_urgent_data |= event.urgent;
         if event.hung_up && !self.has_hung_up {
             self.has_hung_up = true;
             if self.is_away {
@@ -321,7 +325,7 @@ impl Connection {
     pub fn read(&mut self, query_buffer: &mut QueryBuffer) -> Transfer {
         let transfer = query_buffer.read(&mut self.transport);
         self.is_readable = match transfer {
-            Transfer::Bytes { is_all, .. } => !is_all || self.has_hung_up,
+            Transfer::Bytes { is_all, .. } => !is_all || self.has_hung_up || self.has_sent_urgent_data,
             // Under TLS a read may return no bytes but leave the end, which no event reports again.
             Transfer::WouldBlock => match &self.transport {
                 Transport::Plain(_) => false,

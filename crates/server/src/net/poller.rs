@@ -12,7 +12,8 @@ use wire::convert::{low_u32, signed_count};
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
 
-const EDGES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const EDGES: EventFlags =
+    EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// The subject of a readiness event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Readiness {
     pub writable: bool,
     /// The peer will send no more.
     pub hung_up: bool,
+    /// The peer has sent TCP urgent data, at which a read stops.
+    pub urgent: bool,
 }
 
 /// An epoll instance.
@@ -142,6 +145,7 @@ impl Poller {
                 readable: broken || flags.contains(EventFlags::IN),
                 writable: broken || flags.contains(EventFlags::OUT),
                 hung_up: broken || flags.contains(EventFlags::RDHUP),
+                urgent: flags.contains(EventFlags::PRI),
             }
         }));
         Ok(())
