@@ -1,9 +1,10 @@
 //! Traced requests whose replies are unread: their clients are slow, or do not read at all.
 //!
 //! A turn looks at the clients to which this thread has written, and at a few of all: those whose sockets other threads
-//! serve. So it costs nothing that many replies stay unread.
+//! serve. So the cost of a turn does not depend on the number of unread replies.
 //!
-//! 1. A client with requests here is in `by_client` and at least once in `to_look_at`, which may name others too.
+//! 1. The clients of `by_client` are those of `to_look_at`, each once. One whose replies have been read stays, without
+//!    requests, until a turn looks at it: a client that is emptied and gets requests by turns is listed once.
 //! 2. A client's requests are in the order of their replies.
 
 use super::Waiting;
@@ -37,34 +38,33 @@ impl Unread {
     /// Adds a request, behind the earlier ones of its client.
     pub fn push(&mut self, waiting: Waiting) {
         let handle = waiting.request.handle;
-        let requests = self.by_client.get_or_default(handle);
-        if requests.is_empty() {
+        if self.by_client.get(&handle).is_none() {
             self.to_look_at.push_back(handle);
         }
-        requests.push_back(waiting);
+        self.by_client.get_or_default(handle).push_back(waiting);
         self.requests += 1;
         self.set_aside += 1;
     }
 
     /// Output was written to the client.
     pub fn note_written(&mut self, handle: ClientHandle) {
-        if !self.is_empty() && self.by_client.get(&handle).is_some() {
+        if !self.is_empty() && self.has_requests(handle) {
             self.written.push(handle);
         }
     }
 
     /// Takes the requests of a client.
     pub fn take(&mut self, handle: ClientHandle) -> VecDeque<Waiting> {
-        let requests = self.by_client.remove(&handle).unwrap_or_default();
+        let requests = self.by_client.get_mut(&handle).map(std::mem::take).unwrap_or_default();
         self.requests -= requests.len();
         requests
     }
 
     /// Puts back those of [`Self::take`] that are still unread.
     pub fn put_back(&mut self, handle: ClientHandle, requests: VecDeque<Waiting>) {
-        if !requests.is_empty() {
+        if let Some(place) = self.by_client.get_mut(&handle) {
             self.requests += requests.len();
-            self.by_client.insert(handle, requests);
+            *place = requests;
         }
     }
 
@@ -73,12 +73,61 @@ impl Unread {
         let mut clients = std::mem::take(&mut self.written);
         let count = (LOOKED_AT + std::mem::take(&mut self.set_aside)).min(self.to_look_at.len());
         for handle in self.to_look_at.drain(..count).collect::<Vec<_>>() {
-            // One whose replies have been read since is dropped here.
-            if self.by_client.get(&handle).is_some() {
+            if self.has_requests(handle) {
                 self.to_look_at.push_back(handle);
                 clients.push(handle);
+            } else {
+                self.by_client.remove(&handle);
             }
         }
         clients
+    }
+
+    fn has_requests(&self, handle: ClientHandle) -> bool {
+        self.by_client.get(&handle).is_some_and(|requests| !requests.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CutArgs, Stages, UnderWay};
+    use super::*;
+
+    fn waiting(handle: ClientHandle) -> Waiting {
+        let request = UnderWay {
+            handle,
+            db_index: 0,
+            received_ns: 0,
+            stages: Stages::default(),
+            since_ns: 0,
+            is_chosen: true,
+            waits: None,
+            answered_at: Some(1),
+            slow_log: 0..0,
+        };
+        Waiting { request, args: CutArgs::default() }
+    }
+
+    #[test]
+    fn a_client_is_listed_once_however_often_its_replies_are_read() {
+        let mut unread = Unread::default();
+        let (slow, other) = (ClientHandle::from_bits(0), ClientHandle::from_bits(1));
+        unread.push(waiting(other));
+        for _ in 0..1000 {
+            unread.push(waiting(slow));
+            assert_eq!(unread.take(slow).len(), 1);
+            unread.put_back(slow, VecDeque::new());
+        }
+        assert_eq!((unread.len(), unread.to_look_at.len()), (1, 2));
+        // A turn drops the one without requests.
+        assert_eq!(unread.clients_to_look_at(), [other]);
+        assert_eq!(unread.to_look_at.len(), 1);
+        unread.push(waiting(slow));
+        unread.push(waiting(slow));
+        assert_eq!(unread.clients_to_look_at(), [other, slow]);
+        let mut requests = unread.take(slow);
+        requests.pop_front();
+        unread.put_back(slow, requests);
+        assert_eq!((unread.len(), unread.to_look_at.len()), (2, 2));
     }
 }
