@@ -288,6 +288,10 @@ fn what_makes_no_sense_ends_both_connections() {
         main.send(&wrong);
         assert!(main.is_closed() && rdb.is_closed(), "{wrong}");
     }
+    // Nothing is due on the main channel before the promise.
+    let Channels { mut main, mut rdb } = open(&primary);
+    main.send("x".repeat(2000));
+    assert!(main.is_closed() && rdb.is_closed());
     let Channels { mut main, mut rdb } = open(&primary);
     rdb.send(PROMISE);
     main.command();

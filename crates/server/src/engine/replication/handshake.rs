@@ -30,6 +30,8 @@ use wire::aof::write_command;
 
 /// Maximum length of a primary's line.
 pub(super) const LINE_BYTES_MAX: usize = 1024;
+
+const ENDLESS_LINE: &str = "Bad protocol from PRIMARY: a line without end";
 /// The replies to PSYNC that begin a full sync.
 const FULL: &[u8] = b"+FULLRESYNC";
 const DUAL_CHANNEL: &[u8] = b"+DUALCHANNELSYNC";
@@ -192,8 +194,7 @@ impl Handshake {
                 return actions;
             }
             Event::EndlessLine => {
-                let text = "Bad protocol from PRIMARY: a line without end".to_owned();
-                self.leave(Level::Warn, text, &mut actions);
+                self.leave(Level::Warn, ENDLESS_LINE.to_owned(), &mut actions);
             }
             Event::Line(b"") => {}
             Event::Line(line) => {
@@ -488,8 +489,10 @@ impl Executor {
     /// Handles a line, if it is complete; returns the number of bytes taken.
     pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let Some((line, taken)) = line_of(bytes) else {
-            if bytes.len() > LINE_BYTES_MAX {
-                self.go_on_with_handshake(handle, Event::EndlessLine);
+            if bytes.len() > LINE_BYTES_MAX && !self.go_on_with_handshake(handle, Event::EndlessLine) {
+                // Between two handshakes of the main channel.
+                log::warn!("{ENDLESS_LINE}");
+                self.leave(handle);
             }
             return 0;
         };
@@ -497,14 +500,16 @@ impl Executor {
         taken
     }
 
-    pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) {
-        let Some(link) = &mut self.link else { return };
+    /// Gives an event to the connection's handshake; returns whether there is one.
+    pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) -> bool {
+        let Some(link) = &mut self.link else { return false };
         let continues = link.continues;
-        let Some(handshake) = link.handshake_of(handle) else { return };
+        let Some(handshake) = link.handshake_of(handle) else { return false };
         let handover = self.replication.handover();
         let (config, history) = (&self.server.config, &self.replication.history);
         let actions = handshake.step(event, &Facts { config, history, continues, handover });
         actions.into_iter().for_each(|action| self.perform(handle, action));
+        true
     }
 
     fn perform(&mut self, handle: ClientHandle, action: Action) {
