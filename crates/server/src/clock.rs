@@ -19,6 +19,11 @@ impl Reading {
     pub fn unix_ms(&self) -> i64 {
         self.unix_us / 1000
     }
+
+    /// Seconds since the Unix epoch.
+    pub fn unix_s(&self) -> i64 {
+        self.unix_us / 1_000_000
+    }
 }
 
 /// The machine's clock, or a test's.

@@ -41,6 +41,7 @@ use crate::db::evict::EvictionPool;
 use crate::db::expire::ExpireCursor;
 use crate::db::{Db, LazyFreeing};
 use crate::observe::command_log::Thresholds;
+use crate::persist::migration::Targets;
 use crate::script::environment;
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
@@ -77,6 +78,11 @@ pub struct Executor {
     reclaimer: reclaim::Reclaimer,
     pub(crate) replication: Replication,
     pub(crate) disk: persistence::Disk,
+    aof: aof::AppendOnlyFile,
+    saving: saving::Saving,
+    loads: loading::Loads,
+    /// Connections of MIGRATE.
+    targets: Targets,
     commands_before_tick: u64,
     /// The monotonic time at which the last command ended, or processing of a client's requests began: the start of the
     /// next command. Reading the clock once per command instead of twice saves 5 % of a GET's time.
@@ -131,6 +137,10 @@ impl Executor {
             reclaimer,
             replication: Replication::new(seeds.random ^ now.unix_us as u64),
             disk: persistence::Disk::default(),
+            aof: aof::AppendOnlyFile::default(),
+            saving: saving::Saving::default(),
+            loads: loading::Loads::default(),
+            targets: Targets::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
             plain: plain::PlainTurn::default(),
@@ -153,7 +163,7 @@ impl Executor {
 
     /// Replaces the file system; call before any file is opened.
     pub fn move_to(&mut self, world: World) {
-        self.disk.world = world;
+        self.disk.move_to(world);
     }
 
     /// Copies the settings that the data needs from the configuration; call after every change to it.
@@ -168,7 +178,7 @@ impl Executor {
             self.eviction_pool.clear();
         }
         // Expired keys that a file's commands find stay, whatever options a client sets meanwhile.
-        self.db.importing = config.import_mode || config.replicaof.is_some() || self.disk.replays;
+        self.db.importing = config.import_mode || config.replicaof.is_some() || self.loads.is_replaying();
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
             expired: config.lazyfree_lazy_expire,
@@ -228,7 +238,7 @@ impl Executor {
         self.ask_for_acknowledgements();
         match self.has_traces_under_way() {
             true => self.write_aof_traced(),
-            false => self.write_aof(),
+            false => self.aof.write_aof(&self.disk, &mut self.server),
         }
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);

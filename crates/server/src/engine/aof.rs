@@ -1,9 +1,10 @@
 //! The append-only file: writing, syncing, rewriting and loading.
 
-use super::Executor;
-use super::persistence::Answer;
+use super::persistence::{Answer, Disk};
+use super::saving::configured_snapshot;
 use crate::command::Origin;
 use crate::config::AppendFsync;
+use crate::db::Db;
 use crate::error::ClientError;
 use crate::observe::supervisor;
 use crate::persist::aof::manifest::{self, Names};
@@ -11,7 +12,7 @@ use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{Snapshot, write_snapshot};
-use crate::server::{Durability, Shutdown};
+use crate::server::{Durability, Server, Shutdown};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file::{self, FileError, Written, failed};
 use crate::sys::world::{File, Open, World};
@@ -45,10 +46,10 @@ fn end_unwritten(world: &World) -> ! {
 }
 
 /// An append-only file in use.
-pub(crate) struct Aof {
-    pub names: Names,
-    pub manifest: Manifest,
-    pub appender: Appender,
+struct Aof {
+    names: Names,
+    manifest: Manifest,
+    appender: Appender,
     /// Locks the directory: no other process appends to these files while this is open.
     _directory: File,
     /// Bytes in the base and all increments except the last.
@@ -81,9 +82,16 @@ enum Postponement {
     Over,
 }
 
-/// Rewrites of the append-only file, whether or not it is enabled.
+/// The append-only file, if it is enabled, and its rewrites, whether or not it is.
 #[derive(Default)]
-pub(crate) struct Rewrites {
+pub(crate) struct AppendOnlyFile {
+    open: Option<Aof>,
+    rewrites: Rewrites,
+}
+
+/// Rewrites of the append-only file.
+#[derive(Default)]
+struct Rewrites {
     /// A rewrite begins as soon as no other child writes.
     scheduled: bool,
     failed_in_a_row: u64,
@@ -167,16 +175,6 @@ impl Aof {
 }
 
 impl Aof {
-    /// Returns the appended bytes and the synced bytes; `None` while the log is not loadable.
-    pub(super) fn progress(&self) -> Option<(u64, u64)> {
-        (!self.waits_for_rewrite).then(|| (self.appender.end(), self.synced))
-    }
-
-    /// Returns the reason why changes may not reach the disk.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.write_error.as_deref().or(self.fsync_error.as_deref())
-    }
-
     /// Returns the total size of the files that would be loaded.
     fn file_bytes(&self) -> u64 {
         self.earlier_bytes + self.appender.file_bytes()
@@ -204,32 +202,91 @@ impl Aof {
     }
 }
 
-impl Executor {
-    pub(super) fn log_names(&self) -> Names {
-        let config = &self.server.config;
-        Names {
-            world: self.disk.world.clone(),
-            directory: PathBuf::from(OsStr::from_bytes(&config.appenddirname)),
-            file: config.appendfilename.clone(),
-        }
+impl AppendOnlyFile {
+    /// Returns whether changes are written.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.open.is_some()
     }
 
-    /// Returns the file's size, 0 if it does not exist.
-    pub(super) fn bytes_of(&self, path: &Path) -> u64 {
-        self.disk.world.len_of(path).unwrap_or(0)
+    /// Returns the appender, if changes are written.
+    #[inline]
+    pub(super) fn appender(&mut self) -> Option<&mut Appender> {
+        self.open.as_mut().map(|log| &mut log.appender)
     }
 
+    /// Returns the number of bytes appended.
+    #[inline]
+    pub(super) fn end(&self) -> Option<u64> {
+        self.open.as_ref().map(|log| log.appender.end())
+    }
+
+    /// Returns the memory of commands that are not written yet.
+    #[inline]
+    pub(super) fn buffer_memory_bytes(&self) -> usize {
+        self.open.as_ref().map_or(0, |log| log.appender.memory_bytes())
+    }
+
+    /// Returns the appended bytes and the synced bytes; `None` while the log is not loadable.
+    pub(super) fn progress(&self) -> Option<(u64, u64)> {
+        let log = self.open.as_ref().filter(|log| !log.waits_for_rewrite)?;
+        Some((log.appender.end(), log.synced))
+    }
+
+    /// Returns the reason why changes may not reach the disk.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        let log = self.open.as_ref()?;
+        log.write_error.as_deref().or(log.fsync_error.as_deref())
+    }
+}
+
+pub(super) fn log_names(disk: &Disk, server: &Server) -> Names {
+    let config = &server.config;
+    Names {
+        world: disk.world().clone(),
+        directory: PathBuf::from(OsStr::from_bytes(&config.appenddirname)),
+        file: config.appendfilename.clone(),
+    }
+}
+
+pub(super) fn timestamp_s(server: &Server) -> Option<i64> {
+    server.config.aof_timestamp_enabled.then(|| server.now.unix_s())
+}
+
+/// Stores the base alone while the log is off, for a server that is later started with it on.
+fn keep_base_alone(disk: &Disk, server: &Server, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
+    let names = log_names(disk, server);
+    let _directory = manifest::lock(&names)?;
+    let mut manifest = load_manifest(&names)?;
+    let base = names.path(&manifest.next_base(&names, is_rdb));
+    file::rename(&names.world, temporary, &base)?;
+    manifest.retire_increments(0);
+    manifest.persist(&names)?;
+    if !server.config.aof_disable_auto_gc {
+        manifest.remove_history(&names).unwrap_or_else(|error| log::warn!("{error}"));
+    }
+    Ok(true)
+}
+
+impl AppendOnlyFile {
     /// Opens the append-only file for writes after loading; creates it if missing.
-    pub(super) fn open_log(&mut self, mut manifest: Manifest, directory: File) -> Result<(), FileError> {
-        let names = self.log_names();
+    pub(super) fn open_log(
+        &mut self,
+        disk: &Disk,
+        db: &Db,
+        server: &mut Server,
+        mut manifest: Manifest,
+        directory: File,
+    ) -> Result<(), FileError> {
+        let names = log_names(disk, server);
         if manifest.is_empty() {
-            let is_rdb = self.server.config.aof_use_rdb_preamble;
+            let is_rdb = server.config.aof_use_rdb_preamble;
             let name = manifest.next_base(&names, is_rdb);
             log::info!("Creating AOF base file {} on server start", String::from_utf8_lossy(&name));
-            let snapshot = self.snapshot(true);
+            let snapshot = configured_snapshot(server, true, None);
             let path = names.path(&name);
-            let (db, timestamp_s) = (&self.db, self.timestamp_s());
-            file::write_new(&self.disk.world, &path, false, |sink| {
+            let timestamp_s = timestamp_s(server);
+            file::write_new(disk.world(), &path, false, |sink| {
                 write_base(sink, db, is_rdb, &snapshot, timestamp_s, &mut |_| ())
             })?;
         }
@@ -247,40 +304,43 @@ impl Executor {
         }
         manifest.persist(&names)?;
         log::info!("{doing} AOF incr file {} on server start", String::from_utf8_lossy(&name));
-        let base_bytes = manifest.base.as_ref().map_or(0, |base| self.bytes_of(&names.path(&base.name)));
+        let base_bytes = manifest.base.as_ref().map_or(0, |base| disk.bytes_of(&names.path(&base.name)));
         let earlier_bytes =
-            manifest.parts().map(|part| self.bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
-        let now_us = self.server.now.monotonic_us;
+            manifest.parts().map(|part| disk.bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
+        let now_us = server.now.monotonic_us;
         let log = Aof::new(names, manifest, directory, (file, bytes), now_us)?;
-        self.disk.aof = Some(Aof { earlier_bytes, ..log });
-        self.remove_history_if_wanted();
-        self.disk.rewrites.base_bytes = base_bytes;
-        self.note_log();
+        self.open = Some(Aof { earlier_bytes, ..log });
+        self.remove_history_if_wanted(server);
+        self.rewrites.base_bytes = base_bytes;
+        self.note_log(server);
         Ok(())
     }
 
-    pub(super) fn timestamp_s(&self) -> Option<i64> {
-        self.server.config.aof_timestamp_enabled.then(|| self.now_s())
-    }
-
     /// Applies a change of `appendonly` by CONFIG SET. On error the caller restores the option.
-    pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
-        let wanted = self.server.config.appendonly;
+    pub(super) fn follow_appendonly(
+        &mut self,
+        disk: &mut Disk,
+        db: &mut Db,
+        server: &mut Server,
+        origin: Origin,
+        is_loading: bool,
+    ) -> Answer {
+        let wanted = server.config.appendonly;
         // The commands of a file run while the log being replayed is detached.
-        if self.is_loading() || origin.replayed || wanted == self.disk.aof.is_some() {
-            self.remove_history_if_wanted();
+        if is_loading || origin.replayed || wanted == self.open.is_some() {
+            self.remove_history_if_wanted(server);
             return Ok(());
         }
         if !wanted {
-            self.stop_log();
+            self.stop_log(disk, server);
             return Ok(());
         }
-        let started = self.start_log(origin).unwrap_or_else(|error| {
+        let started = self.start_log(disk, db, server, origin).unwrap_or_else(|error| {
             log::warn!("{error}");
             false
         });
         if !started {
-            self.server.observed.persistence.log.last_rewrite_ok = false;
+            server.observed.persistence.log.last_rewrite_ok = false;
             return Err(ClientError::text(
                 "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs.",
             ));
@@ -289,11 +349,11 @@ impl Executor {
     }
 
     /// Removes history files that were kept on request once they are no longer wanted.
-    fn remove_history_if_wanted(&mut self) {
-        if self.server.config.aof_disable_auto_gc {
+    fn remove_history_if_wanted(&mut self, server: &Server) {
+        if server.config.aof_disable_auto_gc {
             return;
         }
-        if let Some(log) = &mut self.disk.aof
+        if let Some(log) = &mut self.open
             && let Err(error) = log.manifest.remove_history(&log.names)
         {
             log::warn!("{error}");
@@ -302,81 +362,85 @@ impl Executor {
 
     /// Enables the log on a server with data: it is valid after the first rewrite. `false`: the rewrite cannot begin,
     /// and nothing has changed.
-    fn start_log(&mut self, origin: Origin) -> Result<bool, FileError> {
-        let names = self.log_names();
+    fn start_log(
+        &mut self,
+        disk: &mut Disk,
+        db: &mut Db,
+        server: &mut Server,
+        origin: Origin,
+    ) -> Result<bool, FileError> {
+        let names = log_names(disk, server);
         let directory = manifest::lock(&names)?;
         let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
         let file = create_for_appending(&names.world, &temporary)?;
-        let log = Aof::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
+        let log = Aof::new(names, manifest, directory, (file, 0), server.now.monotonic_us)?;
         // A rewrite that began earlier lacks the changes made since.
-        self.end_rewrite();
+        self.end_rewrite(disk, server);
         // Earlier commands of the transaction are in the base and must not be in the file again.
-        self.db.change_log.leave_unit_to_replicas();
-        self.server.clients.forget_log();
-        self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
-        if self
-            .disk
-            .child
-            .as_ref()
-            .is_some_and(|child| matches!(child.purpose, Purpose::Snapshot | Purpose::Sync))
-        {
+        db.change_log.leave_unit_to_replicas();
+        server.clients.forget_log();
+        self.open = Some(Aof { waits_for_rewrite: true, ..log });
+        if disk.is_snapshot_under_way() {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
             );
-            self.schedule_rewrite();
+            self.schedule_rewrite(server);
         } else if origin.in_transaction {
             // The base would contain half of the transaction.
             log::info!(
                 "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
             );
-            self.schedule_rewrite();
-        } else if !self.rewrite_log() {
-            self.stop_log();
+            self.schedule_rewrite(server);
+        } else if !self.rewrite_log(disk, db, server) {
+            self.stop_log(disk, server);
             return Ok(false);
         }
-        self.note_log();
+        self.note_log(server);
         Ok(true)
     }
 
     /// Ends the running rewrite, if there is one.
-    fn end_rewrite(&mut self) {
-        if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::LogBase)
-            && let Some(child) = self.disk.child.take()
-        {
+    fn end_rewrite(&mut self, disk: &mut Disk, server: &mut Server) {
+        if let Some(child) = disk.take_child_for(Purpose::LogBase) {
             log::info!("Killing AOF child");
-            child.end();
-            let figures = &mut self.server.observed.persistence.log;
-            (figures.rewriting, figures.rewrite_started_s) = (false, None);
+            end_rewriter(child, server);
         }
     }
 
     /// Schedules the first rewrite again.
-    pub(super) fn begin_first_rewrite_anew(&mut self) {
-        self.end_rewrite();
-        self.schedule_rewrite();
+    pub(super) fn begin_first_rewrite_anew(&mut self, disk: &mut Disk, server: &mut Server) {
+        self.end_rewrite(disk, server);
+        self.schedule_rewrite(server);
     }
 
     /// Schedules a rewrite for when no other child writes.
-    pub(super) fn schedule_rewrite(&mut self) {
-        self.disk.rewrites.scheduled = true;
-        self.note_rewrites();
+    pub(super) fn schedule_rewrite(&mut self, server: &mut Server) {
+        self.rewrites.scheduled = true;
+        self.note_rewrites(server);
     }
 
     /// Restarts the append-only file after the data set was replaced or this server was promoted, using the file that
     /// the data was loaded from as the base if there is one. A replica that cannot write it ends, since it would lose
-    /// data that it is assumed to keep.
-    pub(super) fn restart_log(&mut self, snapshot: Option<&Path>, origin: Origin) {
-        if !self.server.config.appendonly || self.disk.aof.is_some() {
-            return;
+    /// data that it is assumed to keep. Returns whether the file is the base now.
+    pub(super) fn restart_log(
+        &mut self,
+        disk: &mut Disk,
+        db: &mut Db,
+        server: &mut Server,
+        snapshot: Option<&Path>,
+        origin: Origin,
+    ) -> bool {
+        if !server.config.appendonly || self.open.is_some() {
+            return false;
         }
-        if let Some(snapshot) = snapshot.filter(|_| self.server.config.aof_use_rdb_preamble) {
-            match self.start_log_with(snapshot) {
-                Ok(()) => return,
+        if let Some(snapshot) = snapshot.filter(|_| server.config.aof_use_rdb_preamble) {
+            match self.start_log_with(disk, db, server, snapshot) {
+                Ok(()) => return true,
                 Err(error) => log::warn!("{error}"),
             }
         }
-        let started = self.start_log(origin).unwrap_or_else(|error| {
+        let started = self.start_log(disk, db, server, origin).unwrap_or_else(|error| {
             log::warn!("{error}");
             false
         });
@@ -384,17 +448,24 @@ impl Executor {
             log::warn!(
                 "FATAL: this replica instance finished the synchronization with its primary, but the AOF can't be turned on. Exiting now."
             );
-            self.disk.world.exit(1);
+            disk.world().exit(1);
         }
+        false
     }
 
     /// Makes the file that the data was loaded from the base of a new log. On failure the file may have been moved and
     /// the manifest may name it: the next base replaces it.
-    fn start_log_with(&mut self, snapshot: &Path) -> Result<(), FileError> {
-        let names = self.log_names();
+    fn start_log_with(
+        &mut self,
+        disk: &mut Disk,
+        db: &mut Db,
+        server: &mut Server,
+        snapshot: &Path,
+    ) -> Result<(), FileError> {
+        let names = log_names(disk, server);
         let directory = manifest::lock(&names)?;
         let mut manifest = load_manifest(&names)?;
-        self.end_rewrite();
+        self.end_rewrite(disk, server);
         let name = manifest.next_base(&names, true);
         let base = names.path(&name);
         manifest.retire_increments(0);
@@ -402,67 +473,66 @@ impl Executor {
         let increment = create_for_appending(&names.world, &increment)?;
         file::rename(&names.world, snapshot, &base)?;
         manifest.persist(&names)?;
-        let bytes = self.bytes_of(&base);
-        let log = Aof::new(names, manifest, directory, (increment, 0), self.server.now.monotonic_us)?;
-        self.db.change_log.leave_unit_to_replicas();
-        self.server.clients.forget_log();
-        self.disk.aof = Some(Aof { earlier_bytes: bytes, ..log });
-        self.replication.forget_sync_file();
-        self.disk.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
-        self.server.observed.persistence.log.last_rewrite_ok = true;
-        self.remove_history_if_wanted();
-        self.note_log();
+        let bytes = disk.bytes_of(&base);
+        let log = Aof::new(names, manifest, directory, (increment, 0), server.now.monotonic_us)?;
+        db.change_log.leave_unit_to_replicas();
+        server.clients.forget_log();
+        self.open = Some(Aof { earlier_bytes: bytes, ..log });
+        self.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
+        server.observed.persistence.log.last_rewrite_ok = true;
+        self.remove_history_if_wanted(server);
+        self.note_log(server);
         log::info!("Reused RDB file from primary sync as AOF base file: {}", String::from_utf8_lossy(&name));
         Ok(())
     }
 
-    pub(super) fn stop_log(&mut self) {
-        self.end_rewrite();
-        self.close_log(false);
-        if let Some(log) = self.disk.aof.take().filter(|log| log.waits_for_rewrite) {
+    pub(super) fn stop_log(&mut self, disk: &mut Disk, server: &mut Server) {
+        self.end_rewrite(disk, server);
+        self.close_log(server, false);
+        if let Some(log) = self.open.take().filter(|log| log.waits_for_rewrite) {
             // It holds nothing that would be loaded.
             let _ = log.names.world.remove(&log.names.temporary_increment());
         }
-        let figures = &mut self.server.observed.persistence.log;
+        let figures = &mut server.observed.persistence.log;
         (figures.rewriting, figures.rewrite_started_s) = (false, None);
-        self.disk.rewrites.scheduled = false;
-        self.note_log();
+        self.rewrites.scheduled = false;
+        self.note_log(server);
     }
 
     /// Writes buffered commands to the file, before their replies are sent.
-    pub(super) fn write_aof(&mut self) {
-        let Some(log) = &mut self.disk.aof else { return };
-        let now_us = self.server.now.monotonic_us;
-        let policy = self.server.config.appendfsync;
+    pub(super) fn write_aof(&mut self, disk: &Disk, server: &mut Server) {
+        let Some(log) = &mut self.open else { return };
+        let now_us = server.now.monotonic_us;
+        let policy = server.config.appendfsync;
         if log.appender.buffered_bytes() > 0 {
             match log.postponement(policy, now_us) {
                 Postponement::Unneeded => {}
-                Postponement::GoesOn => return self.note_log(),
+                Postponement::GoesOn => return self.note_log(server),
                 Postponement::Over => {
-                    self.server.observed.persistence.log.delayed_fsyncs += 1;
+                    server.observed.persistence.log.delayed_fsyncs += 1;
                     log::info!(
                         "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
                     );
                 }
             }
             log.postponed_since_us = None;
-            let delay_us = self.server.switches.aof_write_delay_us;
+            let delay_us = server.switches.aof_write_delay_us;
             if delay_us > 0 {
                 std::thread::sleep(Duration::from_micros(delay_us));
             }
             let result = log.appender.write();
-            self.note_write(result);
+            self.note_write(server, result);
         } else if log.write_error.is_some() {
             // A failed rewrite or stop has already written the rest.
-            self.note_write(Ok(()));
+            self.note_write(server, Ok(()));
         }
-        self.sync_log(policy, now_us);
-        self.note_log();
+        self.sync_log(disk, server, policy, now_us);
+        self.note_log(server);
     }
 
-    fn note_write(&mut self, result: io::Result<()>) {
-        let always = self.server.config.appendfsync == AppendFsync::Always;
-        let Some(Aof { write_error, .. }) = &mut self.disk.aof else { return };
+    fn note_write(&mut self, server: &Server, result: io::Result<()>) {
+        let always = server.config.appendfsync == AppendFsync::Always;
+        let Some(Aof { write_error, names, .. }) = &mut self.open else { return };
         match result {
             Ok(()) => {
                 if write_error.take().is_some() {
@@ -474,24 +544,24 @@ impl Executor {
                     log::warn!("Error writing to the AOF file: {error}");
                 }
                 if always {
-                    end_unwritten(&self.disk.world);
+                    end_unwritten(&names.world);
                 }
                 *write_error = Some(file::system_text(&error));
             }
         }
     }
 
-    fn sync_log(&mut self, policy: AppendFsync, now_us: u64) {
-        if !self.server.config.no_appendfsync_on_rewrite || self.disk.child.is_none() {
+    fn sync_log(&mut self, disk: &Disk, server: &Server, policy: AppendFsync, now_us: u64) {
+        if !server.config.no_appendfsync_on_rewrite || !disk.has_child() {
             self.force_to_disk(policy, now_us);
         }
-        let Some(log) = &mut self.disk.aof else { return };
+        let Some(log) = &mut self.open else { return };
         log.fsync_error = log.appender.background_error();
         log.note_sync_failure();
     }
 
     fn force_to_disk(&mut self, policy: AppendFsync, now_us: u64) {
-        let Some(log) = &mut self.disk.aof else { return };
+        let Some(log) = &mut self.open else { return };
         match policy {
             AppendFsync::Always => {
                 log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error))
@@ -505,13 +575,13 @@ impl Executor {
     }
 
     /// Updates the file's progress for waiting clients and INFO.
-    pub(super) fn note_log(&mut self) {
-        let figures = &mut self.server.observed.persistence.log;
-        figures.enabled = self.disk.aof.is_some();
+    pub(super) fn note_log(&mut self, server: &mut Server) {
+        let figures = &mut server.observed.persistence.log;
+        figures.enabled = self.open.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
         (figures.last_write_ok, figures.last_fsync_ok, figures.lacks_pages) = (true, true, false);
         let mut durability = Durability { aof_enabled: figures.enabled, aof_synced: None };
-        if let Some(log) = &mut self.disk.aof {
+        if let Some(log) = &mut self.open {
             let synced = log.appender.synced();
             log.note_sync_failure();
             if !log.lacks_pages {
@@ -528,22 +598,22 @@ impl Executor {
             figures.buffer_memory_bytes = log.appender.memory_bytes() as u64;
             figures.pending_fsync = log.appender.is_syncing();
         }
-        self.server.durability = durability;
-        self.note_rewrites();
+        server.durability = durability;
+        self.note_rewrites(server);
     }
 
     /// Copies the rewrite figures for INFO.
-    fn note_rewrites(&mut self) {
-        let (figures, rewrites) = (&mut self.server.observed.persistence.log, &self.disk.rewrites);
+    fn note_rewrites(&mut self, server: &mut Server) {
+        let (figures, rewrites) = (&mut server.observed.persistence.log, &self.rewrites);
         figures.rewrite_scheduled = rewrites.scheduled;
         figures.rewrites_failed_in_a_row = rewrites.failed_in_a_row;
         figures.base_bytes = rewrites.base_bytes;
     }
 
     /// Writes and syncs everything; returns whether that succeeded. `ends`: the process ends even on failure.
-    pub(super) fn close_log(&mut self, ends: bool) -> bool {
-        let Some(log) = &mut self.disk.aof else { return true };
-        let is_promised = self.server.config.appendfsync == AppendFsync::Always && !ends;
+    pub(super) fn close_log(&mut self, server: &Server, ends: bool) -> bool {
+        let Some(log) = &mut self.open else { return true };
+        let is_promised = server.config.appendfsync == AppendFsync::Always && !ends;
         log::info!("Calling fsync() on the AOF file.");
         if let Err(error) = log.appender.write() {
             log::warn!("Fail to write the AOF file: {error}.");
@@ -563,13 +633,13 @@ impl Executor {
 
     /// Returns whether the log was enabled on a server with data and has no base yet.
     pub(super) fn log_waits_for_rewrite(&self) -> bool {
-        self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite)
+        self.open.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
     /// Returns whether the previous file is not yet on disk: another rewrite waits for that, so that files do not pile
     /// up.
     fn log_is_switching(&mut self) -> bool {
-        self.disk.aof.as_mut().is_some_and(|log| log.appender.is_switching())
+        self.open.as_mut().is_some_and(|log| log.appender.is_switching())
     }
 
     pub(super) fn may_stop_first_rewrite(&self, how: Shutdown) -> bool {
@@ -584,16 +654,23 @@ impl Executor {
         !waits || how.force
     }
 
-    pub(super) fn rewrite_log_on_request(&mut self, in_transaction: bool, reply: &mut ReplyBuffer) -> Answer {
+    pub(super) fn rewrite_log_on_request(
+        &mut self,
+        disk: &mut Disk,
+        db: &Db,
+        server: &mut Server,
+        in_transaction: bool,
+        reply: &mut ReplyBuffer,
+    ) -> Answer {
         let is_switching = self.log_is_switching();
-        match &self.disk.child {
-            Some(child) if child.purpose == Purpose::LogBase => {
+        match disk.child_purpose() {
+            Some(Purpose::LogBase) => {
                 return Err(ClientError::text(
                     "ERR Background append only file rewriting already in progress",
                 ));
             }
             None if !in_transaction && !is_switching => {
-                if !self.rewrite_log() {
+                if !self.rewrite_log(disk, db, server) {
                     return Err(ClientError::text(
                         "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
                     ));
@@ -601,8 +678,8 @@ impl Executor {
                 reply.simple("Background append only file rewriting started");
             }
             _ => {
-                self.disk.rewrites.failed_in_a_row = 0;
-                self.schedule_rewrite();
+                self.rewrites.failed_in_a_row = 0;
+                self.schedule_rewrite(server);
                 log::info!("Background append only file rewriting scheduled.");
                 reply.simple("Background append only file rewriting scheduled");
             }
@@ -611,26 +688,29 @@ impl Executor {
     }
 
     /// Forks a child that writes the data as the new base; returns whether it started.
-    fn rewrite_log(&mut self) -> bool {
-        let started = self.begin_increment().map(|()| self.start_rewriter()).unwrap_or_else(|error| {
-            log::warn!("{error}");
-            false
-        });
+    fn rewrite_log(&mut self, disk: &mut Disk, db: &Db, server: &mut Server) -> bool {
+        let started = self
+            .begin_increment(server)
+            .map(|()| self.start_rewriter(disk, db, server))
+            .unwrap_or_else(|error| {
+                log::warn!("{error}");
+                false
+            });
         if started {
-            self.disk.rewrites.scheduled = false;
-            self.note_rewrites();
+            self.rewrites.scheduled = false;
+            self.note_rewrites(server);
         } else {
-            self.note_failed_rewrite();
+            self.note_failed_rewrite(server);
         }
         started
     }
 
-    fn start_rewriter(&mut self) -> bool {
-        self.server.observed.persistence.log.rewrites += 1;
-        let is_rdb = self.server.config.aof_use_rdb_preamble;
-        let incremental = self.server.config.aof_rewrite_incremental_fsync;
-        let (snapshot, timestamp_s) = (self.snapshot(true), self.timestamp_s());
-        let (db, world) = (&self.db, &self.disk.world);
+    fn start_rewriter(&mut self, disk: &mut Disk, db: &Db, server: &mut Server) -> bool {
+        server.observed.persistence.log.rewrites += 1;
+        let is_rdb = server.config.aof_use_rdb_preamble;
+        let incremental = server.config.aof_rewrite_incremental_fsync;
+        let (snapshot, timestamp_s) = (configured_snapshot(server, true, None), timestamp_s(server));
+        let world = disk.world();
         let started = Child::start(world, Purpose::LogBase, temporary_base, |reporter, temporary| {
             let mut keys = 0;
             let written = file::write_new(world, &temporary, incremental, |sink| {
@@ -648,25 +728,25 @@ impl Executor {
             }
             written.is_ok()
         });
-        self.disk.rewrites.as_rdb = is_rdb;
-        self.child_started(started)
+        self.rewrites.as_rdb = is_rdb;
+        disk.child_started(db, server, started)
     }
 
-    fn note_failed_rewrite(&mut self) {
-        self.server.observed.persistence.log.last_rewrite_ok = false;
-        self.disk.rewrites.failed_in_a_row += 1;
-        self.note_rewrites();
-        if let Some(log) = &mut self.disk.aof {
-            (log.rewrite_failed_us, log.pause_told) = (self.server.now.monotonic_us, false);
+    fn note_failed_rewrite(&mut self, server: &mut Server) {
+        server.observed.persistence.log.last_rewrite_ok = false;
+        self.rewrites.failed_in_a_row += 1;
+        self.note_rewrites(server);
+        if let Some(log) = &mut self.open {
+            (log.rewrite_failed_us, log.pause_told) = (server.now.monotonic_us, false);
         }
     }
 
     /// Starts a new increment: the base will contain all earlier commands.
-    fn begin_increment(&mut self) -> Result<(), FileError> {
-        let Some(log) = &mut self.disk.aof else { return Ok(()) };
+    fn begin_increment(&mut self, server: &Server) -> Result<(), FileError> {
+        let Some(log) = &mut self.open else { return Ok(()) };
         let names = log.names.clone();
         log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
-        if self.server.config.appendfsync == AppendFsync::Always {
+        if server.config.appendfsync == AppendFsync::Always {
             // Writes to this file are acknowledged once the next one is on disk. A later successful sync would not
             // cover the pages that this one failed to write.
             log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error));
@@ -689,12 +769,12 @@ impl Executor {
         Ok(())
     }
 
-    pub(super) fn rewrite_ended(&mut self, child: &Child, ended: Ended) {
-        let duration_s = self.now_s() - self.disk.child_started_s;
+    pub(super) fn rewrite_ended(&mut self, disk: &Disk, server: &mut Server, child: &Child, ended: Ended) {
+        let duration_s = disk.child_duration_s(server);
         let adopted = match ended {
             Ended::Exited(0) => {
                 log::info!("Background AOF rewrite terminated with success");
-                self.adopt_base(&child.temporary)
+                self.adopt_base(disk, server, &child.temporary)
             }
             Ended::Exited(_) => {
                 log::warn!("Background AOF rewrite terminated with error");
@@ -705,44 +785,44 @@ impl Executor {
                 Ok(signal == CANCEL)
             }
         };
-        let figures = &mut self.server.observed.persistence;
+        let figures = &mut server.observed.persistence;
         figures.log.last_rewrite_copied_bytes = figures.child.copied_bytes_peak;
         figures.log.last_rewrite_duration_s = duration_s;
         (figures.log.rewriting, figures.log.rewrite_started_s) = (false, None);
         match adopted {
             Ok(true) => {
                 figures.log.last_rewrite_ok = true;
-                self.disk.rewrites.failed_in_a_row = 0;
+                self.rewrites.failed_in_a_row = 0;
                 log::info!("Background AOF rewrite finished successfully");
             }
             failed => {
                 if let Err(error) = failed {
                     log::warn!("{error}");
                 }
-                self.note_failed_rewrite();
+                self.note_failed_rewrite(server);
             }
         }
         child.remove_temporary();
-        if let Some(log) = self.disk.aof.as_ref().filter(|log| log.waits_for_rewrite) {
+        if let Some(log) = self.open.as_ref().filter(|log| log.waits_for_rewrite) {
             // The file is not loadable before its first base is complete: the rewrite is retried with a new increment.
             let temporary = log.names.temporary_increment();
             log::info!("Removing the temp incr aof file {} in the background", temporary.display());
             if let Err(error) = log.names.world.remove(&temporary) {
                 log::warn!("Removing {}: {error}", temporary.display());
             }
-            self.disk.rewrites.scheduled = true;
+            self.rewrites.scheduled = true;
         }
-        self.note_log();
+        self.note_log(server);
     }
 
     /// Replaces the old base, and the increments that the new base contains.
-    fn adopt_base(&mut self, temporary: &Path) -> Result<bool, FileError> {
-        let is_rdb = self.disk.rewrites.as_rdb;
-        let aof_on = self.disk.aof.is_some();
+    fn adopt_base(&mut self, disk: &Disk, server: &Server, temporary: &Path) -> Result<bool, FileError> {
+        let is_rdb = self.rewrites.as_rdb;
+        let aof_on = self.open.is_some();
         if !aof_on {
-            return self.keep_base_alone(temporary, is_rdb);
+            return keep_base_alone(disk, server, temporary, is_rdb);
         }
-        let Some(log) = &mut self.disk.aof else { return Ok(false) };
+        let Some(log) = &mut self.open else { return Ok(false) };
         let names = log.names.clone();
         let mut manifest = log.manifest.clone();
         let base = names.path(&manifest.next_base(&names, is_rdb));
@@ -760,36 +840,27 @@ impl Executor {
             log.appender.forget_sync_error();
         }
         log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
-        self.disk.rewrites.base_bytes = log.file_bytes();
-        self.remove_history_if_wanted();
-        Ok(true)
-    }
-
-    /// Stores the base alone while the log is off, for a server that is later started with it on.
-    fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
-        let names = self.log_names();
-        let _directory = manifest::lock(&names)?;
-        let mut manifest = load_manifest(&names)?;
-        let base = names.path(&manifest.next_base(&names, is_rdb));
-        file::rename(&names.world, temporary, &base)?;
-        manifest.retire_increments(0);
-        manifest.persist(&names)?;
-        if !self.server.config.aof_disable_auto_gc {
-            manifest.remove_history(&names).unwrap_or_else(|error| log::warn!("{error}"));
-        }
+        self.rewrites.base_bytes = log.file_bytes();
+        self.remove_history_if_wanted(server);
         Ok(true)
     }
 
     /// Retries failed work and starts rewrites that are due, at each turn of the cron.
-    pub(super) fn log_cron(&mut self) {
-        self.write_aof();
-        if self.disk.child.is_some() || self.has_load_under_way() || self.log_is_switching() {
+    pub(super) fn log_cron(
+        &mut self,
+        disk: &mut Disk,
+        db: &Db,
+        server: &mut Server,
+        has_load_under_way: bool,
+    ) {
+        self.write_aof(disk, server);
+        if disk.has_child() || has_load_under_way || self.log_is_switching() {
             return;
         }
-        let scheduled = self.disk.rewrites.scheduled;
-        let growth_percent = self.growth_if_due();
-        let mends = self.disk.aof.as_ref().is_some_and(|log| log.lacks_pages);
-        if !(scheduled || mends || growth_percent.is_some()) || self.rewrites_pause() {
+        let scheduled = self.rewrites.scheduled;
+        let growth_percent = self.growth_if_due(server);
+        let mends = self.open.as_ref().is_some_and(|log| log.lacks_pages);
+        if !(scheduled || mends || growth_percent.is_some()) || self.rewrites_pause(server) {
             return;
         }
         if mends {
@@ -797,23 +868,23 @@ impl Executor {
         } else if let Some(percent) = growth_percent.filter(|_| !scheduled) {
             log::info!("Starting automatic rewriting of AOF on {percent}% growth");
         }
-        self.rewrite_log();
+        self.rewrite_log(disk, db, server);
     }
 
     /// Returns the files' growth, if it requires a rewrite.
-    fn growth_if_due(&self) -> Option<u64> {
-        let (config, bytes) = (&self.server.config, self.disk.aof.as_ref()?.file_bytes());
+    fn growth_if_due(&self, server: &Server) -> Option<u64> {
+        let (config, bytes) = (&server.config, self.open.as_ref()?.file_bytes());
         let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
         let grown = bytes > config.auto_aof_rewrite_min_size_bytes;
-        let percent = (bytes * 100 / self.disk.rewrites.base_bytes.max(1)).saturating_sub(100);
+        let percent = (bytes * 100 / self.rewrites.base_bytes.max(1)).saturating_sub(100);
         (percent_wanted > 0 && grown && percent >= percent_wanted).then_some(percent)
     }
 
     /// Backs off when rewrites fail repeatedly: each leaves an increment behind.
-    fn rewrites_pause(&mut self) -> bool {
-        let now_us = self.server.now.monotonic_us;
-        let failures = self.disk.rewrites.failed_in_a_row;
-        let Some(log) = &mut self.disk.aof else { return false };
+    fn rewrites_pause(&mut self, server: &Server) -> bool {
+        let now_us = server.now.monotonic_us;
+        let failures = self.rewrites.failed_in_a_row;
+        let Some(log) = &mut self.open else { return false };
         let delay_s = retry_delay_s(failures);
         if failures < FAILURES_TOLERATED || now_us - log.rewrite_failed_us >= delay_s * 1_000_000 {
             return false;
@@ -828,10 +899,17 @@ impl Executor {
     }
 }
 
+/// Ends a child that writes a base.
+pub(super) fn end_rewriter(child: Child, server: &mut Server) {
+    child.end();
+    let figures = &mut server.observed.persistence.log;
+    (figures.rewriting, figures.rewrite_started_s) = (false, None);
+}
+
 /// Writes a base, as RDB or as commands.
 fn write_base(
     sink: Written,
-    db: &crate::db::Db,
+    db: &Db,
     is_rdb: bool,
     snapshot: &Snapshot,
     timestamp_s: Option<i64>,

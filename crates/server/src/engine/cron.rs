@@ -159,7 +159,7 @@ impl Executor {
     /// Pauses while a child writes the data: a moved value has its pages copied.
     fn step_compression(&mut self) {
         self.db.begin(self.own_turn());
-        let goes_on = self.db.step_compression(self.disk.child.is_none());
+        let goes_on = self.db.step_compression(!self.disk.has_child());
         self.cron.next_walk_us = goes_on.then(|| self.server.now.monotonic_us + WALK_PERIOD_US);
         self.server.observed.memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
     }

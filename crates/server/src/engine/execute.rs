@@ -353,8 +353,11 @@ impl Executor {
     fn put_in_force(&mut self, origin: Origin, prepared: PreparedConfig) -> Result<(), ClientError> {
         let PreparedConfig { config, changes, settings } = prepared;
         let before = std::mem::replace(&mut self.server.config, config);
+        let is_loading = self.is_loading();
         // The last step that can fail.
-        if let Err(error) = self.follow_appendonly(origin) {
+        if let Err(error) =
+            self.aof.follow_appendonly(&mut self.disk, &mut self.db, &mut self.server, origin, is_loading)
+        {
             self.server.config = before;
             return Err(error);
         }

@@ -9,7 +9,8 @@
 //! instructions of 3,500 (callgrind, 16 in a pipeline).
 
 use super::Executor;
-use super::persistence::Disk;
+use super::aof::AppendOnlyFile;
+use super::aof::timestamp_s;
 use super::replication::Replication;
 use crate::db::encoded_commands::{EncodedCommands, Receivers};
 use crate::persist::aof::Appender;
@@ -28,11 +29,11 @@ enum Sink<'a> {
 /// Returns all receivers; `stream` if replicas are sent this server's changes.
 #[inline]
 fn sinks<'a>(
-    disk: &'a mut Disk,
+    aof: &'a mut AppendOnlyFile,
     stream: Option<&'a mut Replication>,
     timestamp_s: Option<i64>,
 ) -> impl Iterator<Item = Sink<'a>> {
-    let file = disk.aof.as_mut().map(|aof| Sink::AppendOnlyFile { appender: &mut aof.appender, timestamp_s });
+    let file = aof.appender().map(|appender| Sink::AppendOnlyFile { appender, timestamp_s });
     file.into_iter().chain(stream.map(Sink::Stream))
 }
 
@@ -82,7 +83,7 @@ impl Executor {
     /// own copy.
     #[inline]
     pub(super) fn begin_changes(&mut self, replayed: bool) {
-        let recording = !replayed && (self.disk.aof.is_some() || self.feeds_stream());
+        let recording = !replayed && (self.aof.is_on() || self.feeds_stream());
         self.db.change_log.begin(self.server.listens_to_changes(), recording);
     }
 
@@ -92,9 +93,9 @@ impl Executor {
         if self.db.change_log.unit().is_empty() {
             return false;
         }
-        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
+        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
         let stream = feeds_stream.then_some(&mut self.replication);
-        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
             sink.append_unit(self.db.change_log.unit());
         }
         self.db.change_log.end_unit();
@@ -106,9 +107,9 @@ impl Executor {
     #[inline]
     pub(super) fn feed_lone_command(&mut self, command: &[u8]) {
         self.db.change_log.end_lone_command(command);
-        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
+        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
         let (db_index, stream) = (self.db.selected(), feeds_stream.then_some(&mut self.replication));
-        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
             sink.append(db_index, command);
         }
         self.after_feeding();
@@ -119,9 +120,9 @@ impl Executor {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();
         }
-        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
+        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
         let stream = feeds_stream.then_some(&mut self.replication);
-        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
             self.db.change_log.removals().for_each(|(db_index, command)| sink.append(db_index, command));
         }
         self.db.change_log.end_removals();

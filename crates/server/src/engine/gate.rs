@@ -112,10 +112,10 @@ impl Executor {
     /// Returns the error for writes while they could be lost.
     pub(super) fn disk_error(&self) -> Option<ClientError> {
         let config = &self.server.config;
-        if self.disk.saving.has_failed() && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
+        if self.saving.has_failed() && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
             return Some(ClientError::saves_fail(self.server_name()));
         }
-        let reason = self.disk.aof.as_ref()?.trouble()?;
+        let reason = self.aof.trouble()?;
         Some(ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {reason}")))
     }
 

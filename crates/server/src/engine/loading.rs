@@ -3,9 +3,13 @@
 
 use super::Executor;
 use super::persistence::Answer;
+use super::persistence::Disk;
 use super::replay::LogLoading;
 use super::saving::FAILED;
+use super::saving::rdb_path;
+use crate::clock::Clock;
 use crate::config::RdbVersionCheck;
+use crate::db::Db;
 use crate::error::ClientError;
 use crate::observe::persistence::LoadingFigures;
 use crate::persist::aof::manifest::ManifestError;
@@ -13,6 +17,7 @@ use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason};
 use crate::script::functions::RestorePolicy;
 use crate::server;
+use crate::server::Server;
 use crate::sys::file::FileError;
 use crate::sys::world::{File, Open, World};
 use std::fmt;
@@ -24,8 +29,81 @@ pub(super) const LOAD_STEP_US: u64 = 10_000;
 /// Period of log lines about loading progress.
 const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 
+/// The running load of saved data, of either kind, and the result of the last one.
+#[derive(Default)]
+pub(crate) struct Loads {
+    rdb: Option<Loading>,
+    log: Option<LogLoading>,
+    progress: Progress,
+    /// The database selected in the stream at the end of the last loaded RDB file.
+    stream_db: Option<usize>,
+    /// Commands of an append-only file are being replayed.
+    replays: bool,
+    /// The replay runs to its end without interruption, however long that takes.
+    replays_at_once: bool,
+}
+
+impl Loads {
+    /// Returns whether a file is being loaded, so that commands may not use the data.
+    #[inline]
+    pub(super) fn are_any(&self) -> bool {
+        self.rdb.is_some() || self.log.is_some()
+    }
+
+    /// Begins an RDB file.
+    pub(super) fn begin_rdb(&mut self, source: Loader<File>) {
+        self.rdb = Some(Loading { source, continues: false });
+    }
+
+    /// Begins the files of an append-only file.
+    pub(super) fn begin_log(&mut self, loading: LogLoading) {
+        self.log = Some(loading);
+    }
+
+    /// Returns whether a DEBUG LOADAOF is running.
+    pub(super) fn is_reloading(&self) -> bool {
+        self.log.as_ref().is_some_and(|loading| loading.asked_by().is_some())
+    }
+
+    /// Returns whether commands of an append-only file are being replayed.
+    #[inline]
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replays
+    }
+
+    /// Returns whether the replay runs to its end without interruption.
+    pub(super) fn replays_at_once(&self) -> bool {
+        self.replays_at_once
+    }
+
+    /// Begins a replay.
+    pub(super) fn begin_replay(&mut self) {
+        self.replays = true;
+    }
+
+    /// Lets the replay run to its end without interruption.
+    pub(super) fn replay_at_once(&mut self) {
+        self.replays_at_once = true;
+    }
+
+    /// Ends the replay, complete or not.
+    pub(super) fn end_replay(&mut self) {
+        (self.replays, self.replays_at_once) = (false, false);
+    }
+
+    /// Sets the database selected in the stream at the end of a loaded RDB file.
+    pub(super) fn set_stream_db(&mut self, db_index: Option<usize>) {
+        self.stream_db = db_index;
+    }
+
+    /// Takes the database selected in the stream at the end of the last loaded RDB file.
+    pub(super) fn take_stream_db(&mut self) -> Option<usize> {
+        self.stream_db.take()
+    }
+}
+
 /// A running load of an RDB file.
-pub(crate) struct Loading {
+struct Loading {
     source: Loader<File>,
     /// This server continues the history that the file names.
     continues: bool,
@@ -33,7 +111,7 @@ pub(crate) struct Loading {
 
 /// Progress of loading.
 #[derive(Default)]
-pub(crate) struct Progress {
+struct Progress {
     figures: LoadingFigures,
     /// Start time on the monotonic clock.
     began_us: u64,
@@ -116,86 +194,147 @@ impl fmt::Display for RestoreError {
 
 impl std::error::Error for RestoreError {}
 
-impl Executor {
-    pub(super) fn load_options(&self, drop_expired: bool, replaces: bool) -> LoadOptions {
-        LoadOptions {
-            strict: self.server.config.rdb_version_check == RdbVersionCheck::Strict,
-            verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
-            drop_expired,
-            replaces,
-            keys_expected_max: 0,
-            key_delay_us: self.server.config.key_load_delay_us,
-            now_ms: self.server.now.unix_ms(),
-        }
+pub(super) fn load_options(server: &Server, drop_expired: bool, replaces: bool) -> LoadOptions {
+    LoadOptions {
+        strict: server.config.rdb_version_check == RdbVersionCheck::Strict,
+        verify_checksum: server.config.rdbchecksum && !server.switches.skip_checksums,
+        drop_expired,
+        replaces,
+        keys_expected_max: 0,
+        key_delay_us: server.config.key_load_delay_us,
+        now_ms: server.now.unix_ms(),
     }
+}
 
-    /// Opens the RDB file to load; `None` if there is none.
-    pub(super) fn open_rdb(
-        &self,
-        path: &Path,
-        mut options: LoadOptions,
-    ) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
-        let open = |source| RestoreError::Open { path: path.to_owned(), source };
-        let file = match self.disk.world.open(path, Open::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(open(error)),
-        };
-        let bytes = file.len().map_err(open)?;
-        options.keys_expected_max = keys_in(bytes);
-        Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
-    }
+/// Opens the RDB file to load; `None` if there is none.
+pub(super) fn open_rdb(
+    disk: &Disk,
+    path: &Path,
+    mut options: LoadOptions,
+) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
+    let open = |source| RestoreError::Open { path: path.to_owned(), source };
+    let file = match disk.world().open(path, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(open(error)),
+    };
+    let bytes = file.len().map_err(open)?;
+    options.keys_expected_max = keys_in(bytes);
+    Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
+}
 
-    /// Begins loading saved data; [`Executor::load_step`] continues it.
-    pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
-        self.begin_tick();
-        remove_abandoned_files(&self.disk.world);
-        if self.server.config.appendonly {
-            return self.begin_log_loading();
-        }
-        // A replica keeps expired keys until its primary deletes them.
-        let options = self.load_options(!self.is_replica(), false);
-        let Some((mut source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else {
-            return Ok(());
-        };
-        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
-        self.loading_begins(server::Loading::InPlace, total_bytes);
-        self.load_from(source);
-        Ok(())
-    }
+pub(super) fn loading_ended(server: &mut Server) {
+    server.loading = server::Loading::Nothing;
+    server.observed.persistence.loading = None;
+}
 
-    pub(super) fn load_from(&mut self, source: Loader<File>) {
-        self.disk.loading = Some(Loading { source, continues: false });
-    }
+pub(super) fn note_loaded(server: &mut Server, loaded: LoadFigures) {
+    let figures = &mut server.observed.persistence;
+    (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
+}
 
+/// Installs the function libraries of a snapshot.
+pub(super) fn libraries_loaded<R: io::Read>(
+    server: &mut Server,
+    source: &Loader<R>,
+) -> Result<(), RestoreError> {
+    let restored = server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
+    let at = source.position();
+    restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
+}
+
+pub(super) fn rdb_loaded(server: &mut Server, loaded: LoadFigures) {
+    loading_ended(server);
+    let empty = match loaded.keys_empty {
+        0 => String::new(),
+        empty => format!("empty keys skipped: {empty}, "),
+    };
+    log::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}, {empty}all fields expired hashes: {}.",
+        loaded.keys_loaded,
+        loaded.keys_expired,
+        loaded.keys_emptied
+    );
+}
+
+/// Removes all data without recording a change.
+pub(super) fn empty_all(db: &mut Db, in_background: bool) {
+    let dirty = db.change_log.dirty;
+    db.clear_all(in_background);
+    db.change_log.dirty = dirty;
+    db.change_log.flushed(None);
+    db.change_log.audit.forget_unpropagated();
+}
+
+impl Loads {
     /// Cancels the rest of the load.
-    pub(super) fn end_loading(&mut self) {
-        self.disk.loading = None;
-        self.loading_ended();
+    pub(super) fn end_loading(&mut self, server: &mut Server) {
+        self.rdb = None;
+        loading_ended(server);
     }
 
-    pub(super) fn loading_begins(&mut self, loading: server::Loading, total_bytes: u64) {
-        let now = self.clock.read();
-        let figures = LoadingFigures { started_s: now.unix_us / 1_000_000, total_bytes, loaded_bytes: 0 };
-        self.disk.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
-        self.server.loading = loading;
-        self.server.observed.persistence.loading = Some(figures);
-    }
-
-    pub(super) fn loading_ended(&mut self) {
-        self.server.loading = server::Loading::Nothing;
-        self.server.observed.persistence.loading = None;
+    pub(super) fn loading_begins(
+        &mut self,
+        server: &mut Server,
+        clock: &Clock,
+        loading: server::Loading,
+        total_bytes: u64,
+    ) {
+        let now = clock.read();
+        let figures = LoadingFigures { started_s: now.unix_s(), total_bytes, loaded_bytes: 0 };
+        self.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
+        server.loading = loading;
+        server.observed.persistence.loading = Some(figures);
     }
 
     /// Returns whether the last loaded file had nothing after its snapshot.
     pub(super) fn has_loaded_whole_file(&self) -> bool {
-        let figures = &self.disk.progress.figures;
+        let figures = &self.progress.figures;
         figures.loaded_bytes == figures.total_bytes
+    }
+
+    fn loading_seconds(&self, clock: &Clock) -> f64 {
+        (clock.read().monotonic_us - self.progress.began_us) as f64 / 1e6
+    }
+
+    /// Updates loading progress and logs it periodically.
+    pub(super) fn note_loading_progress(&mut self, server: &mut Server, loaded_bytes: u64) {
+        if server.loading == server::Loading::Nothing {
+            return;
+        }
+        let (progress, now) = (&mut self.progress, server.now);
+        progress.figures.loaded_bytes = loaded_bytes;
+        server.observed.persistence.loading = Some(progress.figures);
+        if now.monotonic_us.saturating_sub(progress.told_us) >= LOAD_TOLD_PERIOD_US {
+            progress.told_us = now.monotonic_us;
+            let left_s = progress.figures.seconds_left(now.unix_s()).unwrap_or(0);
+            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.figures.percent());
+        }
+    }
+}
+
+impl Executor {
+    /// Begins loading saved data; [`Executor::load_step`] continues it.
+    pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
+        self.begin_tick();
+        remove_abandoned_files(self.disk.world());
+        if self.server.config.appendonly {
+            return self.begin_log_loading();
+        }
+        // A replica keeps expired keys until its primary deletes them.
+        let options = load_options(&self.server, !self.is_replica(), false);
+        let Some((mut source, total_bytes)) = open_rdb(&self.disk, &rdb_path(&self.server), options)? else {
+            return Ok(());
+        };
+        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
+        self.loads.loading_begins(&mut self.server, &self.clock, server::Loading::InPlace, total_bytes);
+        self.loads.begin_rdb(source);
+        Ok(())
     }
 
     /// Returns whether data is being loaded, so that commands may not use it.
     pub fn is_loading(&self) -> bool {
-        self.disk.loading.is_some() || self.disk.log_loading.is_some() || self.loads_stream_in_place()
+        self.loads.are_any() || self.loads_stream_in_place()
     }
 
     /// As [`Executor::is_loading`], but also true while a replacement of the data is loaded.
@@ -213,26 +352,26 @@ impl Executor {
         let clock = self.clock.clone();
         let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
         let mut out_of_time = || clock.monotonic_us() >= deadline_us;
-        if let Some(mut loading) = self.disk.loading.take() {
+        if let Some(mut loading) = self.loads.rdb.take() {
             let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
-            self.note_loaded(loading.source.figures);
-            self.note_loading_progress(loading.source.position());
+            note_loaded(&mut self.server, loading.source.figures);
+            self.loads.note_loading_progress(&mut self.server, loading.source.position());
             self.feed_left_out(&mut loading);
             if done {
-                self.libraries_loaded(&loading.source)?;
-                self.disk.loaded_stream_db = loading.source.stream_db;
-                self.rdb_loaded(loading.source.figures);
-                log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
+                libraries_loaded(&mut self.server, &loading.source)?;
+                self.loads.stream_db = loading.source.stream_db;
+                rdb_loaded(&mut self.server, loading.source.figures);
+                log::info!("DB loaded from disk: {:.3} seconds", self.loads.loading_seconds(&self.clock));
                 if !self.loads_for_sync() {
                     self.continue_history(&mut loading);
                     self.replication.without_replicas_since_us = self.server.now.monotonic_us;
                 }
             } else {
-                self.disk.loading = Some(loading);
+                self.loads.rdb = Some(loading);
             }
-        } else if let Some(mut loading) = self.disk.log_loading.take() {
+        } else if let Some(mut loading) = self.loads.log.take() {
             match self.load_parts(&mut loading, &mut out_of_time) {
-                Ok(false) => self.disk.log_loading = Some(loading),
+                Ok(false) => self.loads.log = Some(loading),
                 result => return self.log_loaded(loading, result.map(|_| ())),
             }
         }
@@ -261,13 +400,16 @@ impl Executor {
         loading: LogLoading,
         result: Result<(), RestoreError>,
     ) -> Result<(), RestoreError> {
-        self.loading_ended();
+        loading_ended(&mut self.server);
         if result.is_ok() {
-            log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
+            log::info!(
+                "DB loaded from append only file: {:.3} seconds",
+                self.loads.loading_seconds(&self.clock)
+            );
             // The replayed commands' changes are already in their files.
             self.db.change_log.dirty = 0;
         }
-        let asked_by = loading.asked_by;
+        let asked_by = loading.asked_by();
         let opened = self.end_replay(loading);
         if let Some(handle) = asked_by {
             self.end_reloading(handle, result);
@@ -275,53 +417,11 @@ impl Executor {
         }
         result?;
         match opened {
-            Some((manifest, directory)) => self.open_log(manifest, directory).map_err(RestoreError::File),
+            Some((manifest, directory)) => self
+                .aof
+                .open_log(&self.disk, &self.db, &mut self.server, manifest, directory)
+                .map_err(RestoreError::File),
             None => Ok(()),
-        }
-    }
-
-    fn loading_seconds(&self) -> f64 {
-        (self.clock.read().monotonic_us - self.disk.progress.began_us) as f64 / 1e6
-    }
-
-    pub(super) fn note_loaded(&mut self, loaded: LoadFigures) {
-        let figures = &mut self.server.observed.persistence;
-        (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
-    }
-
-    /// Installs the function libraries of a snapshot.
-    pub(super) fn libraries_loaded<R: io::Read>(&mut self, source: &Loader<R>) -> Result<(), RestoreError> {
-        let restored = self.server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
-        let at = source.position();
-        restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
-    }
-
-    pub(super) fn rdb_loaded(&mut self, loaded: LoadFigures) {
-        self.loading_ended();
-        let empty = match loaded.keys_empty {
-            0 => String::new(),
-            empty => format!("empty keys skipped: {empty}, "),
-        };
-        log::info!(
-            "Done loading RDB, keys loaded: {}, keys expired: {}, {empty}all fields expired hashes: {}.",
-            loaded.keys_loaded,
-            loaded.keys_expired,
-            loaded.keys_emptied
-        );
-    }
-
-    /// Updates loading progress and logs it periodically.
-    pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
-        if self.server.loading == server::Loading::Nothing {
-            return;
-        }
-        let (progress, now) = (&mut self.disk.progress, self.server.now);
-        progress.figures.loaded_bytes = loaded_bytes;
-        self.server.observed.persistence.loading = Some(progress.figures);
-        if now.monotonic_us.saturating_sub(progress.told_us) >= LOAD_TOLD_PERIOD_US {
-            progress.told_us = now.monotonic_us;
-            let left_s = progress.figures.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
-            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.figures.percent());
         }
     }
 
@@ -329,19 +429,19 @@ impl Executor {
     pub(super) fn reload(&mut self, save: bool, flush: bool, merge: bool) -> Answer {
         const FAILED_LOAD: ClientError =
             ClientError::text("ERR Error trying to load the RDB dump, check server logs.");
-        if save && !self.save() {
+        if save && !self.save_now() {
             return Err(FAILED);
         }
         // The append-only file would lack the deletion of keys left out here. A replica keeps expired keys until its
         // primary deletes them.
-        let options = self.load_options(self.disk.aof.is_none() && !self.is_replica(), merge);
-        let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
+        let options = load_options(&self.server, !self.aof.is_on() && !self.is_replica(), merge);
+        let opened = open_rdb(&self.disk, &rdb_path(&self.server), options).unwrap_or_else(|error| {
             log::warn!("{error}");
             None
         });
         let Some((mut source, _)) = opened else { return Err(FAILED_LOAD) };
         if flush {
-            self.empty_all(false);
+            empty_all(&mut self.db, false);
         }
         source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
         let result = self.load_at_once(&mut source, flush);
@@ -359,8 +459,8 @@ impl Executor {
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
         // The data now differs from the append-only file, even if loading failed half-way.
-        if self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok()) {
-            self.schedule_rewrite();
+        if self.aof.is_on() && !(save && flush && result.is_ok() && restored.is_ok()) {
+            self.aof.schedule_rewrite(&mut self.server);
         }
         result.map_err(|error| {
             log::warn!("{error}");
@@ -390,15 +490,6 @@ impl Executor {
                 return Ok(());
             }
         }
-    }
-
-    /// Removes all data without recording a change.
-    pub(super) fn empty_all(&mut self, in_background: bool) {
-        let dirty = self.db.change_log.dirty;
-        self.db.clear_all(in_background);
-        self.db.change_log.dirty = dirty;
-        self.db.change_log.flushed(None);
-        self.db.change_log.audit.forget_unpropagated();
     }
 }
 

@@ -30,7 +30,7 @@ impl Executor {
     /// replication backlog do not count: evicted keys add to them, so evicting more keys to compensate would evict all.
     /// They have limits of their own.
     fn excess_bytes(&self) -> i64 {
-        let unwritten_bytes = self.disk.aof.as_ref().map_or(0, |log| log.appender.memory_bytes());
+        let unwritten_bytes = self.aof.buffer_memory_bytes();
         let kept_bytes = self.replication.held_bytes() + self.kept_stream_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
         let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
@@ -159,7 +159,7 @@ impl Executor {
 
     pub(super) fn note_latency(&mut self, event: &'static str, started_us: u64) {
         let elapsed_us = self.clock.monotonic_us() - started_us;
-        let now_s = self.server.now.unix_us / 1_000_000;
+        let now_s = self.server.now.unix_s();
         let threshold_ms = self.server.config.latency_monitor_threshold_ms;
         self.server.observed.latency.note(event, elapsed_us, threshold_ms, now_s);
     }

@@ -15,7 +15,7 @@ impl Executor {
             false => Encryption::None,
             true => self.server.process_settings.tls_client().map_or(Encryption::Missing, Encryption::Tls),
         };
-        let outcome = self.disk.targets.send(&Parcel {
+        let outcome = self.targets.send(&Parcel {
             encryption,
             host: &migration.host,
             port: &migration.port,
@@ -25,7 +25,7 @@ impl Executor {
             keys: migration.keys.len(),
             commands: &migration.commands,
         });
-        self.server.observed.persistence.migration_connections = self.disk.targets.len();
+        self.server.observed.persistence.migration_connections = self.targets.len();
         if !migration.copy {
             let mut removal: Vec<&[u8]> = vec![b"DEL"];
             for &index in &outcome.accepted {
@@ -59,10 +59,10 @@ impl Executor {
 
     /// Closes idle connections to other servers.
     pub(super) fn close_idle_targets(&mut self) {
-        if self.disk.targets.is_empty() {
+        if self.targets.is_empty() {
             return;
         }
-        self.disk.targets.close_idle();
-        self.server.observed.persistence.migration_connections = self.disk.targets.len();
+        self.targets.close_idle();
+        self.server.observed.persistence.migration_connections = self.targets.len();
     }
 }

@@ -52,8 +52,7 @@ impl Executor {
     fn note_command_latency(&mut self, row: &Command, elapsed_ns: u64) {
         let server = &mut self.server;
         let event = if row.is(flag::FAST) { "fast-command" } else { "command" };
-        let (unix_s, threshold_ms) =
-            (server.now.unix_us / 1_000_000, server.config.latency_monitor_threshold_ms);
+        let (unix_s, threshold_ms) = (server.now.unix_s(), server.config.latency_monitor_threshold_ms);
         server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
     }
 
@@ -103,7 +102,7 @@ impl Executor {
         let observed = &mut self.server.observed;
         let Some(hottest) = &mut observed.hottest else { return };
         // Replay of an append-only file is not use by clients.
-        let is_use = !origin.in_script && !self.disk.replays && row.has_keys();
+        let is_use = !origin.in_script && !self.loads.is_replaying() && row.has_keys();
         let count = if is_use { key_count(row, args) } else { 0 };
         let mut paid = hottest.take(&mut observed.countdown, costs, count);
         if count > 0 {
@@ -153,7 +152,7 @@ impl Executor {
         let client = &server.clients[client];
         let entry = Entry {
             id: 0,
-            unix_s: server.now.unix_us / 1_000_000,
+            unix_s: server.now.unix_s(),
             value,
             args: shortened(args.iter(), &hidden_arguments(row, args)),
             client_address: client.connection.address.clone(),

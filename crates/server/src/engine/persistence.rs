@@ -1,50 +1,107 @@
 //! The common part of data files: replies to commands that save or load, periodic checks, and the child that writes
 //! while this process continues.
 //!
-//! [`saving`](super::saving) writes RDB files, [`aof`](super::aof) the append-only file, [`loading`](super::loading)
-//! reads them, [`shutdown`](super::shutdown) ends the process.
+//! Each part owns its state: [`Disk`] the file system and the child, [`Saving`](super::saving::Saving) the schedule of
+//! RDB files, [`AppendOnlyFile`](super::aof::AppendOnlyFile) its files and rewrites, [`Loads`](super::loading::Loads)
+//! what is being loaded. [`shutdown`](super::shutdown) ends the process.
 
 use super::Executor;
-use super::aof::{Aof, Rewrites};
-use super::loading::{Loading, Progress};
-use super::replay::LogLoading;
-use super::saving::Saving;
 use crate::command::{Next, Origin};
+use crate::db::Db;
 use crate::error::ClientError;
 use crate::observe::persistence::ChildFigures;
-use crate::persist::child::{Child, Purpose};
-use crate::persist::migration::Targets;
-use crate::server::PersistRequest;
+use crate::persist::child::{Child, ChildPipe, Purpose};
+use crate::server::{PersistRequest, Server};
 use crate::session::{BlockRequest, BlockedOn, ClientHandle};
+use crate::sys::child::Ended;
 use crate::sys::world::World;
 use std::io;
+use std::path::Path;
 use wire::convert::whole_us;
 use wire::reply::ReplyBuffer;
 
-/// State of saving and loading.
+/// The file system, and the child that writes to it. There is at most one child at a time.
 #[derive(Default)]
 pub(crate) struct Disk {
-    /// The file system.
-    pub world: World,
-    pub child: Option<Child>,
+    world: World,
+    child: Option<Child>,
     /// When the child was started, in seconds since 1970.
-    pub child_started_s: i64,
-    pub saving: Saving,
-    pub rewrites: Rewrites,
-    pub loading: Option<Loading>,
-    pub log_loading: Option<LogLoading>,
-    /// The database selected in the stream at the end of the last loaded RDB file.
-    pub loaded_stream_db: Option<usize>,
-    /// Progress of either load.
-    pub progress: Progress,
-    pub aof: Option<Aof>,
-    /// Commands of an append-only file are being replayed.
-    pub replays: bool,
-    /// The replay runs to its end without interruption, however long that takes.
-    pub replays_at_once: bool,
-    pub targets: Targets,
-    /// An unfinished transaction or script has removed all data: it is saved at its end.
-    pub saves_flushed: bool,
+    child_started_s: i64,
+}
+
+impl Disk {
+    /// Replaces the file system.
+    pub fn move_to(&mut self, world: World) {
+        self.world = world;
+    }
+
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Returns a file's size, 0 if it does not exist.
+    pub fn bytes_of(&self, path: &Path) -> u64 {
+        self.world.len_of(path).unwrap_or(0)
+    }
+
+    pub fn has_child(&self) -> bool {
+        self.child.is_some()
+    }
+
+    pub fn child_purpose(&self) -> Option<Purpose> {
+        self.child.as_ref().map(|child| child.purpose)
+    }
+
+    pub fn child_is(&self, purpose: Purpose) -> bool {
+        self.child_purpose() == Some(purpose)
+    }
+
+    /// Returns whether the child writes a snapshot, to any destination.
+    pub fn is_snapshot_under_way(&self) -> bool {
+        matches!(self.child_purpose(), Some(Purpose::Snapshot | Purpose::Sync))
+    }
+
+    /// Returns how long ago the child was started.
+    pub fn child_duration_s(&self, server: &Server) -> i64 {
+        server.now.unix_s() - self.child_started_s
+    }
+
+    /// Takes the child, to end it.
+    pub fn take_child(&mut self) -> Option<Child> {
+        self.child.take()
+    }
+
+    /// As [`Self::take_child`], if it has this purpose.
+    pub fn take_child_for(&mut self, purpose: Purpose) -> Option<Child> {
+        self.child.take_if(|child| child.purpose == purpose)
+    }
+
+    /// Takes the child that writes a snapshot, if there is one.
+    pub fn take_snapshot_child(&mut self) -> Option<Child> {
+        self.child.take_if(|child| matches!(child.purpose, Purpose::Snapshot | Purpose::Sync))
+    }
+
+    /// Asks the child to end without a result.
+    pub fn cancel_child(&self) {
+        if let Some(child) = &self.child {
+            child.cancel();
+        }
+    }
+
+    /// Takes the pipe that the child writes into, if it does.
+    pub fn take_output(&mut self) -> Option<ChildPipe> {
+        self.child.as_mut().and_then(|child| child.output.take())
+    }
+
+    /// Reads the child's reports; returns the child once it has ended.
+    fn reap(&mut self, server: &mut Server) -> Option<(Child, Ended)> {
+        let child = self.child.as_mut()?;
+        let figures = &mut server.observed.persistence.child;
+        child.read_reports(figures);
+        let ended = child.poll()?;
+        child.read_reports(figures);
+        self.child.take().map(|child| (child, ended))
+    }
 }
 
 /// Blocks a client until a load it requested ends.
@@ -52,11 +109,48 @@ const UNTIL_LOADED: BlockRequest = BlockRequest::until(BlockedOn::Loading);
 
 pub(super) type Answer = Result<(), ClientError>;
 
-impl Executor {
-    pub(super) fn now_s(&self) -> i64 {
-        self.server.now.unix_us / 1_000_000
+impl Disk {
+    /// Takes over a forked child; returns whether there is one. The log has the error.
+    pub(super) fn child_started(&mut self, db: &Db, server: &mut Server, started: io::Result<Child>) -> bool {
+        let now_s = server.now.unix_s();
+        let keys_total = db.databases_in_use().map(|index| db.database(index).len() as u64).sum();
+        let figures = &mut server.observed.persistence;
+        match started {
+            Ok(child) => {
+                figures.forks += 1;
+                figures.fork_us = whole_us(child.fork_duration);
+                figures.child = ChildFigures { keys_total, ..ChildFigures::default() };
+                match child.purpose {
+                    Purpose::Snapshot => {
+                        log::info!("Background saving started by pid {}", child.process);
+                        figures.save_started_s = Some(now_s);
+                    }
+                    Purpose::Sync => {
+                        let way = match child.output {
+                            Some(_) => "pipe through parent process",
+                            None => "direct socket to replica",
+                        };
+                        log::info!("Background RDB transfer started by pid {} to {way}", child.process);
+                        figures.save_started_s = Some(now_s);
+                    }
+                    Purpose::LogBase => {
+                        log::info!("Background append only file rewriting started by pid {}", child.process);
+                        figures.log.rewrite_started_s = Some(now_s);
+                        figures.log.rewriting = true;
+                    }
+                }
+                (self.child, self.child_started_s) = (Some(child), now_s);
+                true
+            }
+            Err(error) => {
+                log::warn!("Can't save in background: fork: {error}");
+                false
+            }
+        }
     }
+}
 
+impl Executor {
     /// Does what a command has requested and writes its reply, or begins it and blocks the client.
     pub(super) fn persist(
         &mut self,
@@ -83,16 +177,21 @@ impl Executor {
                     .save_in_background_on_request(schedule, in_transaction, reply)
                     .map(|()| Next::Reply);
             }
-            PersistRequest::CancelSave => return self.cancel_save(reply).map(|()| Next::Reply),
+            PersistRequest::CancelSave => {
+                return self.saving.cancel_save(&self.disk, reply).map(|()| Next::Reply);
+            }
             PersistRequest::RewriteAof => {
-                return self.rewrite_log_on_request(in_transaction, reply).map(|()| Next::Reply);
+                return self
+                    .aof
+                    .rewrite_log_on_request(&mut self.disk, &self.db, &mut self.server, in_transaction, reply)
+                    .map(|()| Next::Reply);
             }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
             // A replayed FLUSHALL is no reason to write a new file.
             PersistRequest::AllFlushed if origin.replayed => {}
             // The file must name the stream offset after the command that removed the data.
             PersistRequest::AllFlushed if origin.in_transaction || self.db.change_log.is_recording() => {
-                self.disk.saves_flushed = true;
+                self.saving.note_flushed();
             }
             PersistRequest::AllFlushed => self.all_flushed(),
             PersistRequest::LoadAof if in_transaction => self.reload_aof(handle)?,
@@ -110,67 +209,26 @@ impl Executor {
         Ok(Next::Reply)
     }
 
-    pub(super) fn child_is(&self, purpose: Purpose) -> bool {
-        self.disk.child.as_ref().is_some_and(|child| child.purpose == purpose)
-    }
-
-    /// Takes over a forked child; returns whether there is one. The log has the error.
-    pub(super) fn child_started(&mut self, started: io::Result<Child>) -> bool {
-        let now_s = self.now_s();
-        let keys_total = self.db.databases_in_use().map(|index| self.db.database(index).len() as u64).sum();
-        let figures = &mut self.server.observed.persistence;
-        match started {
-            Ok(child) => {
-                figures.forks += 1;
-                figures.fork_us = whole_us(child.fork_duration);
-                figures.child = ChildFigures { keys_total, ..ChildFigures::default() };
-                match child.purpose {
-                    Purpose::Snapshot => {
-                        log::info!("Background saving started by pid {}", child.process);
-                        figures.save_started_s = Some(now_s);
-                    }
-                    Purpose::Sync => {
-                        let way = match child.output {
-                            Some(_) => "pipe through parent process",
-                            None => "direct socket to replica",
-                        };
-                        log::info!("Background RDB transfer started by pid {} to {way}", child.process);
-                        figures.save_started_s = Some(now_s);
-                    }
-                    Purpose::LogBase => {
-                        log::info!("Background append only file rewriting started by pid {}", child.process);
-                        figures.log.rewrite_started_s = Some(now_s);
-                        figures.log.rewriting = true;
-                    }
-                }
-                (self.disk.child, self.disk.child_started_s) = (Some(child), now_s);
-                true
-            }
-            Err(error) => {
-                log::warn!("Can't save in background: fork: {error}");
-                false
-            }
-        }
-    }
-
     /// Periodic work on files, at each turn of the cron.
     pub(super) fn persist_cron(&mut self) {
         self.reap_child();
         self.save_if_due();
-        self.log_cron();
+        let loads = self.has_load_under_way();
+        self.aof.log_cron(&mut self.disk, &self.db, &mut self.server, loads);
         self.replication_cron();
         self.close_idle_targets();
     }
 
+    /// Handles the end of the child.
     pub(super) fn reap_child(&mut self) {
-        let Some(child) = &mut self.disk.child else { return };
-        child.read_reports(&mut self.server.observed.persistence.child);
-        let Some(ended) = child.poll() else { return };
-        child.read_reports(&mut self.server.observed.persistence.child);
-        let child = self.disk.child.take().expect("its presence was just checked");
+        let Some((child, ended)) = self.disk.reap(&mut self.server) else { return };
         match child.purpose {
-            Purpose::Snapshot => self.save_ended(&child, ended),
-            Purpose::LogBase => self.rewrite_ended(&child, ended),
+            Purpose::Snapshot => {
+                let succeeded =
+                    self.saving.save_ended(&self.disk, &mut self.db, &mut self.server, &child, ended);
+                self.snapshot_ended(succeeded);
+            }
+            Purpose::LogBase => self.aof.rewrite_ended(&self.disk, &mut self.server, &child, ended),
             Purpose::Sync => self.transfer_ended(ended),
         }
         self.server.observed.persistence.child = ChildFigures::default();

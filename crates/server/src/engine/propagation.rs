@@ -75,14 +75,14 @@ impl Executor {
     fn note_fed(&mut self, handle: ClientHandle) {
         let client = &mut self.server.clients[handle];
         client.stream_end = self.replication.history.offset();
-        if let Some(log) = &self.disk.aof {
-            client.log_end = log.appender.end();
+        if let Some(end) = self.aof.end() {
+            client.log_end = end;
         }
     }
 
     #[inline]
     fn save_if_flushed(&mut self) {
-        if std::mem::take(&mut self.disk.saves_flushed) {
+        if self.saving.take_flushed() {
             self.all_flushed();
         }
     }

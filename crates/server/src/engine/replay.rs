@@ -1,22 +1,25 @@
 //! Loading an append-only file: its base, then its commands, replayed in order.
 
 use super::Executor;
+use super::aof::log_names;
 use super::call::Call;
-use super::loading::{RestoreError, keys_in};
-use super::persistence::Answer;
+use super::loading::{RestoreError, empty_all, keys_in, libraries_loaded, load_options};
+use super::persistence::{Answer, Disk};
 use crate::acl::UserHandle;
 use crate::command::args::{OwnedArgs, TooLong};
-use crate::command::registry::CommandId;
+use crate::command::registry::{CommandId, Registry};
 use crate::command::{Next, Origin};
+use crate::config::Config;
+use crate::db::Db;
 use crate::error::{ClientError, on_the_wire};
 use crate::persist::aof::Manifest;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::rdb::Loader;
-use crate::server::Loading;
+use crate::server::{Loading, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientHandle};
 use crate::sys::file::{self, failed};
-use crate::sys::world::{File, Open};
+use crate::sys::world::{File, Open, World};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read};
@@ -37,7 +40,7 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct LogLoading {
     client: ClientHandle,
     /// The client blocked until the load ends.
-    pub asked_by: Option<ClientHandle>,
+    asked_by: Option<ClientHandle>,
     /// Files not begun yet.
     paths: VecDeque<PathBuf>,
     /// The first file is the base.
@@ -55,14 +58,144 @@ pub(crate) struct LogLoading {
     passed_bytes: u64,
     /// The increment before the current file, and its size.
     previous: Option<(PathBuf, u64)>,
-    pub opened: Option<(Manifest, File)>,
+    opened: Option<(Manifest, File)>,
 }
 
 impl LogLoading {
+    /// Returns the client blocked until the load ends.
+    pub(super) fn asked_by(&self) -> Option<ClientHandle> {
+        self.asked_by
+    }
+
     /// Returns whether the current file notes the size of the previous one, and some of those bytes are missing.
     fn lacks_before(&self, note: &Item) -> bool {
         let found = self.previous.as_ref().filter(|_| self.valid_up_to == 0).map(|&(_, bytes)| bytes);
         matches!((note, found), (&Item::BytesBefore(bytes), Some(found)) if found < bytes)
+    }
+
+    /// Returns the total size of the files not begun yet.
+    fn bytes_to_load(&self, disk: &Disk) -> u64 {
+        self.paths.iter().map(|path| disk.bytes_of(path)).sum()
+    }
+
+    fn open_next(&mut self, disk: &Disk, server: &Server) -> Result<bool, RestoreError> {
+        let Some(path) = self.paths.pop_front() else { return Ok(false) };
+        let open = failed("Can't open the append-only file", &path);
+        let mut file = disk.world().open(&path, Open::Read).map_err(open).map_err(RestoreError::File)?;
+        let mut signature = [0; 6];
+        let read = read_up_to(&mut file, &mut signature)
+            .and_then(|read| file.rewind().map(|()| read))
+            .map_err(failed("Reading the append-only file", &path))
+            .map_err(RestoreError::File)?;
+        let is_snapshot = matches!(&signature[..read], [b'R', b'E', b'D', b'I', b'S', ..] | b"VALKEY");
+        let source = if is_snapshot {
+            let mut options = load_options(server, false, false);
+            options.keys_expected_max = keys_in(disk.bytes_of(&path));
+            Source::Snapshot(Box::new(Loader::open(file, options).map_err(RestoreError::Rdb)?))
+        } else {
+            Source::Commands(commands_of(Box::new(file), 0))
+        };
+        self.in_base = std::mem::take(&mut self.begins_with_base);
+        self.valid_up_to = 0;
+        self.current = Some((path, source));
+        Ok(true)
+    }
+
+    /// Continues with the commands after a snapshot: servers of versions 4 to 6 wrote both into one file.
+    fn go_on_behind_snapshot(&mut self) {
+        let Some((path, Source::Snapshot(loader))) = self.current.take() else { return };
+        let position = loader.position();
+        let (rest, file) = loader.into_rest();
+        let source = commands_of(Box::new(io::Cursor::new(rest).chain(file)), position);
+        self.valid_up_to = position;
+        self.current = Some((path, Source::Commands(source)));
+    }
+
+    /// Adds a command to those to run, or to the open transaction.
+    fn take_up(
+        &mut self,
+        registry: &Registry,
+        arguments: Vec<Vec<u8>>,
+        path: &Path,
+    ) -> Result<(), RestoreError> {
+        let refused = |reason: String| RestoreError::LogCommand { path: path.to_owned(), reason };
+        let args = OwnedArgs::from_file(arguments).map_err(|TooLong { bytes }| {
+            let at = self.valid_up_to;
+            refused(format!(
+                "the command behind offset {at} has {bytes} bytes beside its longest argument; {REQUEST_LEN_MAX} are read"
+            ))
+        })?;
+        let id = registry.find(args.view()).map_err(|error| refused(error.to_string()))?;
+        let row = registry.row(id);
+        if !row.accepts(args.view().len()) {
+            return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
+        }
+        match (row.name, &mut self.transaction) {
+            // The server that wrote it replied with an error, and the transaction continued.
+            ("multi", Some(_)) => {}
+            ("multi", None) => self.transaction = Some((Vec::new(), self.valid_up_to)),
+            ("exec", open) => {
+                self.ready.extend(open.take().unwrap_or_default().0);
+            }
+            (_, Some((queued, _))) => queued.push((id, args)),
+            (_, None) => self.ready.push_back((id, args)),
+        }
+        Ok(())
+    }
+
+    /// Handles a file that ends within a command or a transaction, as after a crash: truncates it, if it is the last
+    /// file and the configuration allows that.
+    fn cut_off(&mut self, world: &World, config: &Config, path: &Path) -> Result<(), RestoreError> {
+        if self.transaction.take().is_some() {
+            log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
+        }
+        if self.must_be_whole(world) {
+            log::warn!("Fatal error: the truncated file is not the last file");
+        } else if config.aof_load_truncated {
+            log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
+            // Later files were written before this file was on disk, and follow the missing part.
+            self.empty_rest(world)?;
+            truncate(world, path, self.valid_up_to)?;
+            log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
+            return Ok(());
+        }
+        Err(RestoreError::LogEnd { path: path.to_owned() })
+    }
+
+    /// Returns whether something follows the current file that is only written once it is on disk. A base is synced
+    /// before anything follows it. An empty increment belongs to a rewrite that was about to begin; one with content
+    /// notes the size of the previous one, if that was not on disk.
+    fn must_be_whole(&self, world: &World) -> bool {
+        let mut bytes_before = self.valid_up_to;
+        for path in &self.paths {
+            match first_item(world, path) {
+                _ if self.in_base => return true,
+                None => bytes_before = 0,
+                Some(Item::BytesBefore(bytes)) => return bytes <= bytes_before,
+                Some(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// Empties all files not begun, last one first: after an interruption, the next start finds a consistent state.
+    fn empty_rest(&mut self, world: &World) -> Result<(), RestoreError> {
+        let mut filled = self.paths.drain(..).rev().filter(|path| world.len_of(path).unwrap_or(0) > 0);
+        filled.try_for_each(|path| truncate(world, &path, 0))
+    }
+
+    /// Handles an increment that ends at a command but lacks later ones: the files after it are left out too, if the
+    /// configuration allows that.
+    fn leave_out(&mut self, world: &World, config: &Config, path: &Path) -> Result<(), RestoreError> {
+        let (previous, bytes) = self.previous.clone().unwrap_or_default();
+        log::warn!("!!! Warning: the AOF file {} lacks its end after offset {bytes} !!!", previous.display());
+        if !config.aof_load_truncated {
+            return Err(RestoreError::LogEnd { path: previous });
+        }
+        self.empty_rest(world)?;
+        truncate(world, path, 0)?;
+        log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", previous.display());
+        Ok(())
     }
 }
 
@@ -74,47 +207,25 @@ enum Source {
 impl Executor {
     /// Begins loading the append-only file; without one, opens a new one at once.
     pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
-        let names = self.log_names();
+        let names = log_names(&self.disk, &self.server);
         let directory = manifest::lock(&names).map_err(RestoreError::File)?;
         let mut manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
-        self.take_over_single_file(&names, &mut manifest)?;
+        take_over_single_file(&names, &mut manifest)?;
         if manifest.is_empty() {
-            return self.open_log(manifest, directory).map_err(RestoreError::File);
+            return self
+                .aof
+                .open_log(&self.disk, &self.db, &mut self.server, manifest, directory)
+                .map_err(RestoreError::File);
         }
         let mut loading = self.open_parts(&names, &manifest)?;
         loading.opened = Some((manifest, directory));
-        self.loading_begins(Loading::InPlace, self.bytes_to_load(&loading));
-        self.disk.log_loading = Some(loading);
-        Ok(())
-    }
-
-    /// Returns the total size of the files not begun yet.
-    fn bytes_to_load(&self, loading: &LogLoading) -> u64 {
-        loading.paths.iter().map(|path| self.bytes_of(path)).sum()
-    }
-
-    /// Converts the single file of servers before version 7, kept beside the RDB file: it becomes the base.
-    fn take_over_single_file(&mut self, names: &Names, manifest: &mut Manifest) -> Result<(), RestoreError> {
-        let single = Path::new(OsStr::from_bytes(&names.file));
-        // The manifest is written before the move: a crash in between leaves it naming a file that has yet to be moved.
-        let interrupted = manifest.increments.is_empty()
-            && manifest.base.as_ref().is_some_and(|base| base.name == names.file)
-            && !names.world.exists(&names.path(&names.file));
-        if !names.world.exists(single) || !(manifest.is_empty() || interrupted) {
-            return Ok(());
-        }
-        manifest.base = Some(crate::persist::aof::manifest::Part { name: names.file.clone(), sequence: 1 });
-        manifest.base_sequence = 1;
-        let target = names.path(&names.file);
-        manifest
-            .persist(names)
-            .and_then(|()| file::rename(&names.world, single, &target))
-            .map_err(RestoreError::File)?;
-        log::info!(
-            "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
-            single.display(),
-            names.directory.display()
+        self.loads.loading_begins(
+            &mut self.server,
+            &self.clock,
+            Loading::InPlace,
+            loading.bytes_to_load(&self.disk),
         );
+        self.loads.begin_log(loading);
         Ok(())
     }
 
@@ -135,7 +246,7 @@ impl Executor {
         // The commands were checked when they first ran.
         self.server.clients.set_user(client, UserHandle::SUPERUSER);
         self.db.importing = true;
-        self.disk.replays = true;
+        self.loads.begin_replay();
         Ok(LogLoading {
             client,
             asked_by: None,
@@ -154,7 +265,7 @@ impl Executor {
 
     /// Ends the replay, complete or not.
     pub(super) fn end_replay(&mut self, loading: LogLoading) -> Option<(Manifest, File)> {
-        self.disk.replays = false;
+        self.loads.end_replay();
         self.db.importing = self.leaves_expiry_to_source();
         self.disconnect(loading.client);
         loading.opened
@@ -167,7 +278,7 @@ impl Executor {
         out_of_time: &mut dyn FnMut() -> bool,
     ) -> Result<bool, RestoreError> {
         loop {
-            if loading.current.is_none() && !self.open_next(loading)? {
+            if loading.current.is_none() && !loading.open_next(&self.disk, &self.server)? {
                 return Ok(true);
             }
             let Some((path, source)) = &mut loading.current else { return Ok(true) };
@@ -175,10 +286,11 @@ impl Executor {
             let done = match source {
                 Source::Snapshot(loader) => {
                     let done = loader.step(&mut self.db, out_of_time).map_err(RestoreError::Rdb)?;
-                    self.note_loading_progress(loading.passed_bytes + loader.position());
+                    self.loads
+                        .note_loading_progress(&mut self.server, loading.passed_bytes + loader.position());
                     if done {
-                        self.libraries_loaded(loader)?;
-                        self.go_on_behind_snapshot(loading);
+                        libraries_loaded(&mut self.server, loader)?;
+                        loading.go_on_behind_snapshot();
                         continue;
                     }
                     false
@@ -187,7 +299,7 @@ impl Executor {
             };
             if done {
                 log::info!("DB loaded from AOF file {}", path.display());
-                let bytes = self.bytes_of(&path);
+                let bytes = self.disk.bytes_of(&path);
                 loading.passed_bytes += bytes;
                 loading.previous = (!loading.in_base).then_some((path, bytes));
                 loading.current = None;
@@ -196,39 +308,6 @@ impl Executor {
                 return Ok(false);
             }
         }
-    }
-
-    fn open_next(&mut self, loading: &mut LogLoading) -> Result<bool, RestoreError> {
-        let Some(path) = loading.paths.pop_front() else { return Ok(false) };
-        let open = failed("Can't open the append-only file", &path);
-        let mut file = self.disk.world.open(&path, Open::Read).map_err(open).map_err(RestoreError::File)?;
-        let mut signature = [0; 6];
-        let read = read_up_to(&mut file, &mut signature)
-            .and_then(|read| file.rewind().map(|()| read))
-            .map_err(failed("Reading the append-only file", &path))
-            .map_err(RestoreError::File)?;
-        let is_snapshot = matches!(&signature[..read], [b'R', b'E', b'D', b'I', b'S', ..] | b"VALKEY");
-        let source = if is_snapshot {
-            let mut options = self.load_options(false, false);
-            options.keys_expected_max = keys_in(self.bytes_of(&path));
-            Source::Snapshot(Box::new(Loader::open(file, options).map_err(RestoreError::Rdb)?))
-        } else {
-            Source::Commands(commands_of(Box::new(file), 0))
-        };
-        loading.in_base = std::mem::take(&mut loading.begins_with_base);
-        loading.valid_up_to = 0;
-        loading.current = Some((path, source));
-        Ok(true)
-    }
-
-    /// Continues with the commands after a snapshot: servers of versions 4 to 6 wrote both into one file.
-    fn go_on_behind_snapshot(&mut self, loading: &mut LogLoading) {
-        let Some((path, Source::Snapshot(loader))) = loading.current.take() else { return };
-        let position = loader.position();
-        let (rest, file) = loader.into_rest();
-        let source = commands_of(Box::new(io::Cursor::new(rest).chain(file)), position);
-        loading.valid_up_to = position;
-        loading.current = Some((path, Source::Commands(source)));
     }
 
     /// Runs some commands; returns whether the file ended.
@@ -241,16 +320,18 @@ impl Executor {
             match reader.read() {
                 Ok(Item::Command(arguments)) => {
                     let position = reader.position();
-                    self.replay(loading, arguments, path)?;
+                    loading.take_up(&self.server.registry, arguments, path)?;
                     if loading.transaction.is_none() {
                         loading.valid_up_to = position;
                     }
-                    self.note_loading_progress(loading.passed_bytes + position);
+                    self.loads.note_loading_progress(&mut self.server, loading.passed_bytes + position);
                 }
                 Ok(note @ (Item::Timestamp(_) | Item::BytesBefore(_) | Item::Comment)) => {
                     let position = reader.position();
                     if loading.lacks_before(&note) {
-                        return self.leave_out(loading, path).map(|()| true);
+                        return loading
+                            .leave_out(self.disk.world(), &self.server.config, path)
+                            .map(|()| true);
                     }
                     if loading.transaction.is_none() {
                         loading.valid_up_to = position;
@@ -258,10 +339,10 @@ impl Executor {
                 }
                 Ok(Item::End) if loading.transaction.is_none() => return Ok(true),
                 Ok(Item::End) | Err(ReadError::UnexpectedEnd) => {
-                    return self.cut_off(loading, path).map(|()| true);
+                    return loading.cut_off(self.disk.world(), &self.server.config, path).map(|()| true);
                 }
-                Err(ReadError::Format) if self.is_torn_to_zeros(path, loading.valid_up_to) => {
-                    return self.cut_off(loading, path).map(|()| true);
+                Err(ReadError::Format) if is_torn_to_zeros(self.disk.world(), path, loading.valid_up_to) => {
+                    return loading.cut_off(self.disk.world(), &self.server.config, path).map(|()| true);
                 }
                 Err(ReadError::Format) => {
                     return Err(RestoreError::LogFormat { path: path.to_owned(), at: reader.position() });
@@ -272,37 +353,6 @@ impl Executor {
             }
         }
         Ok(false)
-    }
-
-    fn replay(
-        &mut self,
-        loading: &mut LogLoading,
-        arguments: Vec<Vec<u8>>,
-        path: &Path,
-    ) -> Result<(), RestoreError> {
-        let refused = |reason: String| RestoreError::LogCommand { path: path.to_owned(), reason };
-        let args = OwnedArgs::from_file(arguments).map_err(|TooLong { bytes }| {
-            let at = loading.valid_up_to;
-            refused(format!(
-                "the command behind offset {at} has {bytes} bytes beside its longest argument; {REQUEST_LEN_MAX} are read"
-            ))
-        })?;
-        let id = self.server.registry.find(args.view()).map_err(|error| refused(error.to_string()))?;
-        let row = self.server.registry.row(id);
-        if !row.accepts(args.view().len()) {
-            return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
-        }
-        match (row.name, &mut loading.transaction) {
-            // The server that wrote it replied with an error, and the transaction continued.
-            ("multi", Some(_)) => {}
-            ("multi", None) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
-            ("exec", open) => {
-                loading.ready.extend(open.take().unwrap_or_default().0);
-            }
-            (_, Some((queued, _))) => queued.push((id, args)),
-            (_, None) => loading.ready.push_back((id, args)),
-        }
-        Ok(())
     }
 
     /// Runs the commands that have been read; `false`: a script was suspended, and later commands must wait.
@@ -329,154 +379,54 @@ impl Executor {
         self.free_discarded();
     }
 
-    /// Handles a file that ends within a command or a transaction, as after a crash: truncates it, if it is the last
-    /// file and the configuration allows that.
-    fn cut_off(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
-        if loading.transaction.take().is_some() {
-            log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
-        }
-        if self.must_be_whole(loading) {
-            log::warn!("Fatal error: the truncated file is not the last file");
-        } else if self.server.config.aof_load_truncated {
-            log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
-            // Later files were written before this file was on disk, and follow the missing part.
-            self.empty_rest(loading)?;
-            self.truncate(path, loading.valid_up_to)?;
-            log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
-            return Ok(());
-        }
-        Err(RestoreError::LogEnd { path: path.to_owned() })
-    }
-
-    /// Returns whether something follows the current file that is only written once it is on disk. A base is synced
-    /// before anything follows it. An empty increment belongs to a rewrite that was about to begin; one with content
-    /// notes the size of the previous one, if that was not on disk.
-    fn must_be_whole(&self, loading: &LogLoading) -> bool {
-        let mut bytes_before = loading.valid_up_to;
-        for path in &loading.paths {
-            match self.first_item(path) {
-                _ if loading.in_base => return true,
-                None => bytes_before = 0,
-                Some(Item::BytesBefore(bytes)) => return bytes <= bytes_before,
-                Some(_) => return true,
-            }
-        }
-        false
-    }
-
-    /// Returns the first item of a file; `None`: no whole item.
-    fn first_item(&self, path: &Path) -> Option<Item> {
-        let Ok(file) = self.disk.world.open(path, Open::Read) else { return Some(Item::Comment) };
-        match aof::Reader::new(BufReader::new(file), 0).read() {
-            Ok(Item::End) | Err(ReadError::UnexpectedEnd) => None,
-            Err(ReadError::Format) if self.is_torn_to_zeros(path, 0) => None,
-            Ok(item) => Some(item),
-            // The file must not count as empty.
-            Err(ReadError::Format | ReadError::Io(_)) => Some(Item::Comment),
-        }
-    }
-
-    fn truncate(&self, path: &Path, at: u64) -> Result<(), RestoreError> {
-        log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
-        let cut = self.disk.world.open(path, Open::Cut).and_then(|file| file.set_len(at));
-        cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)
-    }
-
-    /// Empties all files not begun, last one first: after an interruption, the next start finds a consistent state.
-    fn empty_rest(&self, loading: &mut LogLoading) -> Result<(), RestoreError> {
-        let mut filled = loading.paths.drain(..).rev().filter(|path| self.bytes_of(path) > 0);
-        filled.try_for_each(|path| self.truncate(&path, 0))
-    }
-
-    /// Handles an increment that ends at a command but lacks later ones: the files after it are left out too, if the
-    /// configuration allows that.
-    fn leave_out(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
-        let (previous, bytes) = loading.previous.clone().unwrap_or_default();
-        log::warn!("!!! Warning: the AOF file {} lacks its end after offset {bytes} !!!", previous.display());
-        if !self.server.config.aof_load_truncated {
-            return Err(RestoreError::LogEnd { path: previous });
-        }
-        self.empty_rest(loading)?;
-        self.truncate(path, 0)?;
-        log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", previous.display());
-        Ok(())
-    }
-
-    /// Returns whether the file has an incomplete item from there on, followed by zeros to the end. After a power
-    /// failure a file may have its new length but not yet its content.
-    fn is_torn_to_zeros(&self, path: &Path, from: u64) -> bool {
-        let open = || self.disk.world.open(path, Open::Read);
-        let (zeros_from, end) = match open().and_then(zeros_at_end) {
-            Ok(found) => found,
-            Err(_) => return false,
-        };
-        let Ok(file) = open() else { return false };
-        if zeros_from == end || zeros_from < from {
-            return zeros_from < end;
-        }
-        let mut whole = BufReader::with_capacity(BUFFER_BYTES, file.take(zeros_from));
-        if io::copy(&mut whole.by_ref().take(from), &mut io::sink()).is_err() {
-            return false;
-        }
-        let mut reader = aof::Reader::new(whole, from);
-        loop {
-            match reader.read() {
-                Ok(Item::End) | Err(ReadError::UnexpectedEnd) => return true,
-                Ok(_) => {}
-                Err(ReadError::Format | ReadError::Io(_)) => return false,
-            }
-        }
-    }
-
     /// Loads all files at once, for DEBUG LOADAOF in a transaction, where nothing blocks.
     pub(super) fn reload_aof(&mut self, handle: ClientHandle) -> Answer {
         // The transaction's earlier changes are part of the files to load.
         self.end_unit(handle);
         let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
-        self.disk.replays_at_once = true;
+        self.loads.replay_at_once();
         let result = self.load_parts(&mut loading, &mut || false);
-        self.disk.replays_at_once = false;
         self.end_replay(loading);
-        self.log_reloaded(result.map(|_| ()))
+        log_reloaded(&mut self.db, result.map(|_| ()))
     }
 
     /// Begins loading all files for DEBUG LOADAOF. Returns whether there are any, so that the client blocks.
     pub(super) fn begin_reloading_aof(&mut self, handle: ClientHandle) -> Result<bool, ClientError> {
         let Some(loading) = self.open_log_anew()? else { return Ok(false) };
-        self.loading_begins(Loading::InPlace, self.bytes_to_load(&loading));
-        self.disk.log_loading = Some(LogLoading { asked_by: Some(handle), ..loading });
+        self.loads.loading_begins(
+            &mut self.server,
+            &self.clock,
+            Loading::InPlace,
+            loading.bytes_to_load(&self.disk),
+        );
+        self.loads.begin_log(LogLoading { asked_by: Some(handle), ..loading });
         Ok(true)
     }
 
     /// Removes all data, to be replaced by the files; `None`: there are no files.
     fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
-        if self.log_waits_for_rewrite() {
+        if self.aof.log_waits_for_rewrite() {
             // The existing files are loaded; the first base must contain them, not the current data.
-            self.begin_first_rewrite_anew();
+            self.aof.begin_first_rewrite_anew(&mut self.disk, &mut self.server);
         }
-        if let Some(log) = &mut self.disk.aof
-            && let Err(error) = log.appender.write()
+        if let Some(appender) = self.aof.appender()
+            && let Err(error) = appender.write()
         {
             log::warn!("Error writing to the AOF file: {error}");
             return Err(RELOAD_FAILED);
         }
-        self.empty_all(false);
+        empty_all(&mut self.db, false);
         self.server.scripts.flush_functions();
-        let names = self.log_names();
+        let names = log_names(&self.disk, &self.server);
         let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {
             if manifest.is_empty() { Ok(None) } else { self.open_parts(&names, &manifest).map(Some) }
         });
         opened.map_err(reload_failed)
     }
 
-    /// Returns whether a DEBUG LOADAOF is running.
-    pub(super) fn is_reloading(&self) -> bool {
-        self.disk.log_loading.as_ref().is_some_and(|loading| loading.asked_by.is_some())
-    }
-
     /// Continues a DEBUG LOADAOF.
     pub(super) fn go_on_reloading(&mut self) {
-        if self.is_reloading() {
+        if self.loads.is_reloading() {
             let result = self.load_step();
             assert!(result.is_ok(), "errors are reported to the client");
         }
@@ -484,7 +434,7 @@ impl Executor {
 
     /// Replies to the requesting client, if it is still connected.
     pub(super) fn end_reloading(&mut self, handle: ClientHandle, result: Result<(), RestoreError>) {
-        let answer = self.log_reloaded(result);
+        let answer = log_reloaded(&mut self.db, result);
         self.apply_effects(None);
         let waits =
             |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Loading);
@@ -496,14 +446,6 @@ impl Executor {
         }
         self.resume_primary();
         self.serve_ready();
-    }
-
-    fn log_reloaded(&mut self, result: Result<(), RestoreError>) -> Answer {
-        self.db.change_log.flushed(None);
-        result.map_err(reload_failed)?;
-        self.db.change_log.dirty = 0;
-        log::info!("Append Only File loaded by DEBUG LOADAOF");
-        Ok(())
     }
 }
 
@@ -545,4 +487,81 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(len)
+}
+
+/// Converts the single file of servers before version 7, kept beside the RDB file: it becomes the base.
+fn take_over_single_file(names: &Names, manifest: &mut Manifest) -> Result<(), RestoreError> {
+    let single = Path::new(OsStr::from_bytes(&names.file));
+    // The manifest is written before the move: a crash in between leaves it naming a file that has yet to be moved.
+    let interrupted = manifest.increments.is_empty()
+        && manifest.base.as_ref().is_some_and(|base| base.name == names.file)
+        && !names.world.exists(&names.path(&names.file));
+    if !names.world.exists(single) || !(manifest.is_empty() || interrupted) {
+        return Ok(());
+    }
+    manifest.base = Some(crate::persist::aof::manifest::Part { name: names.file.clone(), sequence: 1 });
+    manifest.base_sequence = 1;
+    let target = names.path(&names.file);
+    manifest
+        .persist(names)
+        .and_then(|()| file::rename(&names.world, single, &target))
+        .map_err(RestoreError::File)?;
+    log::info!(
+        "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
+        single.display(),
+        names.directory.display()
+    );
+    Ok(())
+}
+
+/// Returns the first item of a file; `None`: no whole item.
+fn first_item(world: &World, path: &Path) -> Option<Item> {
+    let Ok(file) = world.open(path, Open::Read) else { return Some(Item::Comment) };
+    match aof::Reader::new(BufReader::new(file), 0).read() {
+        Ok(Item::End) | Err(ReadError::UnexpectedEnd) => None,
+        Err(ReadError::Format) if is_torn_to_zeros(world, path, 0) => None,
+        Ok(item) => Some(item),
+        // The file must not count as empty.
+        Err(ReadError::Format | ReadError::Io(_)) => Some(Item::Comment),
+    }
+}
+
+fn truncate(world: &World, path: &Path, at: u64) -> Result<(), RestoreError> {
+    log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
+    let cut = world.open(path, Open::Cut).and_then(|file| file.set_len(at));
+    cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)
+}
+
+/// Returns whether the file has an incomplete item from there on, followed by zeros to the end. After a power
+/// failure a file may have its new length but not yet its content.
+fn is_torn_to_zeros(world: &World, path: &Path, from: u64) -> bool {
+    let open = || world.open(path, Open::Read);
+    let (zeros_from, end) = match open().and_then(zeros_at_end) {
+        Ok(found) => found,
+        Err(_) => return false,
+    };
+    let Ok(file) = open() else { return false };
+    if zeros_from == end || zeros_from < from {
+        return zeros_from < end;
+    }
+    let mut whole = BufReader::with_capacity(BUFFER_BYTES, file.take(zeros_from));
+    if io::copy(&mut whole.by_ref().take(from), &mut io::sink()).is_err() {
+        return false;
+    }
+    let mut reader = aof::Reader::new(whole, from);
+    loop {
+        match reader.read() {
+            Ok(Item::End) | Err(ReadError::UnexpectedEnd) => return true,
+            Ok(_) => {}
+            Err(ReadError::Format | ReadError::Io(_)) => return false,
+        }
+    }
+}
+
+fn log_reloaded(db: &mut Db, result: Result<(), RestoreError>) -> Answer {
+    db.change_log.flushed(None);
+    result.map_err(reload_failed)?;
+    db.change_log.dirty = 0;
+    log::info!("Append Only File loaded by DEBUG LOADAOF");
+    Ok(())
 }

@@ -1,19 +1,21 @@
 //! Saving: the data as an RDB file, at once or by a child, on request or at a save point.
 
 use super::Executor;
-use super::persistence::Answer;
+use super::persistence::{Answer, Disk};
 use super::replication::rdb_channel::ReplicaSockets;
+use crate::db::Db;
 use crate::error::ClientError;
 use crate::persist::child::{Child, Outcome, Purpose};
 use crate::persist::rdb::save::is_unrepresentable;
 use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
+use crate::server::Server;
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wire::reply::ReplyBuffer;
 
 /// Minimum delay before a failed background save is retried automatically.
@@ -45,7 +47,9 @@ pub(crate) struct Saving {
     /// The number of changes when the running background save began.
     dirty_before: u64,
     /// Destination of the last save begun, whatever the options are now.
-    pub(super) target: PathBuf,
+    target: PathBuf,
+    /// An unfinished transaction or script has removed all data: it is saved at its end.
+    saves_flushed: bool,
 }
 
 impl Default for Saving {
@@ -57,6 +61,7 @@ impl Default for Saving {
             scheduled: false,
             dirty_before: 0,
             target: PathBuf::new(),
+            saves_flushed: false,
         }
     }
 }
@@ -66,54 +71,59 @@ impl Saving {
     pub(super) fn has_failed(&self) -> bool {
         !self.is_well
     }
+
+    /// Returns the destination of the last save begun.
+    pub(super) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// A transaction or script has removed all data, which is to be saved at its end.
+    pub(super) fn note_flushed(&mut self) {
+        self.saves_flushed = true;
+    }
+
+    /// Returns whether data that a unit has removed is to be saved, once.
+    #[inline]
+    pub(super) fn take_flushed(&mut self) -> bool {
+        std::mem::take(&mut self.saves_flushed)
+    }
 }
 
-impl Executor {
-    pub(super) fn rdb_path(&self) -> PathBuf {
-        PathBuf::from(OsStr::from_bytes(&self.server.config.dbfilename))
-    }
+pub(super) fn rdb_path(server: &Server) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(&server.config.dbfilename))
+}
 
-    /// Returns the configured metadata written with the data.
-    pub(super) fn snapshot(&self, aof_base: bool) -> Snapshot {
-        let config = &self.server.config;
-        let policy = config.maxmemory_policy;
-        Snapshot {
-            release: crate::commands::info::VALKEY_VERSION,
-            created_s: self.now_s(),
-            used_memory_bytes: self.server.observed.memory.used_bytes(),
-            compresses: config.rdbcompression,
-            checksummed: config.rdbchecksum,
-            aof_base,
-            with_idle_times: policy.is_by_age(),
-            with_frequencies: policy.is_lfu(),
-            libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
-            key_delay_us: config.rdb_key_save_delay_us,
-            now_ms: self.server.now.unix_ms(),
-            for_7_2: false,
-            logs_keys: !config.hide_user_data_from_log,
-            without_data: false,
-            place: self.place_in_stream().filter(|_| !aof_base),
-        }
+/// Returns the configured metadata written with the data; a replica may continue from `place`.
+pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option<PlaceInStream>) -> Snapshot {
+    let config = &server.config;
+    let policy = config.maxmemory_policy;
+    Snapshot {
+        release: crate::commands::info::VALKEY_VERSION,
+        created_s: server.now.unix_s(),
+        used_memory_bytes: server.observed.memory.used_bytes(),
+        compresses: config.rdbcompression,
+        checksummed: config.rdbchecksum,
+        aof_base,
+        with_idle_times: policy.is_by_age(),
+        with_frequencies: policy.is_lfu(),
+        libraries: server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
+        key_delay_us: config.rdb_key_save_delay_us,
+        now_ms: server.now.unix_ms(),
+        for_7_2: false,
+        logs_keys: !config.hide_user_data_from_log,
+        without_data: false,
+        place,
     }
+}
 
-    /// Returns the stream position for a replica that continues from the snapshot alone.
-    fn place_in_stream(&self) -> Option<PlaceInStream> {
-        let replication = &self.replication;
-        replication.has_backlog().then(|| PlaceInStream {
-            // With none selected, the next command selects its own.
-            db_index: self.streamed_db().or(replication.selected()).unwrap_or(0),
-            id: replication.history.id().to_owned(),
-            offset: replication.history.offset(),
-        })
-    }
-
+impl Saving {
     /// Writes the data to its file; returns whether that succeeded. The log has the error.
-    pub(super) fn save(&mut self) -> bool {
-        let snapshot = self.snapshot(false);
-        let temporary = temporary_path(self.disk.world.process_id());
-        let incremental = self.server.config.rdb_save_incremental_fsync;
-        let (db, world) = (&self.db, &self.disk.world);
-        let written = file::replace(world, &self.rdb_path(), &temporary, incremental, |sink| {
+    fn save(&mut self, disk: &Disk, db: &mut Db, server: &mut Server, place: Option<PlaceInStream>) -> bool {
+        let snapshot = configured_snapshot(server, false, place);
+        let temporary = temporary_path(disk.world().process_id());
+        let incremental = server.config.rdb_save_incremental_fsync;
+        let world = disk.world();
+        let written = file::replace(world, &rdb_path(server), &temporary, incremental, |sink| {
             write_snapshot(sink, db, &snapshot, &mut |_| ())
         });
         if let Err(error) = written {
@@ -121,71 +131,35 @@ impl Executor {
             return false;
         }
         log::info!("DB saved on disk");
-        self.db.change_log.dirty = 0;
-        self.note_saved();
+        db.change_log.dirty = 0;
+        self.note_saved(server);
         true
     }
 
-    fn note_saved(&mut self) {
-        self.disk.saving.last_us = self.server.now.monotonic_us;
-        self.note_save_result(true);
-        let now_s = self.now_s();
-        let figures = &mut self.server.observed.persistence;
+    fn note_saved(&mut self, server: &mut Server) {
+        self.last_us = server.now.monotonic_us;
+        self.note_save_result(server, true);
+        let now_s = server.now.unix_s();
+        let figures = &mut server.observed.persistence;
         figures.last_save_s = now_s;
         figures.saves_completed += 1;
     }
 
-    fn note_save_result(&mut self, is_well: bool) {
-        self.disk.saving.is_well = is_well;
-        self.server.observed.persistence.last_save_ok = is_well;
+    fn note_save_result(&mut self, server: &mut Server, is_well: bool) {
+        self.is_well = is_well;
+        server.observed.persistence.last_save_ok = is_well;
     }
 
-    pub(super) fn save_on_request(&mut self) -> Answer {
-        if self.is_snapshot_under_way() {
-            return Err(ClientError::text("ERR Background save already in progress"));
-        }
-        self.server.observed.persistence.saves += 1;
-        if self.save() { Ok(()) } else { Err(FAILED) }
-    }
-
-    pub(super) fn save_in_background_on_request(
-        &mut self,
-        schedule: bool,
-        in_transaction: bool,
-        reply: &mut ReplyBuffer,
-    ) -> Answer {
-        if self.is_snapshot_under_way() {
-            return Err(ClientError::text("ERR Background save already in progress"));
-        }
-        if self.disk.child.is_none() && !in_transaction {
-            if !self.save_in_background() {
-                return Err(FAILED);
-            }
-            reply.simple("Background saving started");
-            return Ok(());
-        }
-        if !schedule && !in_transaction {
-            return Err(ClientError::text(
-                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
-            ));
-        }
-        let why = if schedule { "due to user request" } else { "to run after transaction execution" };
-        log::info!("Background saving scheduled {why}");
-        self.disk.saving.scheduled = true;
-        reply.simple("Background saving scheduled");
-        Ok(())
-    }
-
-    pub(super) fn cancel_save(&mut self, reply: &mut ReplyBuffer) -> Answer {
-        match &self.disk.child {
-            Some(child) if matches!(child.purpose, Purpose::Snapshot | Purpose::Sync) => {
+    pub(super) fn cancel_save(&mut self, disk: &Disk, reply: &mut ReplyBuffer) -> Answer {
+        match disk.child_purpose() {
+            Some(Purpose::Snapshot | Purpose::Sync) => {
                 log::info!("Background saving will be aborted due to user request");
-                child.cancel();
+                disk.cancel_child();
                 reply.simple("Background saving cancelled");
             }
-            _ if self.disk.saving.scheduled => {
+            _ if self.scheduled => {
                 log::info!("Scheduled background saving will be cancelled due to user request");
-                self.disk.saving.scheduled = false;
+                self.scheduled = false;
                 reply.simple("Scheduled background saving cancelled");
             }
             _ => {
@@ -197,23 +171,19 @@ impl Executor {
         Ok(())
     }
 
-    /// Returns whether a child writes a snapshot, to any destination.
-    fn is_snapshot_under_way(&self) -> bool {
-        self.child_is(Purpose::Snapshot) || self.child_is(Purpose::Sync)
-    }
-
-    /// Forks a child that saves; returns whether it started.
-    fn save_in_background(&mut self) -> bool {
-        self.start_snapshot(Target::File, self.snapshot(false))
-    }
-
     /// Starts a snapshot of the current data in a child; returns whether it has begun. All snapshots start here.
-    pub(super) fn start_snapshot(&mut self, target: Target, snapshot: Snapshot) -> bool {
+    pub(super) fn start_snapshot(
+        &mut self,
+        disk: &mut Disk,
+        db: &Db,
+        server: &mut Server,
+        target: Target,
+        snapshot: Snapshot,
+    ) -> bool {
         match target {
-            Target::File => self.start_file(snapshot),
+            Target::File => self.start_file(disk, db, server, snapshot),
             Target::Pipe => {
-                let db = &self.db;
-                let started = Child::start_streaming(&self.disk.world, |reporter, output| {
+                let started = Child::start_streaming(disk.world(), |reporter, output| {
                     let mut keys = 0;
                     let written = write_snapshot(output, db, &snapshot, &mut |so_far| {
                         keys = so_far;
@@ -222,22 +192,106 @@ impl Executor {
                     reporter.tell(keys);
                     outcome_of_sending(written.map(drop))
                 });
-                self.child_started(started)
+                disk.child_started(db, server, started)
             }
         }
     }
 
+    fn start_file(&mut self, disk: &mut Disk, db: &Db, server: &mut Server, snapshot: Snapshot) -> bool {
+        server.observed.persistence.saves += 1;
+        self.dirty_before = db.change_log.dirty;
+        self.tried_us = Some(server.now.monotonic_us);
+        let target = rdb_path(server);
+        self.target = disk.world().absolute(&target);
+        let incremental = server.config.rdb_save_incremental_fsync;
+        let world = disk.world();
+        let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {
+            let mut keys = 0;
+            let written = file::replace(world, &target, &temporary, incremental, |sink| {
+                write_snapshot(sink, db, &snapshot, &mut |so_far| {
+                    keys = so_far;
+                    reporter.progress(so_far);
+                })
+            });
+            reporter.tell(keys);
+            match &written {
+                Ok(()) => log::info!("DB saved on disk"),
+                Err(error) => log::warn!("{error}"),
+            }
+            written.is_ok()
+        });
+        let started = disk.child_started(db, server, started);
+        if !started {
+            self.note_save_result(server, false);
+        }
+        started
+    }
+
+    /// Handles the end of the child that saved; returns whether it succeeded.
+    pub(super) fn save_ended(
+        &mut self,
+        disk: &Disk,
+        db: &mut Db,
+        server: &mut Server,
+        child: &Child,
+        ended: Ended,
+    ) -> bool {
+        let duration_s = disk.child_duration_s(server);
+        server.observed.persistence.note_background_save(duration_s);
+        match ended {
+            Ended::Exited(0) => {
+                log::info!("Background saving terminated with success");
+                let dirty = &mut db.change_log.dirty;
+                *dirty = dirty.saturating_sub(self.dirty_before);
+                self.note_saved(server);
+                return true;
+            }
+            Ended::Exited(_) => {
+                log::warn!("Background saving error");
+                self.note_save_result(server, false);
+            }
+            Ended::Killed { signal } => {
+                log::warn!("Background saving terminated by signal {signal}");
+                self.note_save_result(server, self.is_well && signal == CANCEL);
+            }
+        }
+        child.remove_temporary();
+        false
+    }
+
+    /// Returns whether a save is due, by a save point or as scheduled; a scheduled one is no longer scheduled then.
+    fn take_due(&mut self, db: &Db, server: &Server) -> bool {
+        let (now_us, dirty) = (server.now.monotonic_us, db.change_log.dirty);
+        let tried_us = self.tried_us.filter(|_| !self.is_well);
+        let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
+        let since_us = now_us - self.last_us;
+        let due = server
+            .config
+            .save
+            .iter()
+            .find(|point| dirty >= point.changes && since_us > point.seconds.saturating_mul(1_000_000));
+        if let Some(point) = due.filter(|_| may_try) {
+            log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            return true;
+        }
+        may_try && std::mem::take(&mut self.scheduled)
+    }
+}
+
+impl Disk {
     /// As [`Self::start_snapshot`], by a child that writes to sockets itself: a greeting to each, then the snapshot to
     /// all, framed by its mark.
     pub(super) fn start_sending(
         &mut self,
+        db: &Db,
+        server: &mut Server,
         sockets: &mut dyn ReplicaSockets,
         greetings: &[String],
         mark: &str,
         snapshot: Snapshot,
     ) -> bool {
-        let (db, files) = (&self.db, sockets.files());
-        let started = Child::start_sending(&self.disk.world, &files, |reporter| {
+        let files = sockets.files();
+        let started = Child::start_sending(self.world(), &files, |reporter| {
             let (mut keys, sent_bytes) = (0, Cell::new(0));
             for (place, greeting) in greetings.iter().enumerate() {
                 sockets.write_to(place, greeting.as_bytes());
@@ -257,92 +311,87 @@ impl Executor {
             reporter.tell(keys);
             outcome_of_sending(written)
         });
-        self.child_started(started)
+        self.child_started(db, server, started)
+    }
+}
+
+impl Executor {
+    /// Returns the metadata of a snapshot from which a replica may continue.
+    pub(super) fn snapshot_in_stream(&self) -> Snapshot {
+        configured_snapshot(&self.server, false, self.place_in_stream())
     }
 
-    fn start_file(&mut self, snapshot: Snapshot) -> bool {
+    /// Returns the stream position for a replica that continues from the snapshot alone.
+    fn place_in_stream(&self) -> Option<PlaceInStream> {
+        let replication = &self.replication;
+        replication.has_backlog().then(|| PlaceInStream {
+            // With none selected, the next command selects its own.
+            db_index: self.streamed_db().or(replication.selected()).unwrap_or(0),
+            id: replication.history.id().to_owned(),
+            offset: replication.history.offset(),
+        })
+    }
+
+    pub(super) fn save_on_request(&mut self) -> Answer {
+        if self.disk.is_snapshot_under_way() {
+            return Err(ClientError::text("ERR Background save already in progress"));
+        }
         self.server.observed.persistence.saves += 1;
-        self.disk.saving.dirty_before = self.db.change_log.dirty;
-        self.disk.saving.tried_us = Some(self.server.now.monotonic_us);
-        let target = self.rdb_path();
-        self.disk.saving.target = self.disk.world.absolute(&target);
-        let incremental = self.server.config.rdb_save_incremental_fsync;
-        let (db, world) = (&self.db, &self.disk.world);
-        let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {
-            let mut keys = 0;
-            let written = file::replace(world, &target, &temporary, incremental, |sink| {
-                write_snapshot(sink, db, &snapshot, &mut |so_far| {
-                    keys = so_far;
-                    reporter.progress(so_far);
-                })
-            });
-            reporter.tell(keys);
-            match &written {
-                Ok(()) => log::info!("DB saved on disk"),
-                Err(error) => log::warn!("{error}"),
-            }
-            written.is_ok()
-        });
-        let started = self.child_started(started);
-        if !started {
-            self.note_save_result(false);
-        }
-        started
+        if self.save_now() { Ok(()) } else { Err(FAILED) }
     }
 
-    pub(super) fn save_ended(&mut self, child: &Child, ended: Ended) {
-        let duration_s = self.now_s() - self.disk.child_started_s;
-        self.server.observed.persistence.note_background_save(duration_s);
-        match ended {
-            Ended::Exited(0) => {
-                log::info!("Background saving terminated with success");
-                let dirty = &mut self.db.change_log.dirty;
-                *dirty = dirty.saturating_sub(self.disk.saving.dirty_before);
-                self.note_saved();
-                return self.snapshot_ended(true);
-            }
-            Ended::Exited(_) => {
-                log::warn!("Background saving error");
-                self.note_save_result(false);
-            }
-            Ended::Killed { signal } => {
-                log::warn!("Background saving terminated by signal {signal}");
-                self.note_save_result(self.disk.saving.is_well && signal == CANCEL);
-            }
+    /// Writes the data to its file; returns whether that succeeded.
+    pub(super) fn save_now(&mut self) -> bool {
+        let place = self.place_in_stream();
+        self.saving.save(&self.disk, &mut self.db, &mut self.server, place)
+    }
+
+    pub(super) fn save_in_background_on_request(
+        &mut self,
+        schedule: bool,
+        in_transaction: bool,
+        reply: &mut ReplyBuffer,
+    ) -> Answer {
+        if self.disk.is_snapshot_under_way() {
+            return Err(ClientError::text("ERR Background save already in progress"));
         }
-        child.remove_temporary();
-        self.snapshot_ended(false);
+        if !self.disk.has_child() && !in_transaction {
+            if !self.save_in_background() {
+                return Err(FAILED);
+            }
+            reply.simple("Background saving started");
+            return Ok(());
+        }
+        if !schedule && !in_transaction {
+            return Err(ClientError::text(
+                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
+            ));
+        }
+        let why = if schedule { "due to user request" } else { "to run after transaction execution" };
+        log::info!("Background saving scheduled {why}");
+        self.saving.scheduled = true;
+        reply.simple("Background saving scheduled");
+        Ok(())
+    }
+
+    /// Forks a child that saves; returns whether it started.
+    fn save_in_background(&mut self) -> bool {
+        let snapshot = self.snapshot_in_stream();
+        self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, Target::File, snapshot)
     }
 
     pub(super) fn save_if_due(&mut self) {
-        if self.disk.child.is_some() || self.has_load_under_way() {
-            return;
-        }
-        let (now_us, dirty) = (self.server.now.monotonic_us, self.db.change_log.dirty);
-        let saving = &mut self.disk.saving;
-        let tried_us = saving.tried_us.filter(|_| !saving.is_well);
-        let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
-        let since_us = now_us - saving.last_us;
-        let due = self
-            .server
-            .config
-            .save
-            .iter()
-            .find(|point| dirty >= point.changes && since_us > point.seconds.saturating_mul(1_000_000));
-        if let Some(point) = due.filter(|_| may_try) {
-            log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
-            self.save_in_background();
-        } else if saving.scheduled && may_try {
-            saving.scheduled = false;
+        if !self.disk.has_child()
+            && !self.has_load_under_way()
+            && self.saving.take_due(&self.db, &self.server)
+        {
             self.save_in_background();
         }
     }
 
     /// Ends the running background save, if there is one.
     pub(super) fn end_save(&mut self) {
-        if self.is_snapshot_under_way()
-            && let Some(child) = self.disk.child.take()
-        {
+        if let Some(child) = self.disk.take_snapshot_child() {
             log::info!("There is a child saving an .rdb. Killing it!");
             self.snapshot_killed(child);
         }
@@ -352,7 +401,7 @@ impl Executor {
     pub(super) fn all_flushed(&mut self) {
         self.end_save();
         if !self.server.config.save.is_empty() {
-            self.save();
+            self.save_now();
         }
     }
 }

@@ -215,7 +215,7 @@ impl Executor {
         let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
         let handle = run.handle;
         self.server.clients[handle].suspended_bytes = 0;
-        if self.disk.replays {
+        if self.loads.is_replaying() {
             // The reply of a replayed script is dropped.
             let mut reply = ReplyBuffer::new(self.server.clients[handle].output.protocol);
             self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
@@ -312,7 +312,7 @@ impl Executor {
             return Err("ERR This Valkey command is not allowed from script".into());
         }
         // Replayed commands and those of a primary have run before: refusing one here would lose it.
-        let is_repeated = self.disk.replays
+        let is_repeated = self.loads.is_replaying()
             || self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
         if !is_repeated && !row.is(flag::STALE) && self.has_stale_data() {
             return Err("ERR Can not execute the command on a stale replica".into());
@@ -414,7 +414,7 @@ impl Caller for Executor {
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         let args = Args::new(&command.buffer, &command.ranges);
         let handle = self.script_client.expect("a script runs for a client");
-        let replayed = self.disk.replays;
+        let replayed = self.loads.is_replaying();
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         let registry = &self.server.registry;
         let found = registry.find(args).map(|id| Call { origin, ..Call::new(registry, handle, id, args) });
@@ -467,7 +467,7 @@ impl Caller for Executor {
         self.script_turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
         let interrupt = self.interrupt_of_script(now_us);
         let is_slow = self.server.scripts.running.as_ref().is_some_and(|running| running.is_slow);
-        let gives_way = is_slow && now_us >= self.script_turn.slice_until_us && !self.disk.replays_at_once;
+        let gives_way = is_slow && now_us >= self.script_turn.slice_until_us && !self.loads.replays_at_once();
         Turn { interrupt, gives_way, lasted_us }
     }
 
@@ -512,7 +512,7 @@ impl Executor {
         if running.is_slow {
             // Once per slice, the rest of the server runs.
             let over = now_us >= self.script_turn.slice_until_us;
-            return if over && !self.disk.replays_at_once { Interrupt::Suspend } else { Interrupt::GoOn };
+            return if over && !self.loads.replays_at_once() { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
         if threshold_ms == 0 || elapsed_ms < threshold_ms {
@@ -525,7 +525,7 @@ impl Executor {
              using the {command} command. Script name is: {}.",
             running.call.name
         );
-        if self.disk.replays_at_once { Interrupt::GoOn } else { Interrupt::Suspend }
+        if self.loads.replays_at_once() { Interrupt::GoOn } else { Interrupt::Suspend }
     }
 }
 

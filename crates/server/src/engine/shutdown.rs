@@ -3,7 +3,7 @@
 //! Lagging replicas are waited for, up to `shutdown-timeout`. Meanwhile commands that may write are held, and so is the
 //! primary's stream; they run if the shutdown is aborted or fails.
 
-use super::Executor;
+use super::{Executor, aof};
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
 use crate::observe::readiness::Unready;
@@ -117,7 +117,7 @@ impl Executor {
     fn may_stop_without_unit(&mut self, how: Shutdown) -> bool {
         const WHAT: &str = "The script or transaction that runs has not ended in time. A final snapshot would hold a \
                             part of what it has done";
-        let has_log = self.disk.aof.is_some() && !self.log_waits_for_rewrite();
+        let has_log = self.aof.is_on() && !self.aof.log_waits_for_rewrite();
         if has_log {
             log::warn!(
                 "{WHAT} and is not saved; the append-only file has everything before it and nothing of it."
@@ -286,11 +286,11 @@ impl Executor {
     /// Prepares the end; returns whether the process may end. The log has the reason if not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         self.log_lagging_replicas();
-        if !self.may_stop_first_rewrite(how) {
+        if !self.aof.may_stop_first_rewrite(how) {
             return failed_to_end();
         }
         // Another snapshot would begin for waiting replicas when this one ends.
-        while let Some(child) = self.disk.child.take() {
+        while let Some(child) = self.disk.take_child() {
             match child.purpose {
                 Purpose::Snapshot | Purpose::Sync => {
                     log::warn!("There is a child saving an .rdb. Killing it!");
@@ -298,15 +298,13 @@ impl Executor {
                 }
                 Purpose::LogBase => {
                     log::warn!("There is a child rewriting the AOF. Killing it!");
-                    child.end();
-                    let figures = &mut self.server.observed.persistence.log;
-                    (figures.rewriting, figures.rewrite_started_s) = (false, None);
+                    aof::end_rewriter(child, &mut self.server);
                 }
             }
         }
-        if !self.close_log(how.force || self.log_waits_for_rewrite())
+        if !self.aof.close_log(&self.server, how.force || self.aof.log_waits_for_rewrite())
             && !how.force
-            && !self.log_waits_for_rewrite()
+            && !self.aof.log_waits_for_rewrite()
         {
             log::warn!("Error writing the append-only file, can't exit.");
             return failed_to_end();
@@ -316,7 +314,7 @@ impl Executor {
         if self.saves_at_end(how) && !has_part {
             log::info!("Saving the final RDB snapshot before exiting.");
             supervisor::tell("STATUS=Saving the final RDB snapshot\n");
-            if !self.save() {
+            if !self.save_now() {
                 if !how.force {
                     log::warn!("Error trying to save the DB, can't exit.");
                     supervisor::tell("STATUS=Error trying to save the DB, can't exit.\n");

@@ -374,7 +374,7 @@ impl Executor {
     #[cold]
     pub(super) fn write_aof_traced(&mut self) {
         let began_ns = self.trace_ns();
-        self.write_aof();
+        self.aof.write_aof(&self.disk, &mut self.server);
         let ended_ns = self.trace_ns();
         self.end_traced_waits();
         let mut under_way = std::mem::take(&mut self.tracing.under_way);

@@ -95,7 +95,7 @@ impl Executor {
 
     /// Replaces all users with those of the file; on any error nothing changes.
     fn load_users(&mut self, own: Option<ClientHandle>) -> Result<(), String> {
-        let (path, world) = (self.file_of_users(), &self.disk.world);
+        let (path, world) = (self.file_of_users(), self.disk.world());
         let name = path.display().to_string();
         let cannot = |reason: &str| format!("Error loading ACLs, opening file '{name}': {reason}");
         let len = world.len_of(&path).map_err(|error| cannot(&system_text(&error)))?;
@@ -135,7 +135,7 @@ impl Executor {
     /// ACL SAVE.
     pub(super) fn save_users_on_request(&mut self) -> Result<(), ClientError> {
         let text = self.server.users.to_file();
-        replace_from_beside(&self.disk.world, &self.file_of_users(), &text).map_err(|error| {
+        replace_from_beside(self.disk.world(), &self.file_of_users(), &text).map_err(|error| {
             log::warn!("{error}, for ACL SAVE");
             ClientError::text(
                 "ERR There was an error trying to save the ACLs. Please check the server logs for more information",

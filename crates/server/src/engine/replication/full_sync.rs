@@ -189,6 +189,16 @@ impl Transfer {
 }
 
 impl Executor {
+    pub(super) fn snapshot_of(&self, format: Format) -> Snapshot {
+        let mut snapshot = self.snapshot_in_stream();
+        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
+        snapshot.without_data = format.without_data;
+        if format.without_functions {
+            snapshot.libraries.clear();
+        }
+        snapshot
+    }
+
     /// Begins a full sync of a replica.
     pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
         self.server.observed.statistics.full_syncs += 1;
@@ -203,7 +213,7 @@ impl Executor {
         let finds_end_mark = self.profile(handle).finds_end_mark;
         let is_delayed =
             config.repl_diskless_sync && config.repl_diskless_sync_delay_seconds > 0 && finds_end_mark;
-        match self.disk.child.as_ref().map(|child| child.purpose) {
+        match self.disk.child_purpose() {
             Some(Purpose::Snapshot) => self.join_snapshot(handle),
             Some(Purpose::Sync) => {
                 log::info!("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC");
@@ -315,7 +325,7 @@ impl Executor {
     pub(super) fn due_sync(&self) -> Option<Format> {
         // A suspended script has made partial changes, which must not be in a snapshot.
         let is_busy = self.has_load_under_way() || self.is_busy();
-        if self.disk.child.is_some() || self.replication.transfer.is_some() || is_busy {
+        if self.disk.has_child() || self.replication.transfer.is_some() || is_busy {
             return None;
         }
         let (format, since_us, count) = self.waiting()?;
@@ -326,16 +336,6 @@ impl Executor {
             || enough > 0 && count >= enough
             || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
         is_due.then_some(format)
-    }
-
-    pub(super) fn snapshot_of(&self, format: Format) -> Snapshot {
-        let mut snapshot = self.snapshot(false);
-        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
-        snapshot.without_data = format.without_data;
-        if format.without_functions {
-            snapshot.libraries.clear();
-        }
-        snapshot
     }
 
     pub(super) fn pause_after_fork_if_wanted(&self) {
@@ -383,12 +383,13 @@ impl Executor {
             "Starting BGSAVE for SYNC with target: {} using: normal sync",
             if piped { "replicas sockets" } else { "disk" }
         );
-        if !self.start_snapshot(target, self.snapshot_of(format)) {
+        let snapshot = self.snapshot_of(format);
+        if !self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, target, snapshot) {
             return self.refuse_waiting();
         }
         self.pause_after_fork_if_wanted();
         let now_us = self.server.now.monotonic_us;
-        let pipe = self.disk.child.as_mut().and_then(|child| child.output.take());
+        let pipe = self.disk.take_output();
         if let Some(pipe) = pipe {
             let (number, mark) = (self.replication.next_transfer, self.replication.draw_id());
             self.replication.next_transfer += 1;
@@ -398,7 +399,7 @@ impl Executor {
         self.replication.snapshot_offset = offset;
         self.replication.forget_selected();
         if !piped && self.server.config.rdb_del_sync_files {
-            self.replication.sync_file = Some(self.disk.saving.target.clone());
+            self.replication.sync_file = Some(self.saving.target().to_owned());
         }
         for handle in group {
             let stage =
@@ -439,7 +440,7 @@ impl Executor {
                 self.server.close_asap(handle);
                 continue;
             }
-            match FileTransfer::new(&self.disk.world, &self.disk.saving.target) {
+            match FileTransfer::new(self.disk.world(), self.saving.target()) {
                 Ok(transfer) => {
                     if let Some(replica) = self.replication.replicas.get_mut(&handle) {
                         replica.stage = Stage::File(Box::new(transfer));
@@ -457,7 +458,7 @@ impl Executor {
 
     /// Handles the end of the child that wrote into a pipe.
     pub(in crate::engine) fn transfer_ended(&mut self, ended: Ended) {
-        let duration_s = self.now_s() - self.disk.child_started_s;
+        let duration_s = self.disk.child_duration_s(&self.server);
         let sent_bytes = self.server.observed.persistence.child.sent_bytes;
         self.server.observed.persistence.note_background_save(duration_s);
         self.server.observed.statistics.replication_output_bytes += sent_bytes;
@@ -515,7 +516,7 @@ impl Executor {
         match stage {
             Stage::Snapshot => {
                 let is_last = !replicas().any(|replica| matches!(replica.stage, Stage::Snapshot));
-                if is_last && self.server.config.save.is_empty() && self.child_is(Purpose::Snapshot) {
+                if is_last && self.server.config.save.is_empty() && self.disk.child_is(Purpose::Snapshot) {
                     log::info!(
                         "Background saving, persistence disabled, last replica dropped, killing fork child."
                     );
@@ -527,7 +528,7 @@ impl Executor {
                     return self.trim_transfer();
                 }
                 self.replication.transfer = None;
-                if self.child_is(Purpose::Sync) {
+                if self.disk.child_is(Purpose::Sync) {
                     log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
                     self.end_snapshot_child(Purpose::Sync);
                 }
@@ -539,7 +540,7 @@ impl Executor {
 
     /// Ends the child if it has this purpose.
     pub(super) fn end_snapshot_child(&mut self, purpose: Purpose) {
-        if let Some(child) = self.disk.child.take_if(|child| child.purpose == purpose) {
+        if let Some(child) = self.disk.take_child_for(purpose) {
             self.snapshot_killed(child);
         }
     }
@@ -606,9 +607,9 @@ impl Executor {
             return;
         }
         let Some(path) = self.replication.sync_file.take() else { return };
-        if self.disk.world.exists(&path) {
+        if self.disk.world().exists(&path) {
             log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
-            if let Err(error) = self.disk.world.remove_in_background(vec![path]) {
+            if let Err(error) = self.disk.world().remove_in_background(vec![path]) {
                 log::warn!("Removing the RDB file: {error}");
             }
         }

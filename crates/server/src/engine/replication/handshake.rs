@@ -538,7 +538,7 @@ impl Executor {
     pub(super) fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
         let begun = match self.loads_while_receiving() {
             true => Ok(Transfer::to_databases(origin)),
-            false => Transfer::to_file(&self.disk.world, origin),
+            false => Transfer::to_file(self.disk.world(), origin),
         };
         match begun {
             Ok(transfer) => {

@@ -315,7 +315,13 @@ impl Executor {
         self.disconnect_replicas();
         self.note_link();
         // The command may be part of a transaction, of which the base would contain half.
-        self.restart_log(None, Origin { in_transaction: true, ..Origin::default() });
+        self.aof.restart_log(
+            &mut self.disk,
+            &mut self.db,
+            &mut self.server,
+            None,
+            Origin { in_transaction: true, ..Origin::default() },
+        );
     }
 
     /// Closes the connection, if there is one; applied data stays.
@@ -525,12 +531,12 @@ impl Executor {
     /// Schedules a reconnection.
     pub(super) fn note_lost_link(&mut self) {
         let next_us = self.server.now.monotonic_us + self.link_period_us();
-        let now_s = self.now_s();
+        let now_s = self.server.now.unix_s();
         self.abandon_stream_load();
         self.abandon_channels();
         let Some(link) = &mut self.link else { return };
         match std::mem::replace(&mut link.stage, Stage::Connect) {
-            Stage::Transfer(transfer) => transfer.abandon(&self.disk.world),
+            Stage::Transfer(transfer) => transfer.abandon(self.disk.world()),
             Stage::Connected => link.down_since_s = Some(now_s),
             _ => {}
         }

@@ -410,7 +410,7 @@ impl Executor {
         if self.server.blocked.for_acknowledgement().len() == 0 {
             return;
         }
-        self.note_log();
+        self.aof.note_log(&mut self.server);
         // Waiting clients were checked against the last known state: they are checked again when it has changed.
         let known = self.known_acknowledgements();
         if self.replication.acknowledgements_served.as_ref() == Some(&known) {

@@ -108,7 +108,7 @@ impl Executor {
             greetings.push(format!("$ENDOFF:{offset} {id} {db} {client_id}\r\n"));
         }
         let mark = self.replication.draw_id();
-        if !self.start_sending(sockets, &greetings, &mark, snapshot) {
+        if !self.disk.start_sending(&self.db, &mut self.server, sockets, &greetings, &mark, snapshot) {
             return self.refuse_waiting();
         }
         self.pause_after_fork_if_wanted();
@@ -269,7 +269,7 @@ impl Executor {
     /// Returns whether a child writes to the client's socket, and would continue after a disconnection here.
     pub fn has_child_on_socket(&self, handle: ClientHandle) -> bool {
         let replica = self.replication.replicas.get(&handle);
-        replica.is_some_and(|replica| replica.is_rdb_channel()) && self.child_is(Purpose::Sync)
+        replica.is_some_and(|replica| replica.is_rdb_channel()) && self.disk.child_is(Purpose::Sync)
     }
 
     /// The child has sent the whole snapshot to all remaining channels.
@@ -296,12 +296,12 @@ impl Executor {
 
     /// Handles a closed rdb channel.
     pub(super) fn leave_rdb_channel(&mut self) {
-        if self.child_is(Purpose::Sync) {
+        if self.disk.child_is(Purpose::Sync) {
             // The child may have ended before, successfully.
             self.reap_child();
         }
         let is_last = self.rdb_channels().is_empty() && self.replication.transfer.is_none();
-        if is_last && self.child_is(Purpose::Sync) {
+        if is_last && self.disk.child_is(Purpose::Sync) {
             log::warn!("Background RDB transfer error: last replica dropped, killing fork child.");
             self.end_snapshot_child(Purpose::Sync);
         }

@@ -111,7 +111,7 @@ impl Executor {
     /// Returns the offset up to which the stream's changes are on disk in the append-only file; `None` without one.
     fn synced_offset(&mut self) -> Option<u64> {
         let (link, offset) = (self.link.as_mut()?, self.replication.history.offset());
-        let progress = self.disk.aof.as_ref().and_then(|log| log.progress());
+        let progress = self.aof.progress();
         link.log_points.synced_offset(progress, offset)
     }
 

@@ -16,6 +16,7 @@ use super::link::Stage;
 use super::snapshot_frame::MARK_BYTES;
 use super::transfer::SIGN_PERIOD_US;
 use crate::config::ReplDisklessLoad;
+use crate::engine::loading::{load_options, loading_ended, note_loaded, rdb_loaded};
 use crate::persist::rdb::streamed::{Loaded, Outcome, Step, StreamedLoad};
 use crate::script::functions::RestorePolicy;
 use crate::server::Loading;
@@ -74,7 +75,7 @@ impl Executor {
         let is_same_history =
             transfer.origin.as_ref().is_some_and(|origin| origin.id == self.replication.history.id());
         let is_async = keeps_data && is_same_history;
-        let options = self.load_options(false, false);
+        let options = load_options(&self.server, false, false);
         let beside = Box::new(self.db.empty_beside());
         let load = match StreamedLoad::new(beside, options, self.clock.clone()) {
             Ok(load) => load,
@@ -84,7 +85,12 @@ impl Executor {
             }
         };
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
-        self.loading_begins(if is_async { Loading::Beside } else { Loading::InPlace }, total_bytes);
+        self.loads.loading_begins(
+            &mut self.server,
+            &self.clock,
+            if is_async { Loading::Beside } else { Loading::InPlace },
+            total_bytes,
+        );
         if let Some(link) = &mut self.link {
             link.load = Some(Box::new(StreamLoad { load, keeps_data, is_async, has_removed_data: false }));
         }
@@ -98,7 +104,7 @@ impl Executor {
             _ if link.channels.is_some() && link.is_of(handle) => !self.leaves_unread(handle),
             Stage::Transfer(transfer) if transfer.is_to_databases() => {
                 let has_room = link.load.as_ref().is_none_or(|load| load.room() > MARK_BYTES);
-                has_room && !self.is_busy() && !self.is_reloading()
+                has_room && !self.is_busy() && !self.loads.is_reloading()
             }
             _ => true,
         }
@@ -153,7 +159,7 @@ impl Executor {
             link.heard_us = now_us;
         }
         let (position, has_room) = (load.load.position(), load.room() > MARK_BYTES);
-        self.note_loading_progress(position);
+        self.loads.note_loading_progress(&mut self.server, position);
         if has_room {
             self.resume_primary();
         }
@@ -210,9 +216,9 @@ impl Executor {
             log::info!("PRIMARY <-> REPLICA sync: Discarding old DB in background");
         }
         let Loaded { figures, stream_db, .. } = loaded;
-        self.note_loaded(figures);
-        self.rdb_loaded(figures);
-        self.disk.loaded_stream_db = stream_db;
+        note_loaded(&mut self.server, figures);
+        rdb_loaded(&mut self.server, figures);
+        self.loads.set_stream_db(stream_db);
         self.sync_ended();
         // No file contains it.
         self.db.change_log.add_dirty(1);
@@ -251,7 +257,7 @@ impl Executor {
             log::info!("PRIMARY <-> REPLICA sync: Skipping flush, no new data was loaded.");
         }
         self.free_discarded();
-        self.loading_ended();
+        loading_ended(&mut self.server);
     }
 
     /// Abandons the load of a snapshot whose rest will not come.

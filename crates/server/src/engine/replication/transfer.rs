@@ -11,6 +11,8 @@ use super::link::Stage;
 use super::received_file::ReceivedFile;
 use super::snapshot_frame::{MARK_BYTES, SnapshotFrame, Taken, TransferError};
 use crate::command::args::OwnedArgs;
+use crate::engine::loading::{empty_all, load_options, open_rdb};
+use crate::engine::saving::rdb_path;
 use crate::observe::replication::TransferFigures;
 use crate::observe::supervisor;
 use crate::persist::rdb::Loader;
@@ -87,7 +89,7 @@ impl Transfer {
 impl Executor {
     /// Takes bytes of the snapshot; returns their number.
     pub(super) fn take_in(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
-        let is_reloading = self.is_reloading();
+        let is_reloading = self.loads.is_reloading();
         let Some(link) = &mut self.link else { return 0 };
         let Stage::Transfer(transfer) = &mut link.stage else { return 0 };
         let had_begun = transfer.frame.has_begun();
@@ -136,13 +138,13 @@ impl Executor {
 
     /// Replaces the data with a complete snapshot. Not while a script is suspended.
     pub(crate) fn load_if_received(&mut self) {
-        let rdb_path = self.rdb_path();
+        let rdb_path = rdb_path(&self.server);
         let Some(link) = &mut self.link else { return };
         let (Stage::Transfer(transfer), Some(handle)) = (&mut link.stage, link.client) else { return };
         if !transfer.is_whole || transfer.is_to_databases() {
             return;
         }
-        let path = self.disk.world.absolute(&rdb_path);
+        let path = self.disk.world().absolute(&rdb_path);
         let (origin, received) = (transfer.origin.take(), transfer.figures());
         let loading = Stage::Loading { origin, received, file: Some(path) };
         let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, loading) else { return };
@@ -155,17 +157,17 @@ impl Executor {
                     "Failed trying to load the PRIMARY synchronization DB from disk, check server logs."
                 );
                 log::info!("PRIMARY <-> REPLICA sync: Skipping flush, no new data was loaded.");
-                file.abandon(&self.disk.world);
+                file.abandon(self.disk.world());
                 return self.desert(handle);
             }
         };
         // Before their snapshot child is ended: otherwise another would begin for the remaining replicas.
         self.disconnect_replicas();
         self.end_save();
-        let placed = file.put_in_place(&self.disk.world, &rdb_path);
+        let placed = file.put_in_place(self.disk.world(), &rdb_path);
         if let Err(error) = placed {
             log::warn!("{error}");
-            file.abandon(&self.disk.world);
+            file.abandon(self.disk.world());
             return self.leave(handle);
         }
         if self.server.config.rdb_del_sync_files {
@@ -173,23 +175,23 @@ impl Executor {
         }
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
         self.remove_replaced_data();
-        self.loading_begins(Loading::InPlace, total_bytes);
-        self.load_from(source);
+        self.loads.loading_begins(&mut self.server, &self.clock, Loading::InPlace, total_bytes);
+        self.loads.begin_rdb(source);
         self.note_link();
     }
 
     /// Opens the received file, if its beginning is valid.
     fn open_received(&self, file: &ReceivedFile) -> Result<(Loader<File>, u64), RestoreError> {
-        let options = self.load_options(false, false);
+        let options = load_options(&self.server, false, false);
         let missing =
             || RestoreError::Open { path: file.path().to_owned(), source: io::ErrorKind::NotFound.into() };
-        self.open_rdb(file.path(), options)?.ok_or_else(missing)
+        open_rdb(&self.disk, file.path(), options)?.ok_or_else(missing)
     }
 
     /// Removes the data that the snapshot replaces, with all that depends on it.
     pub(super) fn remove_replaced_data(&mut self) {
         self.leave_replaced_history();
-        self.empty_all(self.server.config.replica_lazy_flush);
+        empty_all(&mut self.db, self.server.config.replica_lazy_flush);
         self.server.scripts.flush_functions();
         self.apply_effects(None);
         self.free_discarded();
@@ -204,8 +206,8 @@ impl Executor {
         self.end_save();
         self.db.forget_client_expiry();
         self.replication.remove_backlog();
-        if self.disk.aof.is_some() {
-            self.stop_log();
+        if self.aof.is_on() {
+            self.aof.stop_log(&mut self.disk, &mut self.server);
         }
     }
 
@@ -268,8 +270,8 @@ impl Executor {
     fn sync_failed(&mut self) {
         log::warn!("Failed trying to load the PRIMARY synchronization DB from disk, check server logs.");
         log::info!("PRIMARY <-> REPLICA sync: Discarding the half-loaded data");
-        self.end_loading();
-        self.empty_all(self.server.config.replica_lazy_flush);
+        self.loads.end_loading(&mut self.server);
+        empty_all(&mut self.db, self.server.config.replica_lazy_flush);
         self.server.scripts.flush_functions();
         self.apply_effects(None);
         self.free_discarded();
@@ -286,14 +288,14 @@ impl Executor {
             return;
         };
         log::info!("Removing {}: the primary's snapshot cannot be loaded", path.display());
-        if let Err(error) = self.disk.world.remove(path) {
+        if let Err(error) = self.disk.world().remove(path) {
             log::warn!("Removing {}: {error}", path.display());
         }
     }
 
     /// Adopts the loaded data and its position in the primary's stream.
     pub(super) fn sync_ended(&mut self) {
-        let db_index = self.disk.loaded_stream_db.take().unwrap_or(0);
+        let db_index = self.loads.take_stream_db().unwrap_or(0);
         let Some(link) = &mut self.link else { return };
         let Stage::Loading { origin, file, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
             return;
@@ -317,8 +319,16 @@ impl Executor {
             "STATUS=PRIMARY <-> REPLICA sync: Finished with success. Ready to accept connections in read-write mode.\n",
         );
         // A base must have nothing after its snapshot.
-        let file = file.filter(|_| self.has_loaded_whole_file());
-        self.restart_log(file.as_deref(), crate::command::Origin::default());
+        let file = file.filter(|_| self.loads.has_loaded_whole_file());
+        if self.aof.restart_log(
+            &mut self.disk,
+            &mut self.db,
+            &mut self.server,
+            file.as_deref(),
+            crate::command::Origin::default(),
+        ) {
+            self.replication.forget_sync_file();
+        }
         let main = self.end_channels();
         let Some(handle) = client else { return self.note_lost_link() };
         match main {
