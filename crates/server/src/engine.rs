@@ -36,9 +36,7 @@ pub mod users;
 
 use crate::clock::Clock;
 use crate::command::registry::Registry;
-use crate::config::{Config, MaxmemoryPolicy};
-use crate::db::evict::EvictionPool;
-use crate::db::expire::ExpireCursor;
+use crate::config::Config;
 use crate::db::{Db, LazyFreeing};
 use crate::observe::command_log::Thresholds;
 use crate::persist::migration::Targets;
@@ -47,10 +45,10 @@ use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientHandle};
 use crate::sys::world::World;
+use client_limits::{count_all_memory, limits_client_memory};
 use replication::Replication;
 pub use replication::rdb_channel::ReplicaSockets;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use structures::hash::HashSeed;
 
 pub use execute::Flow;
@@ -66,15 +64,8 @@ pub struct Executor {
     pub server: Server,
     /// Where the time comes from.
     pub clock: Clock,
-    pub(crate) expire_cursor: ExpireCursor,
-    pub(crate) eviction_pool: EvictionPool,
-    /// The policy by which the pool's candidates were chosen.
-    eviction_policy: MaxmemoryPolicy,
-    /// Eviction ran out of time and continues when the executor is idle.
-    pub(crate) evicting: bool,
-    /// The excess over the memory limit when the tick's eviction time ran out; `None` while time remains.
-    eviction_goal_bytes: Option<i64>,
-    pub(crate) cron: cron::Cron,
+    eviction: memory::Eviction,
+    cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     pub(crate) replication: Replication,
     pub(crate) disk: persistence::Disk,
@@ -91,18 +82,8 @@ pub struct Executor {
     tracing: tracing::Tracing,
     /// The link to this server's primary, if it has one.
     link: Option<replication::link::Link>,
-    /// The client that the current script runs for.
-    script_client: Option<ClientHandle>,
-    script_turn: script::ScriptTurn,
-    suspended: Option<Box<script::SuspendedScript>>,
-    /// Set while a signal that requests a shutdown has arrived and is not handled yet.
-    pub stop_requests: [Arc<AtomicBool>; 2],
-    /// A pending request to end the process.
-    stopping: Option<shutdown::Stopping>,
-    /// The final save is done: a write that ran now would be acknowledged and lost.
-    ends: bool,
-    /// It ends without a final snapshot that was wanted, because of a script or transaction that has not ended.
-    loses_changes: bool,
+    script: script::ScriptExecution,
+    ending: shutdown::Ending,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -128,11 +109,7 @@ impl Executor {
             db,
             server,
             clock,
-            expire_cursor: ExpireCursor::default(),
-            eviction_pool: EvictionPool::default(),
-            eviction_policy: MaxmemoryPolicy::NoEviction,
-            evicting: false,
-            eviction_goal_bytes: None,
+            eviction: memory::Eviction::default(),
             cron: cron::Cron::default(),
             reclaimer,
             replication: Replication::new(seeds.random ^ now.unix_us as u64),
@@ -146,13 +123,8 @@ impl Executor {
             plain: plain::PlainTurn::default(),
             tracing: tracing::Tracing::new(seeds.random),
             link: None,
-            script_client: None,
-            script_turn: script::ScriptTurn::default(),
-            suspended: None,
-            stop_requests: Default::default(),
-            stopping: None,
-            ends: false,
-            loses_changes: false,
+            script: script::ScriptExecution::default(),
+            ending: shutdown::Ending::default(),
         };
         executor.reconfigured();
         executor.note_stream();
@@ -173,10 +145,7 @@ impl Executor {
             self.db.follow_policies();
             self.db.forget_policy_tallies();
         }
-        if self.eviction_policy != config.maxmemory_policy {
-            self.eviction_policy = config.maxmemory_policy;
-            self.eviction_pool.clear();
-        }
+        self.eviction.follow(config.maxmemory_policy);
         // Expired keys that a file's commands find stay, whatever options a client sets meanwhile.
         self.db.importing = config.import_mode || config.replicaof.is_some() || self.loads.is_replaying();
         self.db.lazy_freeing = LazyFreeing {
@@ -204,16 +173,18 @@ impl Executor {
         crate::observe::log::mark_role(config.replicaof.is_some());
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit lowered below current usage takes effect at once, not with the next command.
-        self.evicting |= self.server.config.maxmemory_bytes > 0;
+        if self.server.config.maxmemory_bytes > 0 {
+            self.eviction.resume();
+        }
         self.note_client_expiry();
-        self.server.clients.count_receivers(self.limits_client_memory());
-        self.count_all_memory();
+        self.server.clients.count_receivers(limits_client_memory(&self.server));
+        count_all_memory(&mut self.server);
     }
 
     /// Samples the clock: all commands until the next call see this time.
     pub fn begin_tick(&mut self) {
         self.server.now = self.clock.read();
-        self.eviction_goal_bytes = None;
+        self.eviction.begin_tick();
         self.begin_tracing();
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
@@ -294,9 +265,8 @@ impl Executor {
         self.forget_replica(handle);
         self.note_disconnected(handle);
         let server = &mut self.server;
-        if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(handle)) {
+        if self.script.abandon(handle) {
             // The suspended script continues; the client is forgotten when it ends.
-            suspended.abandon();
             return server.detach(handle);
         }
         server.detach(handle);

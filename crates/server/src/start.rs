@@ -9,6 +9,7 @@ use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Flags, ROWS, Row, Startup};
 use crate::engine::loading::RestoreError;
 use crate::engine::users::UsersError;
+use crate::engine::users::warning_about_password;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
 use crate::net::files::{FileShortage, allow_clients};
@@ -200,7 +201,7 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
         let _ = process::disable_huge_pages();
     }
     let executor = executor(startup)?;
-    executor.warning_about_password().inspect(|warning| log::warn!("{warning}"));
+    warning_about_password(&executor.server).inspect(|warning| log::warn!("{warning}"));
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     let listening = event_loop.listen();
     listening.map_err(|error| of_listening(&event_loop.executor.server.config, error))?;

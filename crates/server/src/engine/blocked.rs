@@ -84,7 +84,7 @@ impl Executor {
         }
         self.server.clients[handle].blocked = Some(blocked);
         if let Some(begun) = begun {
-            self.note_retried(handle, begun, !still_waits);
+            self.tracing.note_retried(&self.server, &self.clock, handle, begun, !still_waits);
         }
         if !still_waits {
             self.after_command(handle, start, &mut reply);
@@ -160,7 +160,7 @@ impl Executor {
         self.execute(handle, args);
         if let Some(begun) = begun {
             let is_done = self.server.clients.get(handle).is_none_or(|client| client.blocked.is_none());
-            self.note_retried(handle, begun, is_done);
+            self.tracing.note_retried(&self.server, &self.clock, handle, begun, is_done);
         }
     }
 
@@ -171,7 +171,7 @@ impl Executor {
             return;
         }
         for handle in self.server.blocked.paused() {
-            if self.ends {
+            if self.ending.is_over() {
                 // One of them was SHUTDOWN: later writes would be acknowledged and lost.
                 return;
             }

@@ -1,7 +1,11 @@
 //! Periodic work, `hz` times a second: timeouts, expiry, table growth and shrinking.
 
 use super::Executor;
-use crate::db::expire::ExpireEffort;
+use crate::db::Db;
+use crate::db::expire::{ExpireCursor, ExpireEffort};
+use crate::engine::gate::{forget_departed_trackers, limit_tracking};
+use crate::engine::memory::note_latency;
+use crate::server::Server;
 use crate::sys::crash;
 use std::time::Duration;
 
@@ -27,7 +31,9 @@ const SAMPLE_PERIOD_US: u64 = 100_000;
 
 /// State of the periodic work.
 #[derive(Clone, Debug, Default)]
-pub struct Cron {
+pub(super) struct Cron {
+    /// Where the search for expired keys continues.
+    expire_cursor: ExpireCursor,
     /// Next run, on the monotonic clock.
     next_us: u64,
     next_sample_us: u64,
@@ -42,6 +48,39 @@ pub struct Cron {
     next_measure_us: u64,
 }
 
+impl Cron {
+    fn measure_if_due(&mut self, db: &mut Db, now_us: u64) {
+        if now_us >= self.next_measure_us {
+            self.next_measure_us = now_us + MEASURE_PERIOD_US;
+            db.measure_big_keys();
+        }
+    }
+
+    fn sample_if_due(&mut self, server: &mut Server) {
+        let now_us = server.now.monotonic_us;
+        if now_us >= self.next_sample_us {
+            self.next_sample_us = now_us + SAMPLE_PERIOD_US;
+            server.observed.sample(now_us);
+        }
+    }
+
+    /// Postpones the watchdog; if this is not called often enough, the log shows where the loop is.
+    fn put_off_watchdog(&mut self, server: &Server) {
+        let config = &server.config;
+        let is_wanted = config.watchdog_period_ms > 0;
+        if is_wanted || self.watched {
+            // A period shorter than two turns of the cron would report normal operation.
+            let period_ms = config.watchdog_period_ms.max(2000 / config.hz);
+            crash::set_alarm(is_wanted.then(|| Duration::from_millis(period_ms.into())));
+            self.watched = is_wanted;
+        }
+    }
+}
+
+fn expire_effort(server: &Server) -> ExpireEffort {
+    ExpireEffort(server.config.active_expire_effort)
+}
+
 impl Executor {
     /// Returns when [`Executor::cron`] wants to run next, on the monotonic clock.
     pub fn next_timer_us(&self) -> u64 {
@@ -52,7 +91,7 @@ impl Executor {
         let ends = [
             self.server.blocked.next_deadline_us(),
             self.server.pauses.next_end_us(),
-            self.shutdown_deadline_us(),
+            self.ending.shutdown_deadline_us(),
         ];
         for end_us in ends.into_iter().flatten() {
             next_us = next_us.min(end_us);
@@ -77,7 +116,7 @@ impl Executor {
         if self.db.has_keys_to_count() {
             next_us = next_us.min(self.cron.next_count_us);
         }
-        if self.evicting || self.has_load_beside_to_do() || self.may_pass_kept_stream() {
+        if self.eviction.is_unfinished() || self.has_load_beside_to_do() || self.may_pass_kept_stream() {
             next_us = 0;
         }
         if self.server.blocked.wait_for_own_file() || self.replication.awaits_child() {
@@ -88,11 +127,11 @@ impl Executor {
 
     /// Does the work that is due at the tick's time. Safe to call at any time.
     pub fn run_timers(&mut self) {
-        if self.ends {
+        if self.ending.is_over() {
             return;
         }
         self.go_on_with_shutdown();
-        if self.ends {
+        if self.ending.is_over() {
             return;
         }
         if self.is_busy() {
@@ -112,7 +151,7 @@ impl Executor {
         self.go_on_with_failover();
         self.end_pauses_if_due();
         self.retry_those_due();
-        if self.ends {
+        if self.ending.is_over() {
             return;
         }
         self.go_on_evicting();
@@ -126,14 +165,14 @@ impl Executor {
                 self.step_compression();
             }
             if self.cron.next_short_search_us.is_some_and(|search_us| search_us <= now_us) {
-                self.expire_some(self.expire_effort().short_search_us());
+                self.expire_some(expire_effort(&self.server).short_search_us());
             }
             return;
         }
         let started_us = self.clock.monotonic_us();
         let period_us = 1_000_000 / self.server.config.hz as u64;
         self.cron.next_us = now_us + period_us;
-        self.put_off_watchdog();
+        self.cron.put_off_watchdog(&self.server);
         let switches = self.server.switches;
         if !switches.cron {
             return;
@@ -141,17 +180,17 @@ impl Executor {
         self.persist_cron();
         self.link_cron();
         if switches.active_expire {
-            let share_us = period_us * self.expire_effort().time_percent_max() / 100;
+            let share_us = period_us * expire_effort(&self.server).time_percent_max() / 100;
             self.expire_some(share_us.min(SEARCH_US_MAX));
         }
-        self.limit_tracking();
-        self.forget_departed_trackers();
+        limit_tracking(&mut self.server);
+        forget_departed_trackers(&mut self.server);
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
         self.step_compression();
-        self.sample_if_due();
-        self.measure_if_due(now_us);
+        self.cron.sample_if_due(&mut self.server);
+        self.cron.measure_if_due(&mut self.db, now_us);
         let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
     }
@@ -172,46 +211,15 @@ impl Executor {
         self.time_out_blocked();
         self.end_pauses_if_due();
         let now_us = self.server.now.monotonic_us;
-        if self.ends || now_us < self.cron.next_us {
+        if self.ending.is_over() || now_us < self.cron.next_us {
             return;
         }
         self.cron.next_us = now_us + 1_000_000 / self.server.config.hz as u64;
-        self.put_off_watchdog();
+        self.cron.put_off_watchdog(&self.server);
         if self.server.switches.cron {
-            self.limit_tracking();
-            self.sample_if_due();
+            limit_tracking(&mut self.server);
+            self.cron.sample_if_due(&mut self.server);
         }
-    }
-
-    fn measure_if_due(&mut self, now_us: u64) {
-        if now_us >= self.cron.next_measure_us {
-            self.cron.next_measure_us = now_us + MEASURE_PERIOD_US;
-            self.db.measure_big_keys();
-        }
-    }
-
-    fn sample_if_due(&mut self) {
-        let now_us = self.server.now.monotonic_us;
-        if now_us >= self.cron.next_sample_us {
-            self.cron.next_sample_us = now_us + SAMPLE_PERIOD_US;
-            self.server.observed.sample(now_us);
-        }
-    }
-
-    /// Postpones the watchdog; if this is not called often enough, the log shows where the loop is.
-    fn put_off_watchdog(&mut self) {
-        let config = &self.server.config;
-        let is_wanted = config.watchdog_period_ms > 0;
-        if is_wanted || self.cron.watched {
-            // A period shorter than two turns of the cron would report normal operation.
-            let period_ms = config.watchdog_period_ms.max(2000 / config.hz);
-            crash::set_alarm(is_wanted.then(|| Duration::from_millis(period_ms.into())));
-            self.cron.watched = is_wanted;
-        }
-    }
-
-    fn expire_effort(&self) -> ExpireEffort {
-        ExpireEffort(self.server.config.active_expire_effort)
     }
 
     fn expire_some(&mut self, budget_us: u64) {
@@ -238,7 +246,7 @@ impl Executor {
             self.server.observed.statistics.expire_time_cap_reached += 1;
         }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
-        self.note_latency("expire-cycle", started_us);
+        note_latency(&mut self.server, &self.clock, "expire-cycle", started_us);
         self.serve_ready();
     }
 
@@ -257,9 +265,9 @@ impl Executor {
 
     /// Removes expired keys and applies the effects; returns whether time ran out first.
     fn expire_until(&mut self, deadline_us: u64) -> bool {
-        let mut cycle = self.db.begin_expire_cycle(self.expire_effort());
+        let mut cycle = self.db.begin_expire_cycle(expire_effort(&self.server));
         let interrupted = loop {
-            let goes_on = self.db.expire_step(&mut self.expire_cursor, &mut cycle);
+            let goes_on = self.db.expire_step(&mut self.cron.expire_cursor, &mut cycle);
             self.feed_removals();
             self.apply_effects(None);
             self.free_discarded();
@@ -270,7 +278,7 @@ impl Executor {
                 break true;
             }
         };
-        self.db.end_expire_cycle(&mut self.expire_cursor, cycle);
+        self.db.end_expire_cycle(&mut self.cron.expire_cursor, cycle);
         interrupted
     }
 }

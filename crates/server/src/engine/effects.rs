@@ -4,10 +4,61 @@
 use super::Executor;
 use crate::config::EventClasses;
 use crate::db::{Change, Db};
+use crate::engine::client_limits::check_much_output;
 use crate::server::Server;
 use crate::session::ClientHandle;
 use crate::session::watch::{Replaced, Touch};
 use std::collections::BTreeSet;
+
+fn apply(db: &Db, server: &mut Server, change: &Change, by: Option<ClientHandle>) {
+    match change {
+        Change::Key { db_index, class, event, key } => {
+            touched(server, db, *db_index, key, by, *class);
+            publish_event(server, *db_index, *class, event, key);
+        }
+        Change::Touched { db_index, key } => touched(server, db, *db_index, key, by, EventClasses::NONE),
+        Change::Event { db_index, class, event, key } => {
+            publish_event(server, *db_index, *class, event, key);
+        }
+        Change::Ready { db_index, key } => server.blocked.key_changed(*db_index, key),
+        Change::Pending { db_index, key, group, may_be_due_earlier } => {
+            let now_us = server.now.monotonic_us;
+            server.blocked.claims().became_pending((*db_index, key), group, *may_be_due_earlier, now_us);
+        }
+        Change::Flushed { db_index } => flushed(db, server, *db_index),
+        Change::Swapped { a, b } => swapped(db, server, *a, *b),
+    }
+}
+
+fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
+    let indexes = db_index.map_or_else(|| db.databases_replaced(), |index| BTreeSet::from([index]));
+    if !server.watch.is_empty() {
+        for &index in &indexes {
+            // The replacing data may already be in place.
+            let replaced = |key: &[u8]| Replaced {
+                existed: db.was_cleared(index, key),
+                exists: db.holds(index, key),
+                is_stale: db.is_gone(index, key),
+            };
+            server.watch.database_replaced(&mut server.clients, index, replaced);
+        }
+    }
+    server.tracking.all_changed(&mut server.clients);
+    indexes.iter().for_each(|&index| server.blocked.database_changed(index));
+}
+
+fn swapped(db: &Db, server: &mut Server, a: usize, b: usize) {
+    // Each database now has the other's former content.
+    for (index, other) in [(a, b), (b, a)] {
+        let replaced = |key: &[u8]| Replaced {
+            existed: db.holds(other, key),
+            exists: db.holds(index, key),
+            is_stale: db.is_gone(index, key),
+        };
+        server.watch.database_replaced(&mut server.clients, index, replaced);
+        server.blocked.database_changed(index);
+    }
+}
 
 impl Executor {
     /// Reads the records of the last command (or of expiry or eviction, for which `by` is `None`).
@@ -18,67 +69,14 @@ impl Executor {
         }
         self.db.forget_cleared();
         if !self.server.clients.with_much_output.is_empty() {
-            self.check_much_output();
+            check_much_output(&mut self.server, &self.clock);
         }
     }
 
     #[inline(never)]
     fn apply_changes(&mut self, by: Option<ClientHandle>) {
         for change in self.db.change_log.take() {
-            self.apply(&change, by);
-        }
-    }
-
-    fn apply(&mut self, change: &Change, by: Option<ClientHandle>) {
-        let (db, server) = (&self.db, &mut self.server);
-        match change {
-            Change::Key { db_index, class, event, key } => {
-                touched(server, db, *db_index, key, by, *class);
-                publish_event(server, *db_index, *class, event, key);
-            }
-            Change::Touched { db_index, key } => touched(server, db, *db_index, key, by, EventClasses::NONE),
-            Change::Event { db_index, class, event, key } => {
-                publish_event(server, *db_index, *class, event, key);
-            }
-            Change::Ready { db_index, key } => server.blocked.key_changed(*db_index, key),
-            Change::Pending { db_index, key, group, may_be_due_earlier } => {
-                let now_us = server.now.monotonic_us;
-                server.blocked.claims().became_pending((*db_index, key), group, *may_be_due_earlier, now_us);
-            }
-            Change::Flushed { db_index } => self.flushed(*db_index),
-            Change::Swapped { a, b } => self.swapped(*a, *b),
-        }
-    }
-
-    fn flushed(&mut self, db_index: Option<usize>) {
-        let (db, server) = (&self.db, &mut self.server);
-        let indexes = db_index.map_or_else(|| db.databases_replaced(), |index| BTreeSet::from([index]));
-        if !server.watch.is_empty() {
-            for &index in &indexes {
-                // The replacing data may already be in place.
-                let replaced = |key: &[u8]| Replaced {
-                    existed: db.was_cleared(index, key),
-                    exists: db.holds(index, key),
-                    is_stale: db.is_gone(index, key),
-                };
-                server.watch.database_replaced(&mut server.clients, index, replaced);
-            }
-        }
-        server.tracking.all_changed(&mut server.clients);
-        indexes.iter().for_each(|&index| server.blocked.database_changed(index));
-    }
-
-    fn swapped(&mut self, a: usize, b: usize) {
-        let (db, server) = (&self.db, &mut self.server);
-        // Each database now has the other's former content.
-        for (index, other) in [(a, b), (b, a)] {
-            let replaced = |key: &[u8]| Replaced {
-                existed: db.holds(other, key),
-                exists: db.holds(index, key),
-                is_stale: db.is_gone(index, key),
-            };
-            server.watch.database_replaced(&mut server.clients, index, replaced);
-            server.blocked.database_changed(index);
+            apply(&self.db, &mut self.server, &change, by);
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::command::{
     Access, Args, Command, Context, Control, FirstKey, Group, KeySpec, Next, Origin, Request, access, flag,
 };
 use crate::db::audit::{NamedKey, NamedKeys};
+use crate::engine::client_limits::{check_reply, is_evicted, limits_client_memory, output_len_max};
+use crate::engine::observation::feed_monitors;
 use crate::error::{ClientError, on_the_wire};
 use crate::server::PreparedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
@@ -49,7 +51,7 @@ impl Executor {
         let protocol = client.output.protocol;
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
-        reply.set_limit(self.output_len_max(handle));
+        reply.set_limit(output_len_max(&self.server, handle));
         self.end_plain();
         self.start_stopwatch();
         reply
@@ -98,7 +100,9 @@ impl Executor {
         let Request { id, args, .. } = request;
         let start = reply.len();
         self.server.clients[handle].last_interaction = self.server.now;
-        if self.limits_client_memory() && self.is_evicted(handle, args.bytes() + reply.len()) {
+        if limits_client_memory(&self.server)
+            && is_evicted(&mut self.server, handle, args.bytes() + reply.len())
+        {
             return Flow::Stop;
         }
         let admitted = self.admit(handle, id, args);
@@ -129,7 +133,7 @@ impl Executor {
     /// Returns whether the client's next request may run now.
     #[inline]
     pub fn accepts_requests(&self, handle: ClientHandle) -> bool {
-        !self.ends && !self.server.clients[handle].is_closing() && !self.is_waiting(handle)
+        !self.ending.is_over() && !self.server.clients[handle].is_closing() && !self.is_waiting(handle)
     }
 
     /// Returns whether the client is blocked, and its further requests with it.
@@ -145,7 +149,7 @@ impl Executor {
     fn is_held(&self, handle: ClientHandle) -> bool {
         let is_suspended = self.is_put_aside(handle);
         let holds_primary =
-            || self.is_busy() || self.has_load_under_way() || self.waits_for_replicas_to_end();
+            || self.is_busy() || self.has_load_under_way() || self.ending.waits_for_replicas_to_end();
         is_suspended || self.server.clients[handle].is_primary && holds_primary()
     }
 
@@ -314,7 +318,7 @@ impl Executor {
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
-            self.feed_monitors(call, failed);
+            feed_monitors(&mut self.server, &self.clock, call, failed);
         }
         next
     }
@@ -381,7 +385,7 @@ impl Executor {
         self.let_through_deferred(handle, reply);
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;
         if much || reply.is_overflowed() {
-            self.check_reply(handle, reply);
+            check_reply(&mut self.server, &self.clock, handle, reply);
         }
     }
 

@@ -6,8 +6,31 @@ use super::call::Call;
 use super::memory::Room;
 use crate::command::{Command, Control, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
+use crate::server::Server;
 use crate::server::{Loading, TOO_FEW_REPLICAS};
 use crate::session::ClientHandle;
+
+/// Returns whether the client must authenticate. Clients connected before a password was set stay authenticated;
+/// without a password none needs to authenticate.
+#[inline]
+pub fn needs_authentication(server: &Server, handle: ClientHandle) -> bool {
+    !server.clients[handle].authenticated && !server.users.default_is_open()
+}
+
+/// Bounds the memory of client-side caching.
+#[inline]
+pub(super) fn limit_tracking(server: &mut Server) {
+    if server.tracking.clients > 0 {
+        server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys);
+    }
+}
+
+/// What clients have read that track no more is forgotten by and by.
+pub(super) fn forget_departed_trackers(server: &mut Server) {
+    if server.tracking.remembers_departed() {
+        server.tracking.forget_departed(&mut server.clients);
+    }
+}
 
 impl Executor {
     /// Returns the error reply as `Err`; nothing has run yet.
@@ -27,7 +50,7 @@ impl Executor {
         if is_replica {
             self.read_only_replica(call)?;
         }
-        self.limit_tracking();
+        limit_tracking(&mut self.server);
         self.subscribed_context(call)?;
         if is_replica {
             self.stale_data(call)?;
@@ -43,17 +66,10 @@ impl Executor {
         handle: ClientHandle,
         row: Option<&Command>,
     ) -> Result<(), ClientError> {
-        if !self.needs_authentication(handle) || row.is_some_and(|row| row.is(flag::NO_AUTH)) {
+        if !needs_authentication(&self.server, handle) || row.is_some_and(|row| row.is(flag::NO_AUTH)) {
             return Ok(());
         }
         Err(ClientError::NoAuth)
-    }
-
-    /// Returns whether the client must authenticate. Clients connected before a password was set stay authenticated;
-    /// without a password none needs to authenticate.
-    #[inline]
-    pub fn needs_authentication(&self, handle: ClientHandle) -> bool {
-        !self.server.clients[handle].authenticated && !self.server.users.default_is_open()
     }
 
     /// Commands that only a local administrator may use, unless configured otherwise.
@@ -186,23 +202,6 @@ impl Executor {
     /// Returns the name under which clients know this server.
     pub(super) fn server_name(&self) -> &'static str {
         if self.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
-    }
-
-    /// Bounds the memory of client-side caching.
-    #[inline]
-    pub(super) fn limit_tracking(&mut self) {
-        let server = &mut self.server;
-        if server.tracking.clients > 0 {
-            server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys);
-        }
-    }
-
-    /// What clients have read that track no more is forgotten by and by.
-    pub(super) fn forget_departed_trackers(&mut self) {
-        let server = &mut self.server;
-        if server.tracking.remembers_departed() {
-            server.tracking.forget_departed(&mut server.clients);
-        }
     }
 
     fn subscribed_context(&self, call: &Call<'_>) -> Result<(), ClientError> {

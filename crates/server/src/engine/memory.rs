@@ -1,6 +1,10 @@
 //! Eviction: keeps memory within `maxmemory`.
 
 use super::Executor;
+use crate::clock::Clock;
+use crate::config::MaxmemoryPolicy;
+use crate::db::evict::EvictionPool;
+use crate::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::convert::{signed_len, whole_u64};
@@ -19,6 +23,63 @@ pub enum Room {
     Soon,
     /// Nothing can be evicted.
     None,
+}
+
+/// How far eviction has come.
+pub(super) struct Eviction {
+    /// Candidates.
+    pool: EvictionPool,
+    /// The policy by which the pool's candidates were chosen.
+    policy: MaxmemoryPolicy,
+    /// Eviction ran out of time and continues when the executor is idle.
+    is_unfinished: bool,
+    /// The excess over the memory limit when the tick's eviction time ran out; `None` while time remains.
+    goal_bytes: Option<i64>,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Eviction {
+            pool: EvictionPool::default(),
+            policy: MaxmemoryPolicy::NoEviction,
+            is_unfinished: false,
+            goal_bytes: None,
+        }
+    }
+}
+
+impl Eviction {
+    /// Gives eviction time again.
+    #[inline]
+    pub(super) fn begin_tick(&mut self) {
+        self.goal_bytes = None;
+    }
+
+    /// Forgets candidates that were chosen by another policy.
+    pub(super) fn follow(&mut self, policy: MaxmemoryPolicy) {
+        if self.policy != policy {
+            self.policy = policy;
+            self.pool.clear();
+        }
+    }
+
+    /// Lets eviction begin when the executor is idle.
+    pub(super) fn resume(&mut self) {
+        self.is_unfinished = true;
+    }
+
+    /// Returns whether eviction continues when the executor is idle.
+    #[inline]
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+}
+
+pub(super) fn note_latency(server: &mut Server, clock: &Clock, event: &'static str, started_us: u64) {
+    let elapsed_us = clock.monotonic_us() - started_us;
+    let now_s = server.now.unix_s();
+    let threshold_ms = server.config.latency_monitor_threshold_ms;
+    server.observed.latency.note(event, elapsed_us, threshold_ms, now_s);
 }
 
 impl Executor {
@@ -55,7 +116,7 @@ impl Executor {
     #[inline]
     pub(super) fn needs_no_room(&self) -> bool {
         self.is_within_limit()
-            && !self.evicting
+            && !self.eviction.is_unfinished
             && self.server.observed.statistics.over_memory_since_us.is_none()
     }
 
@@ -66,7 +127,7 @@ impl Executor {
         let leaves_it =
             self.server.pauses.are_any() || self.is_replica() && self.server.config.replica_ignore_maxmemory;
         let room = if within_limit || leaves_it { Room::Enough } else { self.evict_in_tick() };
-        self.evicting = room == Room::Soon;
+        self.eviction.is_unfinished = room == Room::Soon;
         if !within_limit {
             // Eviction time belongs to no command.
             self.start_stopwatch();
@@ -81,13 +142,13 @@ impl Executor {
     /// The first command of a tick that meets an excess evicts for as long as allowed. Later ones only keep the excess
     /// from growing: otherwise each of a thousand commands in a row would wait for its own time slice.
     fn evict_in_tick(&mut self) -> Room {
-        let goal_bytes = self.eviction_goal_bytes.unwrap_or(0);
+        let goal_bytes = self.eviction.goal_bytes.unwrap_or(0);
         if self.excess_bytes() <= goal_bytes {
             return Room::Soon;
         }
         let room = self.evict(goal_bytes);
-        if room == Room::Soon && self.eviction_goal_bytes.is_none() {
-            self.eviction_goal_bytes = Some(self.excess_bytes());
+        if room == Room::Soon && self.eviction.goal_bytes.is_none() {
+            self.eviction.goal_bytes = Some(self.excess_bytes());
         }
         room
     }
@@ -98,7 +159,7 @@ impl Executor {
         let config = &self.server.config;
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
         // During import, the importing client decides what is removed.
-        let policy = if config.import_mode { crate::config::MaxmemoryPolicy::NoEviction } else { policy };
+        let policy = if config.import_mode { MaxmemoryPolicy::NoEviction } else { policy };
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(self.own_turn());
@@ -107,7 +168,7 @@ impl Executor {
         let room = loop {
             let mut all_evicted = false;
             for _ in 0..EVICTIONS_PER_ROUND {
-                let freed_bytes = self.db.evict_one(policy, samples, &mut self.eviction_pool);
+                let freed_bytes = self.db.evict_one(policy, samples, &mut self.eviction.pool);
                 excess_bytes -= signed_len(freed_bytes.unwrap_or(0));
                 all_evicted = freed_bytes.is_none();
                 if all_evicted || excess_bytes <= goal_bytes {
@@ -127,7 +188,7 @@ impl Executor {
                 break Room::Soon;
             }
         };
-        self.note_latency("eviction-cycle", started_us);
+        note_latency(&mut self.server, &self.clock, "eviction-cycle", started_us);
         room
     }
 
@@ -144,24 +205,17 @@ impl Executor {
             now_us = self.clock.monotonic_us();
         }
         let room = if self.is_within_limit() { Room::Enough } else { Room::None };
-        self.note_latency("eviction-lazyfree", started_us);
+        note_latency(&mut self.server, &self.clock, "eviction-lazyfree", started_us);
         room
     }
 
     /// Continues an eviction that ran out of time.
     pub(super) fn go_on_evicting(&mut self) {
         if self.server.config.maxmemory_bytes == 0 {
-            self.evicting = false;
-        } else if self.evicting && self.eviction_goal_bytes.is_none() {
+            self.eviction.is_unfinished = false;
+        } else if self.eviction.is_unfinished && self.eviction.goal_bytes.is_none() {
             self.make_room();
         }
-    }
-
-    pub(super) fn note_latency(&mut self, event: &'static str, started_us: u64) {
-        let elapsed_us = self.clock.monotonic_us() - started_us;
-        let now_s = self.server.now.unix_s();
-        let threshold_ms = self.server.config.latency_monitor_threshold_ms;
-        self.server.observed.latency.note(event, elapsed_us, threshold_ms, now_s);
     }
 }
 

@@ -3,11 +3,15 @@
 
 use super::Executor;
 use super::call::Call;
+use super::loading::Loads;
+use super::tracing::Tracing;
+use crate::clock::Clock;
 use crate::command::{Args, Command, Group, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened, shortened_name};
 use crate::observe::hot_keys::Cost;
 use crate::observe::hottest::Costs;
+use crate::server::Server;
 
 /// A command that has run.
 #[derive(Clone, Copy)]
@@ -16,6 +20,151 @@ pub(super) struct Finished<'a> {
     pub elapsed_ns: u64,
     pub reply_bytes: usize,
     pub failed: bool,
+}
+
+#[inline(never)]
+fn note_command_latency(server: &mut Server, row: &Command, elapsed_ns: u64) {
+    let event = if row.is(flag::FAST) { "fast-command" } else { "command" };
+    let (unix_s, threshold_ms) = (server.now.unix_s(), server.config.latency_monitor_threshold_ms);
+    server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
+}
+
+/// The cost of a script includes its commands.
+#[inline(never)]
+fn note_hot_keys(server: &mut Server, finished: Finished<'_>) {
+    let Finished { call: &Call { row, args, origin, .. }, elapsed_ns, reply_bytes, .. } = finished;
+    let now_ms = server.now.unix_ms();
+    let Some(keys) = &mut server.observed.hot_keys else { return };
+    if origin.in_script || !row.has_keys() || !keys.is_active(now_ms) {
+        return;
+    }
+    // Scripts may have no keys.
+    if row.group == Group::Scripting && key_count(row, args) == 0 {
+        return;
+    }
+    let net_bytes = args.request_bytes_encoded() as u64 + reply_bytes as u64;
+    if let Some(paid) = keys.note(Cost { cpu_ns: elapsed_ns, net_bytes }) {
+        let count = key_count(row, args);
+        if count > 0 {
+            row.visit_keys(args, &mut |at, _| keys.pay(args.at(at), paid, count));
+        }
+    }
+}
+
+/// As [`Self::note_hot_keys`]: a script's cost is attributed to its keys.
+#[inline(never)]
+fn note_hottest(server: &mut Server, loading: &Loads, finished: Finished<'_>, costs: Costs) {
+    let &Call { client, row, args, origin, .. } = finished.call;
+    let observed = &mut server.observed;
+    let Some(hottest) = &mut observed.hottest else { return };
+    // Replay of an append-only file is not use by clients.
+    let is_use = !origin.in_script && !loading.is_replaying() && row.has_keys();
+    let count = if is_use { key_count(row, args) } else { 0 };
+    let mut paid = hottest.take(&mut observed.countdown, costs, count);
+    if count > 0 {
+        let db_index = server.clients[client].db_index;
+        let writes = !row.is(flag::READONLY);
+        row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
+    }
+}
+
+#[cold]
+fn log_remarkable(server: &mut Server, tracing: &mut Tracing, finished: Finished<'_>, request_bytes: u64) {
+    let config = &server.config;
+    let logs = [
+        (
+            LogKind::Slow,
+            finished.elapsed_ns / 1000,
+            config.commandlog_execution_slower_than_us,
+            config.commandlog_slow_execution_max_len,
+        ),
+        (
+            LogKind::LargeRequest,
+            request_bytes,
+            config.commandlog_request_larger_than_bytes,
+            config.commandlog_large_request_max_len,
+        ),
+        (
+            LogKind::LargeReply,
+            finished.reply_bytes as u64,
+            config.commandlog_reply_larger_than_bytes,
+            config.commandlog_large_reply_max_len,
+        ),
+    ];
+    for (kind, value, threshold, len_max) in logs {
+        if reaches(value, threshold) {
+            log(server, tracing, finished, kind, value, len_max);
+        }
+    }
+}
+
+#[cold]
+fn log(
+    server: &mut Server,
+    tracing: &mut Tracing,
+    finished: Finished<'_>,
+    kind: LogKind,
+    value: u64,
+    len_max: usize,
+) {
+    let &Call { client, row, args, .. } = finished.call;
+    if row.is(flag::SKIP_COMMANDLOG) || len_max == 0 {
+        return;
+    }
+    let client = &server.clients[client];
+    let entry = Entry {
+        id: 0,
+        unix_s: server.now.unix_s(),
+        value,
+        args: shortened(args.iter(), &hidden_arguments(row, args)),
+        client_address: client.connection.address.clone(),
+        client_name: shortened_name(&client.name),
+        stages: None,
+    };
+    let log = server.observed.command_logs.log_mut(kind);
+    let id = log.next_id();
+    log.push(entry, len_max);
+    if kind == LogKind::Slow && tracing.is_on() {
+        tracing.note_slow_log(id);
+    }
+}
+
+#[inline]
+pub(super) fn feed_monitors(server: &mut Server, clock: &Clock, call: &Call<'_>, failed: bool) {
+    let row = call.row;
+    if server.monitors.is_empty() || row.is(flag::ADMIN) {
+        return;
+    }
+    // A script is reported at its start, before its own commands.
+    let is_shown = row.is(flag::SKIP_MONITOR) && !(failed && row.group == Group::Scripting);
+    if !is_shown {
+        show_to_monitors(server, clock, call);
+    }
+}
+
+#[cold]
+pub(super) fn show_to_monitors(server: &mut Server, clock: &Clock, call: &Call<'_>) {
+    let &Call { client, row, args, origin, .. } = call;
+    let now_us = clock.read().unix_us;
+    let client = &server.clients[client];
+    let (db_index, connection) = (client.db_index, &client.connection);
+    let unix = if connection.is_unix_socket { "unix:" } else { "" };
+    let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);
+    let address: &str = address.unwrap_or(&connection.address);
+    let (unix, address) = if origin.in_script { ("", "lua") } else { (unix, address) };
+    let (seconds, microseconds) = (now_us / 1_000_000, now_us % 1_000_000);
+    let mut line = format!("+{seconds}.{microseconds:06} [{db_index} {unix}{address}]").into_bytes();
+    let hidden = hidden_arguments(row, args);
+    for (at, arg) in args.iter().enumerate() {
+        line.push(b' ');
+        line.extend(crate::config::quoted(if hidden.contains(&at) { REDACTED } else { arg }));
+    }
+    line.extend(b"\r\n");
+    let clients = &mut server.clients;
+    server.monitors.retain(|&monitor| clients[monitor].is_monitor);
+    for &monitor in &server.monitors {
+        clients.push(monitor, |reply| reply.raw(&line));
+    }
 }
 
 impl Executor {
@@ -34,26 +183,18 @@ impl Executor {
         let request_bytes = call.args.request_bytes() as u64;
         let costs = [1, elapsed_ns, request_bytes, finished.reply_bytes as u64];
         if observed.countdown.pass(costs) {
-            self.note_hottest(finished, costs);
+            note_hottest(&mut self.server, &self.loads, finished, costs);
         }
         if asked {
-            self.note_hot_keys(finished);
+            note_hot_keys(&mut self.server, finished);
         }
         if monitors_latency {
-            self.note_command_latency(call.row, elapsed_ns);
+            note_command_latency(&mut self.server, call.row, elapsed_ns);
         }
         let thresholds = self.server.observed.command_logs.thresholds;
         if thresholds.are_reached(elapsed_ns, request_bytes, finished.reply_bytes as u64) {
-            self.log_remarkable(finished, request_bytes);
+            log_remarkable(&mut self.server, &mut self.tracing, finished, request_bytes);
         }
-    }
-
-    #[inline(never)]
-    fn note_command_latency(&mut self, row: &Command, elapsed_ns: u64) {
-        let server = &mut self.server;
-        let event = if row.is(flag::FAST) { "fast-command" } else { "command" };
-        let (unix_s, threshold_ms) = (server.now.unix_s(), server.config.latency_monitor_threshold_ms);
-        server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
     }
 
     /// Records a command that ran others, EXEC or a script, which began at `started_ns` on the stopwatch: its time is
@@ -71,139 +212,6 @@ impl Executor {
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - started_ns;
         self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
-    }
-
-    /// The cost of a script includes its commands.
-    #[inline(never)]
-    fn note_hot_keys(&mut self, finished: Finished<'_>) {
-        let Finished { call: &Call { row, args, origin, .. }, elapsed_ns, reply_bytes, .. } = finished;
-        let now_ms = self.server.now.unix_ms();
-        let Some(keys) = &mut self.server.observed.hot_keys else { return };
-        if origin.in_script || !row.has_keys() || !keys.is_active(now_ms) {
-            return;
-        }
-        // Scripts may have no keys.
-        if row.group == Group::Scripting && key_count(row, args) == 0 {
-            return;
-        }
-        let net_bytes = args.request_bytes_encoded() as u64 + reply_bytes as u64;
-        if let Some(paid) = keys.note(Cost { cpu_ns: elapsed_ns, net_bytes }) {
-            let count = key_count(row, args);
-            if count > 0 {
-                row.visit_keys(args, &mut |at, _| keys.pay(args.at(at), paid, count));
-            }
-        }
-    }
-
-    /// As [`Self::note_hot_keys`]: a script's cost is attributed to its keys.
-    #[inline(never)]
-    fn note_hottest(&mut self, finished: Finished<'_>, costs: Costs) {
-        let &Call { client, row, args, origin, .. } = finished.call;
-        let observed = &mut self.server.observed;
-        let Some(hottest) = &mut observed.hottest else { return };
-        // Replay of an append-only file is not use by clients.
-        let is_use = !origin.in_script && !self.loads.is_replaying() && row.has_keys();
-        let count = if is_use { key_count(row, args) } else { 0 };
-        let mut paid = hottest.take(&mut observed.countdown, costs, count);
-        if count > 0 {
-            let db_index = self.server.clients[client].db_index;
-            let writes = !row.is(flag::READONLY);
-            row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
-        }
-    }
-
-    #[cold]
-    fn log_remarkable(&mut self, finished: Finished<'_>, request_bytes: u64) {
-        let config = &self.server.config;
-        let logs = [
-            (
-                LogKind::Slow,
-                finished.elapsed_ns / 1000,
-                config.commandlog_execution_slower_than_us,
-                config.commandlog_slow_execution_max_len,
-            ),
-            (
-                LogKind::LargeRequest,
-                request_bytes,
-                config.commandlog_request_larger_than_bytes,
-                config.commandlog_large_request_max_len,
-            ),
-            (
-                LogKind::LargeReply,
-                finished.reply_bytes as u64,
-                config.commandlog_reply_larger_than_bytes,
-                config.commandlog_large_reply_max_len,
-            ),
-        ];
-        for (kind, value, threshold, len_max) in logs {
-            if reaches(value, threshold) {
-                self.log(finished, kind, value, len_max);
-            }
-        }
-    }
-
-    #[cold]
-    fn log(&mut self, finished: Finished<'_>, kind: LogKind, value: u64, len_max: usize) {
-        let server = &mut self.server;
-        let &Call { client, row, args, .. } = finished.call;
-        if row.is(flag::SKIP_COMMANDLOG) || len_max == 0 {
-            return;
-        }
-        let client = &server.clients[client];
-        let entry = Entry {
-            id: 0,
-            unix_s: server.now.unix_s(),
-            value,
-            args: shortened(args.iter(), &hidden_arguments(row, args)),
-            client_address: client.connection.address.clone(),
-            client_name: shortened_name(&client.name),
-            stages: None,
-        };
-        let log = server.observed.command_logs.log_mut(kind);
-        let id = log.next_id();
-        log.push(entry, len_max);
-        if kind == LogKind::Slow && self.is_tracing() {
-            self.note_slow_log(id);
-        }
-    }
-
-    #[inline]
-    pub(super) fn feed_monitors(&mut self, call: &Call<'_>, failed: bool) {
-        let row = call.row;
-        if self.server.monitors.is_empty() || row.is(flag::ADMIN) {
-            return;
-        }
-        // A script is reported at its start, before its own commands.
-        let is_shown = row.is(flag::SKIP_MONITOR) && !(failed && row.group == Group::Scripting);
-        if !is_shown {
-            self.show_to_monitors(call);
-        }
-    }
-
-    #[cold]
-    pub(super) fn show_to_monitors(&mut self, call: &Call<'_>) {
-        let &Call { client, row, args, origin, .. } = call;
-        let server = &mut self.server;
-        let now_us = self.clock.read().unix_us;
-        let client = &server.clients[client];
-        let (db_index, connection) = (client.db_index, &client.connection);
-        let unix = if connection.is_unix_socket { "unix:" } else { "" };
-        let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);
-        let address: &str = address.unwrap_or(&connection.address);
-        let (unix, address) = if origin.in_script { ("", "lua") } else { (unix, address) };
-        let (seconds, microseconds) = (now_us / 1_000_000, now_us % 1_000_000);
-        let mut line = format!("+{seconds}.{microseconds:06} [{db_index} {unix}{address}]").into_bytes();
-        let hidden = hidden_arguments(row, args);
-        for (at, arg) in args.iter().enumerate() {
-            line.push(b' ');
-            line.extend(crate::config::quoted(if hidden.contains(&at) { REDACTED } else { arg }));
-        }
-        line.extend(b"\r\n");
-        let clients = &mut server.clients;
-        server.monitors.retain(|&monitor| clients[monitor].is_monitor);
-        for &monitor in &server.monitors {
-            clients.push(monitor, |reply| reply.raw(&line));
-        }
     }
 }
 

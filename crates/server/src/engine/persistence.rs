@@ -8,6 +8,7 @@
 use super::Executor;
 use crate::command::{Next, Origin};
 use crate::db::Db;
+use crate::engine::users::{load_users_on_request, save_users_on_request};
 use crate::error::ClientError;
 use crate::observe::persistence::ChildFigures;
 use crate::persist::child::{Child, ChildPipe, Purpose};
@@ -200,8 +201,8 @@ impl Executor {
             }
             PersistRequest::LoadAof => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,
-            PersistRequest::LoadUsers => self.load_users_on_request(handle)?,
-            PersistRequest::SaveUsers => self.save_users_on_request()?,
+            PersistRequest::LoadUsers => load_users_on_request(&self.disk, &mut self.server, handle)?,
+            PersistRequest::SaveUsers => save_users_on_request(&self.disk, &self.server)?,
             PersistRequest::Shutdown(how) => return self.shut_down_on_request(handle, how),
             PersistRequest::AbortShutdown => return self.abort_shutdown(reply),
         }

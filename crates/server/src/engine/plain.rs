@@ -19,6 +19,8 @@ use super::observation::Finished;
 use super::{Executor, Flow};
 use crate::command::registry::CommandId;
 use crate::command::{Context, FirstKey, Next, Request, flag};
+use crate::engine::client_limits::{check_reply, limits_client_memory};
+use crate::engine::gate::needs_authentication;
 use crate::server::Loading;
 use crate::session::{Client, ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -74,7 +76,7 @@ impl Executor {
     fn begin_plain(&mut self, call: &Call<'_>) -> bool {
         let handle = call.client;
         let client = &self.server.clients[handle];
-        if !is_ordinary(client) || !self.is_nothing_special() || self.needs_authentication(handle) {
+        if !is_ordinary(client) || !self.is_nothing_special() || needs_authentication(&self.server, handle) {
             return false;
         }
         let is_replica = self.is_replica();
@@ -105,10 +107,10 @@ impl Executor {
     fn is_nothing_special(&self) -> bool {
         let server = &self.server;
         let config = &server.config;
-        !self.ends
+        !self.ending.is_over()
             && !self.is_tracing()
             && !self.is_busy()
-            && !self.limits_client_memory()
+            && !limits_client_memory(&self.server)
             && !self.is_loading()
             && server.loading == Loading::Nothing
             && self.disk_error().is_none()
@@ -185,7 +187,7 @@ impl Executor {
     fn end_of_long_reply(&mut self, handle: ClientHandle, reply: &mut ReplyBuffer) -> Flow {
         // The client may now exceed a soft limit.
         self.end_plain();
-        self.check_reply(handle, reply);
+        check_reply(&mut self.server, &self.clock, handle, reply);
         if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
     }
 

@@ -62,7 +62,7 @@ impl Executor {
     fn fetch_traced(&mut self, window: Window<'_>) {
         let (began_ns, keys) = (self.clock.stopwatch_ns(), window.wanted.len());
         self.fetch_window(window);
-        self.note_fetch(began_ns, if keys >= KEYS_MIN { keys } else { 0 });
+        self.tracing.note_fetch(&self.clock, began_ns, if keys >= KEYS_MIN { keys } else { 0 });
     }
 
     #[inline]

@@ -5,7 +5,14 @@ use super::Executor;
 use super::call::Call;
 use crate::command::{Command, Group, flag};
 use crate::db::encoded_commands::Receivers;
+use crate::server::Server;
 use crate::session::ClientHandle;
+
+/// Returns the receivers of the current script's changes, which the script may choose.
+fn script_receivers(server: &Server) -> Receivers {
+    let running = server.scripts.running.as_ref();
+    running.map_or(Receivers::ALL, |running| Receivers::of_script(running.settings.replication))
+}
 
 impl Executor {
     /// Records the effect of the command that has just run.
@@ -19,11 +26,11 @@ impl Executor {
 
     fn propagate_recorded(&mut self, call: &Call<'_>) {
         let &Call { client, row, args, origin, .. } = call;
-        let mut receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
+        let mut receivers = if origin.in_script { script_receivers(&self.server) } else { Receivers::ALL };
         if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();
         }
-        let is_unit = !origin.in_transaction && !origin.in_script && self.suspended.is_none();
+        let is_unit = !origin.in_transaction && !origin.in_script && !self.is_busy();
         if self.db.change_log.is_to_be_propagated() && is_propagated(row) {
             if let Some(propagate_as) = row.propagated_as {
                 propagate_as(args, &mut self.db);
@@ -51,15 +58,9 @@ impl Executor {
             self.note_fed(client);
         }
         self.db.change_log.end_command(receivers);
-        if !origin.in_transaction && self.suspended.is_none() {
+        if !origin.in_transaction && !self.is_busy() {
             self.end_unit(client);
         }
-    }
-
-    /// Returns the receivers of the current script's changes, which the script may choose.
-    fn script_receivers(&self) -> Receivers {
-        let running = self.server.scripts.running.as_ref();
-        running.map_or(Receivers::ALL, |running| Receivers::of_script(running.settings.replication))
     }
 
     /// Ends the unit of a client (a command, transaction or script) and propagates it as one.

@@ -9,6 +9,7 @@ use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
+use crate::engine::observation::show_to_monitors;
 use crate::error::{ClientError, on_the_wire};
 use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
@@ -16,14 +17,14 @@ use crate::script::{
     self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Settings,
     Turn, environment, functions,
 };
+use crate::server::Server;
 use crate::session::ClientHandle;
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
-use std::sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 
 /// State of a running script command.
-pub(super) struct ScriptRun {
+struct ScriptRun {
     handle: ClientHandle,
     id: CommandId,
     /// The client's database: a script's SELECT does not affect the client.
@@ -35,7 +36,7 @@ pub(super) struct ScriptRun {
 
 /// Time accounting of the running script.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ScriptTurn {
+struct ScriptTurn {
     /// When it was last checked or resumed, on the monotonic clock.
     asked_us: u64,
     /// A command that ends after this stopwatch time triggers a check.
@@ -44,8 +45,60 @@ pub(super) struct ScriptTurn {
     slice_until_us: u64,
 }
 
+/// The script that runs or is suspended.
+#[derive(Default)]
+pub(super) struct ScriptExecution {
+    /// The client that the current script runs for.
+    client: Option<ClientHandle>,
+    turn: ScriptTurn,
+    suspended: Option<Box<SuspendedScript>>,
+}
+
+impl ScriptExecution {
+    /// Returns whether a script is suspended.
+    #[inline]
+    fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Returns whether the client waits for the suspended script.
+    fn is_put_aside(&self, handle: ClientHandle) -> bool {
+        self.suspended.as_ref().is_some_and(|suspended| suspended.rest.run.handle == handle)
+    }
+
+    /// Marks the suspended script's client as disconnected, if it is this one: it is forgotten when the script ends.
+    /// Returns whether it is.
+    pub(super) fn abandon(&mut self, handle: ClientHandle) -> bool {
+        let suspended = self.suspended.as_mut().filter(|suspended| suspended.rest.run.handle == handle);
+        suspended.map(|suspended| suspended.rest.abandoned = true).is_some()
+    }
+
+    fn begin_turn(&mut self, now_us: u64, stopwatch_ns: u64) {
+        self.turn = ScriptTurn {
+            asked_us: now_us,
+            due_ns: stopwatch_ns + COMMANDS_NS_MAX,
+            slice_until_us: now_us + SLICE_US,
+        };
+    }
+
+    /// Stores the transaction, or the preceding replies, with the suspended script.
+    pub(super) fn keep_with_suspended(
+        &mut self,
+        server: &mut Server,
+        partial_reply: Vec<u8>,
+        transaction: Option<TransactionRun>,
+    ) {
+        let suspended = self.suspended.as_mut().expect("a script has just been put aside");
+        let queue_bytes = transaction.as_ref().map_or(0, TransactionRun::memory_bytes);
+        let client = &mut server.clients[suspended.rest.run.handle];
+        client.suspended_bytes += partial_reply.capacity() + queue_bytes;
+        suspended.rest.partial_reply = partial_reply;
+        suspended.rest.transaction = transaction;
+    }
+}
+
 /// A suspended script.
-pub(super) struct SuspendedScript {
+struct SuspendedScript {
     fiber: Fiber,
     rest: SuspendedCommand,
 }
@@ -60,18 +113,6 @@ struct SuspendedCommand {
     transaction: Option<TransactionRun>,
     /// The client has disconnected.
     abandoned: bool,
-}
-
-impl SuspendedScript {
-    /// Returns whether the client waits for this script.
-    pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
-        self.rest.run.handle == handle
-    }
-
-    /// Marks the client as disconnected: it is forgotten when the script ends.
-    pub(super) fn abandon(&mut self) {
-        self.rest.abandoned = true;
-    }
 }
 
 /// Result of running a script until it ends or is suspended.
@@ -93,7 +134,7 @@ impl Executor {
     ) -> ScriptEnd {
         let &Call { client: handle, id, args, .. } = call;
         if !self.server.monitors.is_empty() {
-            self.show_to_monitors(call);
+            show_to_monitors(&mut self.server, &self.clock, call);
         }
         let client = &self.server.clients[handle];
         let is_streamed = client.is_primary;
@@ -106,8 +147,8 @@ impl Executor {
         let since_frozen_ns = started_us.saturating_sub(now.monotonic_us).saturating_mul(1000);
         let frozen_ns = self.clock.stopwatch_ns().saturating_sub(since_frozen_ns);
         scripts.running = Some(Running::new(script, started_us, frozen_ns, is_streamed));
-        self.script_client = Some(handle);
-        self.begin_script_turn(started_us);
+        self.script.client = Some(handle);
+        self.script.begin_turn(started_us, self.stopwatch_ns);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
         match progress {
             Progress::Done { interpreter, failed } => {
@@ -123,24 +164,10 @@ impl Executor {
                 let shown_bytes = args.view().bytes() + args.view().len() * size_of::<Vec<u8>>();
                 self.server.clients[handle].suspended_bytes = args.memory_bytes() + shown_bytes;
                 let rest = SuspendedCommand { run, args, partial_reply, transaction: None, abandoned: false };
-                self.suspended = Some(Box::new(SuspendedScript { fiber, rest }));
+                self.script.suspended = Some(Box::new(SuspendedScript { fiber, rest }));
                 ScriptEnd::Suspended
             }
         }
-    }
-
-    /// Stores the transaction, or the preceding replies, with the suspended script.
-    pub(super) fn keep_with_suspended(
-        &mut self,
-        partial_reply: Vec<u8>,
-        transaction: Option<TransactionRun>,
-    ) {
-        let suspended = self.suspended.as_mut().expect("a script has just been put aside");
-        let queue_bytes = transaction.as_ref().map_or(0, TransactionRun::memory_bytes);
-        let client = &mut self.server.clients[suspended.rest.run.handle];
-        client.suspended_bytes += partial_reply.capacity() + queue_bytes;
-        suspended.rest.partial_reply = partial_reply;
-        suspended.rest.transaction = transaction;
     }
 
     /// Writes the script's result and records its command.
@@ -153,7 +180,7 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) {
         let running = self.server.scripts.running.take().expect("the script was running");
-        self.script_client = None;
+        self.script.client = None;
         let start = reply.len();
         let mut stack = interpreter.stack();
         let written = match failed {
@@ -171,28 +198,28 @@ impl Executor {
 
     /// Returns whether a script is suspended: only it may change data meanwhile.
     pub fn is_busy(&self) -> bool {
-        self.suspended.is_some()
+        self.script.is_suspended()
     }
 
     /// Returns whether the client's request is suspended.
     pub(super) fn is_put_aside(&self, handle: ClientHandle) -> bool {
-        self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle))
+        self.script.is_put_aside(handle)
     }
 
     /// Resumes a suspended script for one slice.
     pub(super) fn go_on_with_script(&mut self) {
-        let Some(mut suspended) = self.suspended.take() else { return };
+        let Some(mut suspended) = self.script.suspended.take() else { return };
         // The script's time is frozen, and moves for all others.
         let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
         self.start_stopwatch();
-        self.begin_script_turn(self.clock.monotonic_us());
+        self.script.begin_turn(self.clock.monotonic_us(), self.stopwatch_ns);
         if self.server.clients[suspended.rest.run.handle].is_primary {
             self.db.note_client_expiry(false);
         }
         match suspended.fiber.resume(self as &mut (dyn Caller + 'static)) {
             Progress::Suspended(fiber) => {
                 suspended.fiber = fiber;
-                self.suspended = Some(suspended);
+                self.script.suspended = Some(suspended);
             }
             Progress::Done { interpreter, failed } => self.end_suspended(suspended.rest, interpreter, failed),
         }
@@ -200,14 +227,6 @@ impl Executor {
         if self.server.now.monotonic_us < now.monotonic_us {
             self.server.now = now;
         }
-    }
-
-    fn begin_script_turn(&mut self, now_us: u64) {
-        self.script_turn = ScriptTurn {
-            asked_us: now_us,
-            due_ns: self.stopwatch_ns + COMMANDS_NS_MAX,
-            slice_until_us: now_us + SLICE_US,
-        };
     }
 
     /// Finishes the script's command and its transaction, and unblocks its client.
@@ -233,13 +252,13 @@ impl Executor {
             }
         };
         if end == ScriptEnd::Suspended {
-            if let Some(suspended) = &mut self.suspended {
+            if let Some(suspended) = &mut self.script.suspended {
                 suspended.rest.abandoned = abandoned;
             }
             return self.return_output(handle, reply);
         }
         if self.is_tracing() {
-            self.claim_slow_log(handle);
+            self.tracing.claim_slow_log(handle);
         }
         self.after_command(handle, start, &mut reply);
         self.return_output(handle, reply);
@@ -313,7 +332,7 @@ impl Executor {
         }
         // Replayed commands and those of a primary have run before: refusing one here would lose it.
         let is_repeated = self.loads.is_replaying()
-            || self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
+            || self.script.client.is_some_and(|handle| self.server.clients[handle].is_primary);
         if !is_repeated && !row.is(flag::STALE) && self.has_stale_data() {
             return Err("ERR Can not execute the command on a stale replica".into());
         }
@@ -413,7 +432,7 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
 impl Caller for Executor {
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         let args = Args::new(&command.buffer, &command.ranges);
-        let handle = self.script_client.expect("a script runs for a client");
+        let handle = self.script.client.expect("a script runs for a client");
         let replayed = self.loads.is_replaying();
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         let registry = &self.server.registry;
@@ -447,13 +466,13 @@ impl Caller for Executor {
             matches!(next, Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_)),
             "nothing waits inside a script"
         );
-        self.stopwatch_ns >= self.script_turn.due_ns
+        self.stopwatch_ns >= self.script.turn.due_ns
     }
 
     fn may_call(&mut self, command: &CommandLine) -> Option<bool> {
         let args = Args::new(&command.buffer, &command.ranges);
         let id = self.server.registry.find(args).ok()?;
-        let handle = self.script_client.expect("a script runs for a client");
+        let handle = self.script.client.expect("a script runs for a client");
         Some(self.check_permission(&Call::new(&self.server.registry, handle, id, args)).is_ok())
     }
 
@@ -463,11 +482,11 @@ impl Caller for Executor {
 
     fn interrupt(&mut self) -> Turn {
         let now_us = self.clock.monotonic_us();
-        let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script_turn.asked_us, now_us));
-        self.script_turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
+        let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script.turn.asked_us, now_us));
+        self.script.turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
         let interrupt = self.interrupt_of_script(now_us);
         let is_slow = self.server.scripts.running.as_ref().is_some_and(|running| running.is_slow);
-        let gives_way = is_slow && now_us >= self.script_turn.slice_until_us && !self.loads.replays_at_once();
+        let gives_way = is_slow && now_us >= self.script.turn.slice_until_us && !self.loads.replays_at_once();
         Turn { interrupt, gives_way, lasted_us }
     }
 
@@ -489,8 +508,7 @@ impl Executor {
     /// the default, or none, does not count: the script would keep the process from ending.
     fn slow_script_ms_min(&self) -> u64 {
         let configured_ms = self.server.config.busy_reply_threshold_ms;
-        let is_to_end =
-            self.is_stopping() || self.stop_requests.iter().any(|request| request.load(Ordering::Relaxed));
+        let is_to_end = self.ending.is_requested();
         match configured_ms {
             0 | SLOW_SCRIPT_MS_AT_STOP.. if is_to_end => SLOW_SCRIPT_MS_AT_STOP,
             _ => configured_ms,
@@ -511,7 +529,7 @@ impl Executor {
         }
         if running.is_slow {
             // Once per slice, the rest of the server runs.
-            let over = now_us >= self.script_turn.slice_until_us;
+            let over = now_us >= self.script.turn.slice_until_us;
             return if over && !self.loads.replays_at_once() { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;

@@ -3,16 +3,21 @@
 //! Lagging replicas are waited for, up to `shutdown-timeout`. Meanwhile commands that may write are held, and so is the
 //! primary's stream; they run if the shutdown is aborted or fails.
 
+use super::aof::AppendOnlyFile;
 use super::{Executor, aof};
+use crate::clock::Clock;
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
 use crate::observe::readiness::Unready;
 use crate::observe::supervisor;
 use crate::persist::child::Purpose;
 use crate::script::Running;
+use crate::server::Server;
 use crate::server::pause::{Pause, PausePurpose};
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wire::reply::ReplyBuffer;
 
 const FAILED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
@@ -20,7 +25,7 @@ const UNTIL_SHUTDOWN: BlockRequest = BlockRequest::until(BlockedOn::Shutdown);
 
 /// A requested shutdown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stopping {
+enum Stopping {
     /// By a signal; to be started.
     Wanted(Shutdown),
     /// Waits for a suspended script or transaction, until a time on the monotonic clock.
@@ -34,6 +39,32 @@ pub(crate) enum Stopping {
     },
 }
 
+/// The end of the process, from the request on.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Set while a signal that requests a shutdown has arrived and is not handled yet.
+    requests: [Arc<AtomicBool>; 2],
+    /// A pending request.
+    stage: Option<Stopping>,
+    /// The final save is done: a write that ran now would be acknowledged and lost.
+    is_over: bool,
+    /// It ends without a final snapshot that was wanted, because of a script or transaction that has not ended.
+    loses_changes: bool,
+}
+
+impl Ending {
+    /// Returns whether no further command may run.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether a shutdown is pending, or a signal that requests one.
+    pub(super) fn is_requested(&self) -> bool {
+        self.stage.is_some() || self.requests.iter().any(|request| request.load(Ordering::Relaxed))
+    }
+}
+
 /// Result of starting a shutdown.
 enum Begun {
     Ends,
@@ -41,15 +72,10 @@ enum Begun {
     Failed,
 }
 
-impl Executor {
-    /// Returns whether a shutdown is pending.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.is_some()
-    }
-
+impl Ending {
     /// Returns when waiting for replicas ends.
     pub(super) fn shutdown_deadline_us(&self) -> Option<u64> {
-        match self.stopping {
+        match self.stage {
             Some(Stopping::Waits { deadline_us, .. }) => Some(deadline_us),
             Some(Stopping::Wanted(_) | Stopping::WaitsForUnit { .. }) | None => None,
         }
@@ -60,71 +86,20 @@ impl Executor {
         self.shutdown_deadline_us().is_some()
     }
 
-    /// Returns whether the process ends without changes that it should have saved.
-    pub fn loses_changes(&self) -> bool {
-        self.ends && self.loses_changes
-    }
-
-    /// Requests a shutdown by signal. One that a client has requested is no longer called off because of a script that
-    /// does not end.
-    pub fn want_shutdown(&mut self, how: Shutdown) {
-        match &mut self.stopping {
-            Some(Stopping::Wanted(first) | Stopping::WaitsForUnit { how: first, .. }) => {
-                first.by_signal |= how.by_signal;
-            }
-            Some(Stopping::Waits { .. }) => {}
-            None => self.stopping = Some(Stopping::Wanted(how)),
-        }
-    }
-
-    /// Returns whether a script or transaction is suspended, other than a replayed one: its partial changes must not be
-    /// saved.
-    pub(super) fn is_within_unit(&self) -> bool {
-        self.is_busy() && !self.is_loading()
-    }
-
-    /// Continues a requested shutdown once the suspended unit has ended or its time has run out.
-    pub fn stop_if_wanted(&mut self) {
-        let (how, deadline_us) = match self.stopping {
-            Some(Stopping::Wanted(how)) => (how, None),
-            Some(Stopping::WaitsForUnit { how, deadline_us }) => (how, Some(deadline_us)),
-            Some(Stopping::Waits { .. }) | None => return,
-        };
-        let gives_up_unit = self.is_within_unit();
-        if gives_up_unit {
-            if self.end_script_that_reads() {
-                // It ends in its next slice, and what is then saved is whole.
-                return;
-            }
-            let deadline_us = deadline_us.unwrap_or_else(|| self.begin_waiting_for_unit(how));
-            if self.clock.monotonic_us() < deadline_us {
-                return;
-            }
-            if !self.may_stop_without_unit(how) {
-                return self.call_shutdown_off();
-            }
-        }
-        self.stopping = None;
-        self.server.observed.shutdown_deadline_us = None;
-        if matches!(self.begin_shutdown(how, None, gives_up_unit), Begun::Failed) {
-            self.call_shutdown_off();
-        }
-    }
-
     /// Returns whether the server stops though a unit that has written does not end. A final snapshot would hold a part
     /// of the unit and is not saved, so without an append-only file all changes since the last save are lost. A signal
     /// is obeyed nevertheless, and so is FORCE; other clients' shutdowns fail.
-    fn may_stop_without_unit(&mut self, how: Shutdown) -> bool {
+    fn may_stop_without_unit(&mut self, aof: &AppendOnlyFile, server: &Server, how: Shutdown) -> bool {
         const WHAT: &str = "The script or transaction that runs has not ended in time. A final snapshot would hold a \
                             part of what it has done";
-        let has_log = self.aof.is_on() && !self.aof.log_waits_for_rewrite();
+        let has_log = aof.is_on() && !aof.log_waits_for_rewrite();
         if has_log {
             log::warn!(
                 "{WHAT} and is not saved; the append-only file has everything before it and nothing of it."
             );
             return true;
         }
-        if !self.saves_at_end(how) {
+        if !saves_at_end(server, how) {
             log::warn!(
                 "{WHAT}; none was wanted, and there is no append-only file: the server ends without its data."
             );
@@ -142,33 +117,97 @@ impl Executor {
         true
     }
 
-    fn saves_at_end(&self, how: Shutdown) -> bool {
-        how.save.unwrap_or(!self.server.config.save.is_empty())
-    }
-
     /// Returns the deadline of a suspended unit, which has as much time as replicas.
-    fn begin_waiting_for_unit(&mut self, how: Shutdown) -> u64 {
-        let timeout_s = if how.now { 0 } else { self.server.config.shutdown_timeout_seconds };
-        let deadline_us = self.clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
+    fn begin_waiting_for_unit(&mut self, server: &mut Server, clock: &Clock, how: Shutdown) -> u64 {
+        let timeout_s = if how.now { 0 } else { server.config.shutdown_timeout_seconds };
+        let deadline_us = clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
         log::info!("Waiting for {timeout_s} seconds at most for the script or transaction that runs to end.");
-        self.stopping = Some(Stopping::WaitsForUnit { how, deadline_us });
-        self.server.observed.shutdown_deadline_us = Some(deadline_us);
+        self.stage = Some(Stopping::WaitsForUnit { how, deadline_us });
+        server.observed.shutdown_deadline_us = Some(deadline_us);
         deadline_us
     }
+}
 
-    /// Ends a script that has not written: it leaves no partial changes and need not delay the shutdown. Returns whether
-    /// the running script is to end.
-    fn end_script_that_reads(&mut self) -> bool {
-        let Some(running) = &mut self.server.scripts.running else { return false };
-        if running.killed {
-            return true;
+fn saves_at_end(server: &Server, how: Shutdown) -> bool {
+    how.save.unwrap_or(!server.config.save.is_empty())
+}
+
+/// Ends a script that has not written: it leaves no partial changes and need not delay the shutdown. Returns whether
+/// the running script is to end.
+fn end_script_that_reads(server: &mut Server) -> bool {
+    let Some(running) = &mut server.scripts.running else { return false };
+    if running.killed {
+        return true;
+    }
+    if must_run_whole(running) {
+        return false;
+    }
+    running.killed = true;
+    log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
+    true
+}
+
+impl Executor {
+    /// Returns whether a shutdown is pending.
+    pub fn is_stopping(&self) -> bool {
+        self.ending.stage.is_some()
+    }
+
+    /// Sets what signals that request a shutdown set.
+    pub fn watch_stop_requests(&mut self, requests: [Arc<AtomicBool>; 2]) {
+        self.ending.requests = requests;
+    }
+
+    /// Returns whether the process ends without changes that it should have saved.
+    pub fn loses_changes(&self) -> bool {
+        self.ending.is_over && self.ending.loses_changes
+    }
+
+    /// Requests a shutdown by signal. One that a client has requested is no longer called off because of a script that
+    /// does not end.
+    pub fn want_shutdown(&mut self, how: Shutdown) {
+        match &mut self.ending.stage {
+            Some(Stopping::Wanted(first) | Stopping::WaitsForUnit { how: first, .. }) => {
+                first.by_signal |= how.by_signal;
+            }
+            Some(Stopping::Waits { .. }) => {}
+            None => self.ending.stage = Some(Stopping::Wanted(how)),
         }
-        if must_run_whole(running) {
-            return false;
+    }
+
+    /// Returns whether a script or transaction is suspended, other than a replayed one: its partial changes must not be
+    /// saved.
+    pub(super) fn is_within_unit(&self) -> bool {
+        self.is_busy() && !self.is_loading()
+    }
+
+    /// Continues a requested shutdown once the suspended unit has ended or its time has run out.
+    pub fn stop_if_wanted(&mut self) {
+        let (how, deadline_us) = match self.ending.stage {
+            Some(Stopping::Wanted(how)) => (how, None),
+            Some(Stopping::WaitsForUnit { how, deadline_us }) => (how, Some(deadline_us)),
+            Some(Stopping::Waits { .. }) | None => return,
+        };
+        let gives_up_unit = self.is_within_unit();
+        if gives_up_unit {
+            if end_script_that_reads(&mut self.server) {
+                // It ends in its next slice, and what is then saved is whole.
+                return;
+            }
+            let deadline_us = deadline_us
+                .unwrap_or_else(|| self.ending.begin_waiting_for_unit(&mut self.server, &self.clock, how));
+            if self.clock.monotonic_us() < deadline_us {
+                return;
+            }
+            if !self.ending.may_stop_without_unit(&self.aof, &self.server, how) {
+                return self.call_shutdown_off();
+            }
         }
-        running.killed = true;
-        log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
-        true
+        self.ending.stage = None;
+        self.server.observed.shutdown_deadline_us = None;
+        if matches!(self.begin_shutdown(how, None, gives_up_unit), Begun::Failed) {
+            self.call_shutdown_off();
+        }
     }
 
     /// Returns whether the running script has made changes that only its end makes whole.
@@ -195,7 +234,7 @@ impl Executor {
 
     /// SHUTDOWN ABORT.
     pub(super) fn abort_shutdown(&mut self, reply: &mut ReplyBuffer) -> Result<Next, ClientError> {
-        if self.stopping.is_none() {
+        if self.ending.stage.is_none() {
             return Err(ClientError::text("ERR No shutdown in progress."));
         }
         self.call_shutdown_off();
@@ -205,11 +244,11 @@ impl Executor {
     }
 
     fn begin_shutdown(&mut self, how: Shutdown, asker: Option<ClientHandle>, gives_up_unit: bool) -> Begun {
-        if self.shutdown_deadline_us().is_some() {
+        if self.ending.shutdown_deadline_us().is_some() {
             return Begun::Waits;
         }
         if asker.is_some() && self.is_within_unit() && how.save != Some(false) {
-            self.stopping.get_or_insert(Stopping::Wanted(how));
+            self.ending.stage.get_or_insert(Stopping::Wanted(how));
             return Begun::Waits;
         }
         match asker.map(|handle| &self.server.clients[handle]) {
@@ -231,26 +270,26 @@ impl Executor {
         self.ask_replicas_at_once();
         self.server.pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, now_us);
         let deadline_us = now_us + timeout_us;
-        self.stopping = Some(Stopping::Waits { how, deadline_us, gives_up_unit });
-        self.server.observed.shutdown_deadline_us = self.shutdown_deadline_us();
+        self.ending.stage = Some(Stopping::Waits { how, deadline_us, gives_up_unit });
+        self.server.observed.shutdown_deadline_us = self.ending.shutdown_deadline_us();
         log::info!("Waiting for replicas before shutting down.");
         Begun::Waits
     }
 
     /// Continues a shutdown once all replicas have all of the stream, or time has run out.
     pub(super) fn go_on_with_shutdown(&mut self) {
-        let Some(Stopping::Waits { how, deadline_us, gives_up_unit }) = self.stopping else { return };
+        let Some(Stopping::Waits { how, deadline_us, gives_up_unit }) = self.ending.stage else { return };
         if gives_up_unit && !self.is_within_unit() {
             log::info!(
                 "The script or transaction has ended while replicas are waited for: nothing of it is lost."
             );
-            self.loses_changes = false;
-            self.stopping = Some(Stopping::Waits { how, deadline_us, gives_up_unit: false });
+            self.ending.loses_changes = false;
+            self.ending.stage = Some(Stopping::Waits { how, deadline_us, gives_up_unit: false });
         }
         let is_over = deadline_us <= self.server.now.monotonic_us;
         // Without saving, SHUTDOWN is also the way to end an endless script.
         if self.is_within_unit() && how.save != Some(false) && !(gives_up_unit && self.has_script_written()) {
-            if is_over && self.end_script_that_reads() {
+            if is_over && end_script_that_reads(&mut self.server) {
                 // Its last slice runs here: in the next turn another script could have begun.
                 self.go_on_with_script();
             }
@@ -266,8 +305,8 @@ impl Executor {
 
     /// Runs the held commands, and replies to the SHUTDOWN clients that it was aborted.
     fn call_shutdown_off(&mut self) {
-        self.stopping = None;
-        self.loses_changes = false;
+        self.ending.stage = None;
+        self.ending.loses_changes = false;
         self.server.observed.shutdown_deadline_us = None;
         self.server.pauses.end(PausePurpose::Shutdown);
         self.resume_primary();
@@ -311,7 +350,7 @@ impl Executor {
         }
         // Beside a suspended unit a snapshot would hold a part of it.
         let has_part = self.has_load_under_way() || self.is_within_unit();
-        if self.saves_at_end(how) && !has_part {
+        if saves_at_end(&self.server, how) && !has_part {
             log::info!("Saving the final RDB snapshot before exiting.");
             supervisor::tell("STATUS=Saving the final RDB snapshot\n");
             if !self.save_now() {
@@ -324,7 +363,7 @@ impl Executor {
             }
         }
         self.server.process_requests.push(ProcessRequest::Shutdown);
-        self.ends = true;
+        self.ending.is_over = true;
         true
     }
 }

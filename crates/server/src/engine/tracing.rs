@@ -16,10 +16,12 @@ mod unread;
 
 use super::Executor;
 use super::observation::hidden_arguments;
+use crate::clock::Clock;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Request};
 use crate::observe::command_log::{CutArgs, LogKind, shortened_name};
 use crate::observe::trace::{Stage, Stages, Trace};
+use crate::server::Server;
 use crate::session::ClientHandle;
 use crate::session::blocked::Blocked;
 use crate::session::name_table::NameTable;
@@ -64,6 +66,12 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
+    /// Returns whether this tick traces requests.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     pub(super) fn new(seed: u64) -> Self {
         Tracing {
             is_on: false,
@@ -176,6 +184,79 @@ pub struct Begun {
     is_sampled: bool,
 }
 
+impl Tracing {
+    /// Returns the nanoseconds on the monotonic clock.
+    fn trace_ns(&self, clock: &Clock) -> u64 {
+        clock.stopwatch_ns().wrapping_sub(self.zero_ns)
+    }
+
+    /// Records the prefetch of this number of keys since `began_ns` on the stopwatch.
+    #[cold]
+    pub(super) fn note_fetch(&mut self, clock: &Clock, began_ns: u64, keys: usize) {
+        let elapsed_ns = clock.stopwatch_ns().saturating_sub(began_ns);
+        self.prefetch_share_ns = elapsed_ns.checked_div(keys as u64).unwrap_or(0);
+    }
+
+    /// Records the id of a slow log entry added by the current request.
+    pub(super) fn note_slow_log(&mut self, id: u64) {
+        let first = if self.slow_log.is_empty() { id } else { self.slow_log.start };
+        self.slow_log = first..id + 1;
+    }
+
+    /// Records the retry, which finished or blocked again.
+    #[cold]
+    pub(super) fn note_retried(
+        &mut self,
+        server: &Server,
+        clock: &Clock,
+        handle: ClientHandle,
+        begun: Begun,
+        is_done: bool,
+    ) {
+        let now_ns = self.trace_ns(clock);
+        let begun_ns = begun.ns.wrapping_sub(self.zero_ns);
+        let slow_log = std::mem::take(&mut self.slow_log);
+        let Some(client) = server.clients.get(handle) else { return };
+        let blocked = client.blocked.as_ref().filter(|_| !is_done);
+        let waits = blocked.map(|blocked| Waits::of(blocked));
+        let Some(Waiting { request, .. }) = self.waiting.get_mut(&handle) else { return };
+        request.claim_slow_log(slow_log);
+        request.stages.add(Stage::Blocked, begun_ns.saturating_sub(request.since_ns));
+        request.stages.add(Stage::Execution, now_ns.saturating_sub(begun_ns));
+        request.since_ns = now_ns;
+        request.waits = waits;
+    }
+
+    /// Attributes new slow log entries to the client's suspended script, which has ended.
+    #[cold]
+    pub(super) fn claim_slow_log(&mut self, handle: ClientHandle) {
+        let slow_log = std::mem::take(&mut self.slow_log);
+        if let Some(request) = self.put_aside(handle) {
+            request.claim_slow_log(slow_log);
+        }
+    }
+
+    /// Moves requests back whose clients are no longer blocked.
+    fn end_traced_waits(&mut self, server: &mut Server) {
+        for handle in server.blocked.take_ended() {
+            let Some(Waiting { request, .. }) = self.waiting.get(&handle) else { continue };
+            let blocked = server.clients.get(handle).and_then(|client| client.blocked.as_ref());
+            let still_waits = blocked.is_some() && request.waits == blocked.map(|blocked| Waits::of(blocked));
+            if !still_waits {
+                self.end_waiting(handle);
+            }
+        }
+    }
+}
+
+/// Of an unknown command only the first word is kept: the rest may contain a password after a typing error.
+fn push_args(server: &Server, id: Option<CommandId>, args: Args<'_>, cut: &mut CutArgs) {
+    match id {
+        Some(id) => cut.push(args.iter(), &hidden_arguments(server.registry.row(id), args)),
+        None => cut.push(args.first(1).iter(), &[]),
+    }
+}
+
 impl Executor {
     /// Returns whether requests must be passed to [`Executor::begin_trace`] and [`Executor::note_request`].
     #[inline]
@@ -188,11 +269,6 @@ impl Executor {
     pub fn has_traces_under_way(&self) -> bool {
         let Tracing { under_way, waiting, unread, .. } = &self.tracing;
         !under_way.is_empty() || !waiting.is_empty() || !unread.is_empty()
-    }
-
-    /// Returns the nanoseconds on the monotonic clock.
-    fn trace_ns(&self) -> u64 {
-        self.clock.stopwatch_ns().wrapping_sub(self.tracing.zero_ns)
     }
 
     /// Starts or stops tracing at the beginning of a tick, once the clock has been read.
@@ -231,13 +307,6 @@ impl Executor {
         }
     }
 
-    /// Records the prefetch of this number of keys since `began_ns` on the stopwatch.
-    #[cold]
-    pub(super) fn note_fetch(&mut self, began_ns: u64, keys: usize) {
-        let elapsed_ns = self.clock.stopwatch_ns().saturating_sub(began_ns);
-        self.tracing.prefetch_share_ns = elapsed_ns.checked_div(keys as u64).unwrap_or(0);
-    }
-
     /// Starts timing a request.
     #[inline]
     pub fn begin_trace(&mut self) -> Begun {
@@ -247,12 +316,6 @@ impl Executor {
             self.tracing.draw();
         }
         Begun { ns: self.stopwatch_ns, is_sampled }
-    }
-
-    /// Records the id of a slow log entry added by the current request.
-    pub(super) fn note_slow_log(&mut self, id: u64) {
-        let first = if self.tracing.slow_log.is_empty() { id } else { self.tracing.slow_log.start };
-        self.tracing.slow_log = first..id + 1;
     }
 
     /// Returns whether an executed request may be traced.
@@ -284,7 +347,7 @@ impl Executor {
             Some(blocked) => Some(Waits::of(blocked)),
             None => self.is_put_aside(handle).then_some(Waits::Script),
         };
-        let since_ns = self.trace_ns();
+        let since_ns = self.tracing.trace_ns(&self.clock);
         let received_ns = (received_us * 1000).min(begun_ns);
         let waited_ns = begun_ns - received_ns;
         let prefetch_ns = self.tracing.prefetch_share_ns.min(waited_ns);
@@ -307,22 +370,14 @@ impl Executor {
             // A request that was blocked earlier in this turn has been unblocked since.
             self.tracing.end_waiting(handle);
             let mut args = CutArgs::default();
-            self.push_args(request.id, request.args, &mut args);
+            push_args(&self.server, request.id, request.args, &mut args);
             self.tracing.waiting.insert(handle, Waiting { request: under_way, args });
             self.server.blocked.notes_ended = true;
         } else {
             let mut args = std::mem::take(&mut self.tracing.args);
-            self.push_args(request.id, request.args, &mut args);
+            push_args(&self.server, request.id, request.args, &mut args);
             self.tracing.args = args;
             self.tracing.under_way.push(under_way);
-        }
-    }
-
-    /// Of an unknown command only the first word is kept: the rest may contain a password after a typing error.
-    fn push_args(&self, id: Option<CommandId>, args: Args<'_>, cut: &mut CutArgs) {
-        match id {
-            Some(id) => cut.push(args.iter(), &hidden_arguments(self.server.registry.row(id), args)),
-            None => cut.push(args.first(1).iter(), &[]),
         }
     }
 
@@ -332,51 +387,13 @@ impl Executor {
         Begun { ns: self.clock.stopwatch_ns(), is_sampled: false }
     }
 
-    /// Records the retry, which finished or blocked again.
-    #[cold]
-    pub(super) fn note_retried(&mut self, handle: ClientHandle, begun: Begun, is_done: bool) {
-        let now_ns = self.trace_ns();
-        let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
-        let slow_log = std::mem::take(&mut self.tracing.slow_log);
-        let Some(client) = self.server.clients.get(handle) else { return };
-        let blocked = client.blocked.as_ref().filter(|_| !is_done);
-        let waits = blocked.map(|blocked| Waits::of(blocked));
-        let Some(Waiting { request, .. }) = self.tracing.waiting.get_mut(&handle) else { return };
-        request.claim_slow_log(slow_log);
-        request.stages.add(Stage::Blocked, begun_ns.saturating_sub(request.since_ns));
-        request.stages.add(Stage::Execution, now_ns.saturating_sub(begun_ns));
-        request.since_ns = now_ns;
-        request.waits = waits;
-    }
-
-    /// Attributes new slow log entries to the client's suspended script, which has ended.
-    #[cold]
-    pub(super) fn claim_slow_log(&mut self, handle: ClientHandle) {
-        let slow_log = std::mem::take(&mut self.tracing.slow_log);
-        if let Some(request) = self.tracing.put_aside(handle) {
-            request.claim_slow_log(slow_log);
-        }
-    }
-
-    /// Moves requests back whose clients are no longer blocked.
-    fn end_traced_waits(&mut self) {
-        for handle in self.server.blocked.take_ended() {
-            let Some(Waiting { request, .. }) = self.tracing.waiting.get(&handle) else { continue };
-            let blocked = self.server.clients.get(handle).and_then(|client| client.blocked.as_ref());
-            let still_waits = blocked.is_some() && request.waits == blocked.map(|blocked| Waits::of(blocked));
-            if !still_waits {
-                self.tracing.end_waiting(handle);
-            }
-        }
-    }
-
     /// [`Executor::write_aof`] while traced requests wait for it; then their reply positions are known.
     #[cold]
     pub(super) fn write_aof_traced(&mut self) {
-        let began_ns = self.trace_ns();
+        let began_ns = self.tracing.trace_ns(&self.clock);
         self.aof.write_aof(&self.disk, &mut self.server);
-        let ended_ns = self.trace_ns();
-        self.end_traced_waits();
+        let ended_ns = self.tracing.trace_ns(&self.clock);
+        self.tracing.end_traced_waits(&mut self.server);
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
         structures::work::visited(under_way.len());
         for request in under_way.iter_mut().filter(|request| request.answered_at.is_none()) {
@@ -404,7 +421,7 @@ impl Executor {
     /// Records that output of this client, served by this thread, was written.
     #[cold]
     pub fn note_written(&mut self, handle: ClientHandle) {
-        let now_ns = self.trace_ns();
+        let now_ns = self.tracing.trace_ns(&self.clock);
         let written_ns = &mut self.tracing.written_ns;
         if written_ns.len() <= handle.index() {
             written_ns.resize(handle.index() + 1, 0);
@@ -416,7 +433,7 @@ impl Executor {
     /// Keeps or drops the requests whose replies have been written.
     #[cold]
     pub fn finish_traces(&mut self) {
-        let now_ns = self.trace_ns();
+        let now_ns = self.tracing.trace_ns(&self.clock);
         self.sort_out(|executor, request| match executor.written_ns(request, now_ns) {
             Some(at_ns) => Fate::Ends { at_ns },
             None if request.answered_at.is_some() && now_ns.saturating_sub(request.since_ns) >= UNREAD_NS => {
@@ -469,7 +486,7 @@ impl Executor {
     /// Ends the client's traces at its disconnection, with the times so far.
     #[cold]
     pub(super) fn end_traces_of(&mut self, handle: ClientHandle) {
-        let now_ns = self.trace_ns();
+        let now_ns = self.tracing.trace_ns(&self.clock);
         self.tracing.end_waiting(handle);
         for waiting in self.tracing.unread.take(handle) {
             self.finish_waiting(waiting, now_ns);

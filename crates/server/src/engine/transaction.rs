@@ -7,6 +7,7 @@ use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::repetition::Allowance;
 use crate::command::{Control, Next, Origin};
+use crate::engine::observation::feed_monitors;
 use crate::error::ClientError;
 use crate::session::ClientHandle;
 use crate::session::client::Transaction;
@@ -100,7 +101,7 @@ impl Executor {
                 Next::RunScript(script) => {
                     let end = self.run_script(&call, *script, reply);
                     if end == ScriptEnd::Suspended {
-                        self.keep_with_suspended(reply.copy_from(start), Some(run));
+                        self.script.keep_with_suspended(&mut self.server, reply.copy_from(start), Some(run));
                         reply.truncate(start);
                         return end;
                     }
@@ -114,7 +115,7 @@ impl Executor {
         let reply_bytes = reply.len().saturating_sub(start);
         let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
         self.observe_composite(&exec, run.started_ns, reply_bytes, false);
-        self.feed_monitors(&exec, false);
+        feed_monitors(&mut self.server, &self.clock, &exec, false);
         ScriptEnd::Done
     }
 }

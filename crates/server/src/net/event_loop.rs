@@ -27,6 +27,7 @@ use super::sockets::Sockets;
 use super::threads::{RemoteConnection, Threads};
 use super::tls_context::TlsContext;
 use crate::config::ShutdownFlags;
+use crate::engine::client_limits::{evict_clients, evict_unauthenticated};
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::tracing::Begun;
@@ -79,7 +80,7 @@ impl EventLoop {
     /// Creates the loop with its poller; no socket listens yet.
     pub fn new(mut executor: Executor, signals: Signals) -> io::Result<Self> {
         let poller = Poller::new()?;
-        executor.stop_requests = signals.stop_requests();
+        executor.watch_stop_requests(signals.stop_requests());
         let listeners = Rc::new(RefCell::new(Listeners::new(poller.try_clone()?)));
         let tls = Rc::new(RefCell::new(TlsContext::new(Arc::clone(&executor.server.observed.tls))));
         let http = Rc::new(RefCell::new(Http::new(&executor.server, tls.borrow().published())?));
@@ -173,8 +174,8 @@ impl EventLoop {
         self.flush();
         self.begin_rdb_channels();
         self.watch_sync_pipe();
-        self.executor.evict_clients();
-        self.executor.evict_unauthenticated();
+        evict_clients(&mut self.executor.server);
+        evict_unauthenticated(&mut self.executor.server);
         self.close_clients_asap();
         self.executor.note_replicas();
         self.balance_if_due();

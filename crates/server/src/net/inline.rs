@@ -9,6 +9,10 @@ use super::query_buffer::{QueryBuffer, QueryBuffers};
 use super::replicas::write_to_replica;
 use super::sockets::Sockets;
 use crate::engine::Executor;
+use crate::engine::client_limits::{
+    check_input_limit, check_output_limit, count_unauthenticated, limits_client_memory,
+};
+use crate::engine::gate::needs_authentication;
 use crate::session::ClientHandle;
 use std::io;
 use wire::request::{Limits, REQUEST_LEN_MAX};
@@ -80,9 +84,9 @@ impl Exchange for Inline<'_> {
             || self.executor.leaves_unread(handle);
         self.store_input_figures(connection);
         self.executor.server.clients[handle].connection.watches_readable = !pauses;
-        self.executor.check_input_limit(handle, unread_bytes);
+        check_input_limit(&mut self.executor.server, handle, unread_bytes);
         count_memory_if_limited(self.executor, handle);
-        self.executor.count_unauthenticated(handle);
+        count_unauthenticated(&mut self.executor.server, handle);
         pauses
     }
 
@@ -142,7 +146,7 @@ impl Exchange for Inline<'_> {
         let closes = client.close_after_reply && is_sent;
         match client.output.is_empty() {
             true => self.executor.server.clients.output_written(handle),
-            false => self.executor.check_output_limit(handle),
+            false => check_output_limit(&mut self.executor.server, &self.executor.clock, handle),
         }
         count_memory_if_limited(self.executor, handle);
         closes
@@ -174,7 +178,7 @@ impl Inline<'_> {
 /// Updates the client's part of the memory of all clients, if that is limited.
 #[inline]
 pub(super) fn count_memory_if_limited(executor: &mut Executor, handle: ClientHandle) {
-    if executor.limits_client_memory() {
+    if limits_client_memory(&executor.server) {
         executor.server.clients.count_memory(handle);
     }
 }
@@ -196,7 +200,7 @@ fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
     let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes;
     Limits {
         bulk_len_max: if is_primary { REQUEST_LEN_MAX } else { bulk_len_max },
-        authenticated: !executor.needs_authentication(handle),
+        authenticated: !needs_authentication(&executor.server, handle),
         ..Limits::default()
     }
 }

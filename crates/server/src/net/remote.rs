@@ -8,6 +8,8 @@ use super::inline::count_memory_if_limited;
 use super::io_thread::{Delivery, Order};
 use super::query_buffer::QueryBuffer;
 use super::threads::{Destination, RemoteConnection};
+use crate::engine::client_limits::{check_input_limit, check_output_limit, count_unauthenticated};
+use crate::engine::gate::needs_authentication;
 use crate::observe::process::{Whose, cpu_times};
 use crate::session::ClientHandle;
 use crate::session::client::Meter;
@@ -62,9 +64,9 @@ impl EventLoop {
                 }
                 Delivery::Unread { handle, bytes } => {
                     self.store_interaction(handle);
-                    self.executor.check_input_limit(handle, bytes);
+                    check_input_limit(&mut self.executor.server, handle, bytes);
                     count_memory_if_limited(&mut self.executor, handle);
-                    self.executor.count_unauthenticated(handle);
+                    count_unauthenticated(&mut self.executor.server, handle);
                 }
                 Delivery::HungUp(handle) => self.store_hang_up(handle),
                 Delivery::HandshakeDone { handle, certificate } => {
@@ -111,9 +113,9 @@ impl EventLoop {
     /// Handles a query buffer whose requests have run, as far as they may.
     pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
-        self.executor.check_input_limit(handle, query_buffer.unread_bytes());
+        check_input_limit(&mut self.executor.server, handle, query_buffer.unread_bytes());
         count_memory_if_limited(&mut self.executor, handle);
-        self.executor.count_unauthenticated(handle);
+        count_unauthenticated(&mut self.executor.server, handle);
         let waits = self.executor.is_waiting(handle);
         if self.executor.server.clients[handle].close_asap {
             return;
@@ -131,7 +133,7 @@ impl EventLoop {
         if let Some(meter) = &self.executor.server.clients[handle].connection.meter {
             meter.report(figures, memory_bytes);
         }
-        self.executor.count_unauthenticated(handle);
+        count_unauthenticated(&mut self.executor.server, handle);
         if is_lost {
             self.executor.server.close_asap(handle);
         }
@@ -163,7 +165,7 @@ impl EventLoop {
         self.executor.server.clients.keep_output(spare);
         query_buffer.handover.output = self.take_output(handle);
         query_buffer.handover.finishes = self.executor.server.clients[handle].close_after_reply;
-        query_buffer.handover.is_unauthenticated = self.executor.needs_authentication(handle);
+        query_buffer.handover.is_unauthenticated = needs_authentication(&self.executor.server, handle);
         let Some(remote) = self.remotes.get_mut(handle) else { return };
         let thread = remote.thread;
         self.threads.send(thread, Order::Serve(query_buffer));
@@ -195,7 +197,7 @@ impl EventLoop {
         if client.connection.output_under_way() == 0 {
             client.output_over_soft_limit_since_us = None;
         } else {
-            self.executor.check_output_limit(handle);
+            check_output_limit(&mut self.executor.server, &self.executor.clock, handle);
         }
         let output = self.executor.server.clients.take_output(handle);
         let uncounted = self.executor.server.clients[handle].connection.take_uncounted(output.len() as u64);
@@ -226,7 +228,7 @@ impl EventLoop {
             connection.set_query_buffer(query_buffer);
             None
         };
-        let is_unauthenticated = self.executor.needs_authentication(handle);
+        let is_unauthenticated = needs_authentication(&self.executor.server, handle);
         let figures = &mut self.executor.server.clients[handle].connection;
         let meter = Arc::new(Meter {
             output_bytes_total: AtomicU64::new(figures.output_bytes_total),

@@ -7,6 +7,7 @@
 use super::{StartError, enter_directory, executor, permit_files, refuse_modules, without_effect};
 use crate::config::Config;
 use crate::engine::loading::RestoreError;
+use crate::engine::users::warning_about_password;
 use crate::net::listener::ListenError;
 use crate::net::listeners;
 use crate::net::tls_context::TlsContext;
@@ -31,7 +32,7 @@ pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
     let mut warnings = without_effect(&startup.config);
     let executor = executor(startup)?;
     let config = &executor.server.config;
-    warnings.extend(executor.warning_about_password());
+    warnings.extend(warning_about_password(&executor.server));
     TlsContext::new(Arc::clone(&executor.server.observed.tls))
         .prepare(config)
         .map_err(|error| StartError::Listen(ListenError::Tls(error)))?;

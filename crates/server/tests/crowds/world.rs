@@ -4,6 +4,7 @@ use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
 use server::engine::tracing::Begun;
+use server::engine::client_limits::evict_clients;
 use server::engine::{Executor, Flow, Seeds};
 use server::observe::memory::ThreadMemory;
 use server::server::Identity;
@@ -106,7 +107,7 @@ impl World {
     pub fn end_turn(&mut self) {
         self.executor.run_timers();
         self.executor.end_tick();
-        self.executor.evict_clients();
+        evict_clients(&mut self.executor.server);
         for receiver in std::mem::take(&mut self.executor.server.clients.with_output) {
             if self.executor.server.clients.get(receiver).is_some() {
                 self.executor.server.clients[receiver].output_pending = false;

@@ -6,6 +6,7 @@ use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
 use server::db::{Db, Turn};
+use server::engine::client_limits::evict_clients;
 use server::engine::{Executor, Flow, Seeds};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
@@ -156,7 +157,7 @@ impl World {
             }
         }
         executor.server.clients.with_output.clear();
-        executor.evict_clients();
+        evict_clients(&mut executor.server);
         for at in 0..CLIENTS {
             let closing = &self.executor.server.clients[self.clients[at]];
             if closing.close_asap || closing.close_after_reply {
