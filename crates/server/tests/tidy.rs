@@ -2,7 +2,7 @@
 //! at the top, and a broken rule is reported with file and line and what to do about it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,15 @@ use syn::visit::{self, Visit};
 const FUNCTION_LINES_LIMIT: usize = 70;
 /// Lines in a file, tests included.
 const FILE_LINES_LIMIT: usize = 1000;
+
+/// Methods of one type of the server, in all its `impl` blocks and files together.
+const METHODS_LIMIT: usize = 80;
+/// Types beyond that limit, with a limit of their own: it only goes down, to the number that is reached.
+const METHODS_BEYOND: &[(&str, usize)] = &[("Db", 184), ("Executor", 421)];
+/// Fields of one struct of the server that other files may reach: public ones, and all of a module with submodules.
+const FIELDS_LIMIT: usize = 32;
+/// As [`METHODS_BEYOND`].
+const FIELDS_BEYOND: &[(&str, usize)] = &[("Client", 49)];
 
 /// Where `unsafe` may stand: prefixes of paths from the workspace's root.
 const UNSAFE_ALLOWED: &[&str] = &["crates/structures/", "crates/server/src/sys.rs", "crates/server/src/sys/"];
@@ -307,6 +316,78 @@ fn functions_are_short() {
         }
     }
     findings.expect_none("Break long functions into named steps.");
+}
+
+/// The name of the type that a block implements; `None`: it is not a plain type.
+fn implemented(block: &syn::ItemImpl) -> Option<String> {
+    match &*block.self_ty {
+        syn::Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}
+
+/// Adds what a file that is not a test's declares: the methods of each type, and the fields of each struct that other
+/// files may reach.
+#[derive(Default)]
+struct Sizes {
+    methods: BTreeMap<String, usize>,
+    fields: BTreeMap<String, usize>,
+    has_submodules: bool,
+}
+
+impl<'ast> Visit<'ast> for Sizes {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test_item(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        let Some(name) = implemented(block) else { return };
+        let methods = block.items.iter().filter(|item| matches!(item, syn::ImplItem::Fn(_))).count();
+        *self.methods.entry(name).or_default() += methods;
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        let is_private = |field: &syn::Field| matches!(field.vis, syn::Visibility::Inherited);
+        let reached = item.fields.iter().filter(|field| self.has_submodules || !is_private(field)).count();
+        let fields = self.fields.entry(item.ident.to_string()).or_default();
+        // Different structs may have one name.
+        *fields = reached.max(*fields);
+    }
+}
+
+/// Checks each count against the limit, or the type's own.
+fn exceeding(what: &str, counts: &BTreeMap<String, usize>, limit: usize, beyond: &[(&str, usize)]) -> String {
+    let mut found = String::new();
+    for (name, &count) in counts {
+        let own = beyond.iter().find(|(of, _)| of == name).map(|&(_, own)| own);
+        let limit = own.unwrap_or(limit);
+        if count > limit {
+            writeln!(found, "  {name} has {count} {what}; its limit is {limit}").unwrap();
+        }
+    }
+    found
+}
+
+#[test]
+fn types_are_made_of_parts() {
+    let mut sizes = Sizes::default();
+    let sources = sources();
+    let server = sources.iter().filter(|source| source.server_module().is_some() && !source.is_test());
+    for source in server {
+        let directory = root().join(source.path.trim_end_matches(".rs"));
+        sizes.has_submodules = directory.is_dir();
+        sizes.visit_file(
+            &syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.path)),
+        );
+    }
+    let found = exceeding("methods", &sizes.methods, METHODS_LIMIT, METHODS_BEYOND)
+        + &exceeding("fields that other files may reach", &sizes.fields, FIELDS_LIMIT, FIELDS_BEYOND);
+    assert!(
+        found.is_empty(),
+        "\n{found}Give what belongs together a struct of its own, with private fields.\n"
+    );
 }
 
 #[test]
