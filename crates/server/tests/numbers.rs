@@ -442,7 +442,9 @@ fn repetitions_have_a_limit() {
             // With values, counts beyond half of the range have an error of their own, as in the reference.
             let range = match count == i64::MAX && !options.is_empty() {
                 true => "-ERR value is out of range\r\n",
-                false => "-ERR value is out of range, value must between -1048576 and 9223372036854775807\r\n",
+                false => {
+                    "-ERR value is out of range, value must between -1048576 and 9223372036854775807\r\n"
+                }
             };
             assert_eq!(refused.escape_ascii().to_string(), range.as_bytes().escape_ascii().to_string());
         }

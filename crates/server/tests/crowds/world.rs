@@ -3,8 +3,8 @@
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
-use server::engine::tracing::Begun;
 use server::engine::client_limits::evict_clients;
+use server::engine::tracing::Begun;
 use server::engine::{Executor, Flow, Seeds};
 use server::observe::memory::ThreadMemory;
 use server::server::Identity;
