@@ -83,14 +83,16 @@ pub fn report_file_size_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Ignores signals that this program does not use and that would end it. Makes ended children waitable, even if the
-/// process was started with SIGCHLD ignored.
+/// Ignores signals that this program does not use and that would end it. Makes ended children waitable and lets SIGQUIT
+/// end the process, even if it was started with SIGCHLD or SIGQUIT ignored.
 pub fn ignore_signals_of_others() {
     for (signal, action) in [
         (libc::SIGUSR1, libc::SIG_IGN),
         (libc::SIGUSR2, libc::SIG_IGN),
         (libc::SIGPIPE, libc::SIG_IGN),
         (libc::SIGCHLD, libc::SIG_DFL),
+        // A shell without job control starts programs in the background with SIGQUIT ignored.
+        (libc::SIGQUIT, libc::SIG_DFL),
     ] {
         // SAFETY: invariant 1 of `sys`: neither action runs code of ours.
         unsafe { libc::signal(signal, action) };
