@@ -46,7 +46,7 @@ fn print_out(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Nor need anybody read what is wrong.
+/// Writes a line to stderr; ignores a closed pipe.
 fn tell(what: &dyn Display) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -127,7 +127,7 @@ pub fn stop() {
 
 /// Writes to read-only memory (DEBUG SEGFAULT).
 pub fn fault() -> ! {
-    // SAFETY: invariant 1 of `sys`: a new mapping touches no memory that anybody has.
+    // SAFETY: invariant 1 of `sys`: a new mapping overlaps no other memory.
     let page = unsafe {
         libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     };

@@ -30,7 +30,8 @@ pub struct Peer {
     on_the_way: VecDeque<Request>,
 }
 
-fn encode(words: &Words, bytes: &mut Vec<u8>) {
+/// Appends a request.
+pub fn encode(words: &Words, bytes: &mut Vec<u8>) {
     bytes.extend(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
         bytes.extend(format!("${}\r\n", word.len()).as_bytes());

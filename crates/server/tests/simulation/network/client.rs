@@ -3,6 +3,7 @@
 
 use super::node::Node;
 use crate::history::Words;
+use crate::peer::encode;
 use crate::requests::{self, Shape, words};
 use server::session::ClientHandle;
 use structures::random::Random;
@@ -51,15 +52,6 @@ pub struct Client {
     written: Option<(u64, u64)>,
     next_us: u64,
     pub requests: u64,
-}
-
-fn encode(words: &Words, bytes: &mut Vec<u8>) {
-    bytes.extend(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        bytes.extend(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend(b"\r\n");
-    }
 }
 
 /// The length of the first reply, if it is there.
