@@ -3,8 +3,11 @@
 
 mod process;
 
-use process::{Process, program};
+use process::certificates::Certificates;
+use process::{Process, free_port, program};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -42,7 +45,10 @@ fn mode(path: &Path) -> u32 {
 
 /// A server under the usual umask, and with another zone than the machine's; it logs to `server.log` in the folder.
 fn start(folder: &Folder, zone: &str, umask: &str, options: &[&str]) -> Process {
-    let port = process::free_port();
+    start_at(folder, free_port(), zone, umask, options)
+}
+
+fn start_at(folder: &Folder, port: u16, zone: &str, umask: &str, options: &[&str]) -> Process {
     let child: Child = Command::new("sh")
         .args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh", umask, &program()])
         .args(["--port", &port.to_string(), "--save", "", "--logfile", "server.log"])
@@ -54,9 +60,10 @@ fn start(folder: &Folder, zone: &str, umask: &str, options: &[&str]) -> Process 
         .unwrap();
     let process = Process::adopt(child, port);
     let started = Instant::now();
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    // Without a pause: what listens later than the port must be found closed.
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(started.elapsed() < process::PATIENCE, "the server does not listen");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::yield_now();
     }
     process
 }
@@ -187,4 +194,39 @@ fn memory_that_may_not_be_promised_is_warned_of() {
         setting.trim() != "1",
         "{setting}{log}"
     );
+}
+
+#[test]
+fn the_plain_port_listens_last() {
+    let certificates = Certificates::new();
+    for _ in 0..4 {
+        let folder = Folder::new("last");
+        let [tls, http] = [free_port(), free_port()];
+        let mut options = certificates.options();
+        let ports = [tls, http].map(|port| port.to_string());
+        let listening = ["--tls-port", &ports[0], "--http-port", &ports[1], "--unixsocket", "server.sock"];
+        options.extend(listening.map(str::to_owned));
+        let _process = start(&folder, "UTC0", "022", &options.iter().map(String::as_str).collect::<Vec<_>>());
+        for port in [tls, http] {
+            assert!(TcpStream::connect(("127.0.0.1", port)).is_ok(), "{port}: {}", log_of(&folder));
+        }
+        assert!(UnixStream::connect(folder.0.join("server.sock")).is_ok(), "{}", log_of(&folder));
+    }
+}
+
+#[test]
+fn a_second_server_leaves_the_first_ones_socket_alone() {
+    let folder = Folder::new("second");
+    let options = ["--unixsocket", "server.sock"];
+    let process = start(&folder, "UTC0", "022", &options);
+    let second = Command::new(program())
+        .args(["--port", &process.port.to_string(), "--unixsocket", "server.sock"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(1), "{error}");
+    let refusal = format!("Could not listen on 0.0.0.0:{}: Address already in use", process.port);
+    assert!(error.contains(&refusal), "{error}");
+    assert!(UnixStream::connect(folder.0.join("server.sock")).is_ok());
 }

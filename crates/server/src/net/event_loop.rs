@@ -118,16 +118,21 @@ impl EventLoop {
         })
     }
 
-    /// Opens the configured sockets.
+    /// Opens the configured sockets. The plain port listens last: who waits for the server waits for that port, and may
+    /// use the others at once. Its addresses are taken first, so that a second server with the same configuration fails
+    /// before it replaces the Unix socket.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
         let mut tls = self.tls.borrow_mut();
         let prepared = tls.prepare(config).map_err(ListenError::Tls)?;
         tls.commit(prepared);
-        self.listeners.borrow_mut().open(config)?;
-        let mut http = self.http.borrow_mut();
+        let (mut listeners, mut http) = (self.listeners.borrow_mut(), self.http.borrow_mut());
+        let bound = listeners.bind(config).map_err(|(_, error)| error)?;
         let prepared = http.prepare(config)?;
+        listeners.open_unix(config)?;
         http.commit(prepared);
+        let prepared = listeners.listen(bound, config.tcp_backlog).map_err(|(_, error)| error)?;
+        listeners.commit(prepared);
         Ok(())
     }
 

@@ -115,9 +115,20 @@ impl Listener {
         }
     }
 
-    /// Listens on an address.
-    pub fn tcp(address: SocketAddr, protocol: Protocol, backlog: u32) -> io::Result<Self> {
-        listen_tcp(address, protocol, backlog, false)
+    /// Takes an address. Clients are refused until [`Listener::listen`].
+    pub fn bind(address: SocketAddr, protocol: Protocol) -> io::Result<Self> {
+        Ok(of_tcp(bind_tcp(address, false)?, address, protocol))
+    }
+
+    /// Listens, unless it does already.
+    pub fn listen(&self, backlog: u32) -> io::Result<()> {
+        listen(&self.socket, backlog)
+    }
+
+    /// Returns an error that names the address.
+    pub fn failure(&self, source: io::Error) -> ListenError {
+        let address = self.address.map_or_else(String::new, |address| address.to_string());
+        ListenError::Listen { address, source }
     }
 
     /// Listens on an address that overlaps with those of `left`, which keep listening until they are closed.
@@ -131,7 +142,7 @@ impl Listener {
         // servers started with the same port must not share it.
         let shared: io::Result<()> =
             left.iter().try_for_each(|listener| listener.socket.set_reuse_port(true));
-        let opened = shared.and_then(|()| listen_tcp(address, protocol, backlog, true));
+        let opened = shared.and_then(|()| listen_sharing(address, protocol, backlog));
         for listener in left {
             listener.socket.set_reuse_port(false)?;
         }
@@ -235,13 +246,16 @@ fn bind_tcp(address: SocketAddr, shares: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn listen_tcp(address: SocketAddr, protocol: Protocol, backlog: u32, shares: bool) -> io::Result<Listener> {
-    let socket = bind_tcp(address, shares)?;
+/// Listens on an address beside sockets that permit it.
+fn listen_sharing(address: SocketAddr, protocol: Protocol, backlog: u32) -> io::Result<Listener> {
+    let socket = bind_tcp(address, true)?;
     listen(&socket, backlog)?;
-    if shares {
-        socket.set_reuse_port(false)?;
-    }
-    Ok(Listener { socket, path: None, address: Some(address), protocol, id: 0 })
+    socket.set_reuse_port(false)?;
+    Ok(of_tcp(socket, address, protocol))
+}
+
+fn of_tcp(socket: Socket, address: SocketAddr, protocol: Protocol) -> Listener {
+    Listener { socket, path: None, address: Some(address), protocol, id: 0 }
 }
 
 fn listen(socket: &Socket, backlog: u32) -> io::Result<()> {

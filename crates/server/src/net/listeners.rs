@@ -2,7 +2,7 @@
 //!
 //! They are exchanged in two steps: [`Listeners::prepare`] opens the missing ones and may fail, with nothing changed;
 //! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, and its waiting
-//! clients are not lost.
+//! clients are not lost. At the start, what is not TCP is opened between [`Listeners::bind`] and [`Listeners::listen`].
 
 use super::http::without_address;
 use super::listener::{ListenError, Listener, SocketOwners, overlap};
@@ -39,7 +39,20 @@ pub(super) struct Wanted {
     is_optional: bool,
 }
 
-/// Sockets of a configuration that is not in force yet.
+/// TCP sockets that have their addresses, but do not listen yet.
+pub struct BoundListeners {
+    /// Sockets already open: their identifiers and new protocols.
+    kept: Vec<(u32, Protocol)>,
+    bound: Vec<BoundListener>,
+}
+
+struct BoundListener {
+    listener: Listener,
+    /// A failure to listen is ignored.
+    is_optional: bool,
+}
+
+/// TCP sockets of a configuration that is not in force yet.
 pub struct PreparedListeners {
     /// Sockets already open: their identifiers and new protocols.
     kept: Vec<(u32, Protocol)>,
@@ -68,40 +81,60 @@ impl Listeners {
         self.tcp.clear();
     }
 
-    /// Opens all configured sockets. The Unix socket is opened once and stays: its path cannot be changed, and a second
-    /// one there would replace the first.
-    pub fn open(&mut self, config: &Config) -> Result<(), ListenError> {
+    /// Opens the configured Unix socket. It stays: its path cannot be changed, and a second one there would replace the
+    /// first.
+    pub fn open_unix(&mut self, config: &Config) -> Result<(), ListenError> {
         self.unix = match open_unix(config)? {
             Some(listener) => Some(self.watch(listener)?),
             None => None,
         };
-        let prepared = self.prepare(config).map_err(|(_, error)| error)?;
-        self.commit(prepared);
         Ok(())
     }
 
     /// Opens the missing TCP sockets of `config`. On failure, which names its protocol, and when the result is dropped,
     /// everything is as before.
     pub fn prepare(&mut self, config: &Config) -> Result<PreparedListeners, (Protocol, ListenError)> {
-        let (mut wanted, mut prepared) =
-            (Vec::new(), PreparedListeners { kept: Vec::new(), opened: Vec::new() });
+        let bound = self.bind(config)?;
+        self.listen(bound, config.tcp_backlog)
+    }
+
+    /// Takes the addresses of the missing TCP sockets, as the first half of [`Listeners::prepare`].
+    pub fn bind(&self, config: &Config) -> Result<BoundListeners, (Protocol, ListenError)> {
+        let mut wanted = Vec::new();
         for (protocol, port) in [(Protocol::Plain, config.port), (Protocol::Tls, config.tls_port)] {
             let hosts = if port == 0 { &[][..] } else { &config.bind };
             wanted.extend(resolve(hosts, port, protocol).map_err(|error| (protocol, error))?);
         }
-        for (position, address) in wanted.iter().enumerate() {
-            let protocol = address.protocol;
-            match find_or_open(&self.tcp, &wanted, position, config.tcp_backlog) {
-                Ok(Found::Open(index)) => prepared.kept.push((self.tcp[index].id, protocol)),
-                Ok(Found::Opened(listener)) => {
-                    let listener = self.watch(listener).map_err(|error| (protocol, error))?;
-                    prepared.opened.push(listener);
-                }
-                Err(error) if address.is_optional => log::warn!("{error}; continuing without it"),
+        let (mut kept, mut bound) = (Vec::new(), Vec::new());
+        for (position, &Wanted { protocol, is_optional, .. }) in wanted.iter().enumerate() {
+            match find_or_bind(&self.tcp, &wanted, position, config.tcp_backlog) {
+                Ok(Found::Open(index)) => kept.push((self.tcp[index].id, protocol)),
+                Ok(Found::Bound(listener)) => bound.push(BoundListener { listener, is_optional }),
+                Err(error) if is_optional => log::warn!("{error}; continuing without it"),
                 Err(error) => return Err((protocol, error)),
             }
         }
-        Ok(prepared)
+        Ok(BoundListeners { kept, bound })
+    }
+
+    /// Listens at the bound sockets, at those of the plain port last: a client that reaches it finds all others open.
+    pub fn listen(
+        &mut self,
+        bound: BoundListeners,
+        backlog: u32,
+    ) -> Result<PreparedListeners, (Protocol, ListenError)> {
+        let BoundListeners { kept, mut bound } = bound;
+        bound.sort_by_key(|bound| bound.listener.protocol == Protocol::Plain);
+        let mut opened = Vec::new();
+        for BoundListener { listener, is_optional } in bound {
+            let protocol = listener.protocol;
+            match listener.listen(backlog).map_err(|source| listener.failure(source)) {
+                Ok(()) => opened.push(self.watch(listener).map_err(|error| (protocol, error))?),
+                Err(error) if is_optional => log::warn!("{error}; continuing without it"),
+                Err(error) => return Err((protocol, error)),
+            }
+        }
+        Ok(PreparedListeners { kept, opened })
     }
 
     /// Accepts clients at the prepared sockets only.
@@ -152,12 +185,12 @@ pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result
 enum Found {
     /// Index among the open sockets.
     Open(usize),
-    Opened(Listener),
+    Bound(Listener),
 }
 
 /// Returns the socket for one of the addresses: a matching one of `open`, or a new one. It may overlap with those of
-/// `open` whose addresses are no longer wanted, but with no other.
-fn find_or_open(
+/// `open` whose addresses are no longer wanted, but with no other; if it does, it listens.
+fn find_or_bind(
     open: &[Listener],
     wanted: &[Wanted],
     position: usize,
@@ -171,7 +204,7 @@ fn find_or_open(
     if let Some(index) = open.iter().position(|listener| listener.address == Some(address)) {
         return Ok(Found::Open(index));
     }
-    let opened = match Listener::tcp(address, protocol, backlog) {
+    let bound = match Listener::bind(address, protocol) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_left = |listener: &&Listener| {
                 listener.overlaps(address)
@@ -184,9 +217,9 @@ fn find_or_open(
                 Listener::tcp_in_place_of(&left, address, protocol, backlog)
             }
         }
-        opened => opened,
+        bound => bound,
     };
-    opened.map(Found::Opened).map_err(failed)
+    bound.map(Found::Bound).map_err(failed)
 }
 
 /// Listens on each of `wanted`, duplicating sockets of `open` that have the address already.
@@ -197,13 +230,13 @@ pub(super) fn open_beside(
 ) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
     for (position, address) in wanted.iter().enumerate() {
-        let listener = match find_or_open(open, wanted, position, backlog) {
-            Ok(Found::Opened(listener)) => Ok(listener),
-            Ok(Found::Open(index)) => open[index]
-                .try_clone()
-                .map_err(|source| ListenError::Listen { address: address.address.to_string(), source }),
-            Err(error) => Err(error),
-        };
+        let listener = find_or_bind(open, wanted, position, backlog).and_then(|found| match found {
+            Found::Bound(listener) => match listener.listen(backlog) {
+                Ok(()) => Ok(listener),
+                Err(source) => Err(listener.failure(source)),
+            },
+            Found::Open(index) => open[index].try_clone().map_err(|source| open[index].failure(source)),
+        });
         match listener {
             Ok(listener) => listeners.push(listener),
             Err(error) if address.is_optional => log::warn!("{error}; continuing without it"),
