@@ -129,7 +129,7 @@ impl Bench {
         tell_line!("{:>5} s  {text}", self.started.elapsed().as_secs());
     }
 
-    /// Medians of several runs of a case, whose data is there, after one that does not count.
+    /// Medians of several runs of a case, whose data is there, after a warm-up run.
     pub fn measure(&self, server: &Server, case: &Case, manner: Manner) -> Result<Figures, String> {
         let _load_core = self.core.map(|core| Pinned::to(core + 1));
         let mut runs = Vec::new();
@@ -168,7 +168,7 @@ pub fn run(options: &ReportOptions) -> Result<(), String> {
     let wanted: Vec<_> = SECTIONS.iter().filter(|(id, _)| options.sections.contains(*id)).collect();
     if let Some(unknown) = options.sections.chars().find(|id| !SECTIONS.iter().any(|(known, _)| known == id))
     {
-        return Err(format!("there is no section {unknown}"));
+        return Err(format!("unknown section {unknown}"));
     }
     let bench = Bench::new(options)?;
     let mut page =
@@ -214,13 +214,13 @@ fn circumstances(bench: &Bench) -> Vec<String> {
             kernel.trim().split('-').next().unwrap_or_default()
         ),
         format!(
-            "Servers: {}, without persistence, as they are configured by default unless it says so.",
+            "Servers: {}, without persistence, with the default configuration unless stated otherwise.",
             servers.join(", ")
         ),
         format!("Load: warmline-benchmark {}, over loopback.", env!("CARGO_PKG_VERSION")),
         match bench.runs {
-            1 => "Each figure is that of one run, after one that does not count.".to_string(),
-            runs => format!("Each figure is the median of {runs} runs, after one that does not count."),
+            1 => "Each figure is of one run, after a warm-up run.".to_string(),
+            runs => format!("Each figure is the median of {runs} runs, after a warm-up run."),
         },
     ]
 }

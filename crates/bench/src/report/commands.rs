@@ -55,9 +55,11 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         }
         table
     };
-    let rates = table("Thousands of requests a second:", &|figures| short(figures.per_second / 1e3));
-    let times =
-        table("Microseconds of the server's processor a request:", &|figures| short(figures.processor_us));
+    let rates =
+        table("Throughput, thousands of requests per second:", &|figures| short(figures.per_second / 1e3));
+    let times = table("Processor time of the server per request in microseconds:", &|figures| {
+        short(figures.processor_us)
+    });
     let latencies = table("Latency in milliseconds, median and 99th percentile:", &|figures| {
         format!("{:.3} / {:.3}", figures.p50_ms, figures.p99_ms)
     });
@@ -66,7 +68,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     };
     let throughput = Plot {
         name: "commands".to_string(),
-        title: "Thousands of requests a second".to_string(),
+        title: "Throughput, thousands of requests per second".to_string(),
         x_label: "case".to_string(),
         y_label: "k/s".to_string(),
         shape: Shape::Bars(chosen.iter().map(|case| case.name.clone()).collect()),
@@ -74,9 +76,9 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     };
     let (steady, curve) = at_a_rate(bench, &candidates, &chosen)?;
     Ok(Section {
-        title: "Known commands",
-        text: "The cases are those of `warmline-benchmark compare --list`: a million keys, fields or members, at random, 50 \
-               connections; p16 is 16 requests at a time."
+        title: "Common commands",
+        text: "The cases of `warmline-benchmark compare --list`: random keys, fields or members out of a million, 50 \
+               connections; p16 is pipeline 16."
             .to_string(),
         tables: vec![rates, times, latencies, steady],
         plots: vec![throughput, curve],
@@ -90,7 +92,8 @@ fn at_a_rate(bench: &Bench, candidates: &[Candidate], cases: &[&Case]) -> Result
     let mut heading = vec!["percentile"];
     heading.extend(candidates.iter().map(|candidate| candidate.name.as_str()));
     let caption = format!(
-        "Latency of GET in milliseconds when {RATE:.0} requests a second come, counted from when each was due:"
+        "Latency of GET in milliseconds at a fixed rate of {RATE:.0} requests per second, measured from the scheduled \
+         time of each:"
     );
     let mut table = Table::new(caption, &heading);
     let mut found = Vec::new();
@@ -110,8 +113,8 @@ fn at_a_rate(bench: &Bench, candidates: &[Candidate], cases: &[&Case]) -> Result
     let beyond = |percentile: f64| 1.0 / (1.0 - percentile / 100.0);
     let plot = Plot {
         name: "latency".to_string(),
-        title: format!("Latency of GET at {RATE:.0} requests a second"),
-        x_label: "one request in this number takes longer".to_string(),
+        title: format!("Latency of GET at {RATE:.0} requests per second"),
+        x_label: "one request in this many takes longer".to_string(),
         y_label: "milliseconds".to_string(),
         shape: Shape::Lines,
         series: candidates

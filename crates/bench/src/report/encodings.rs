@@ -73,7 +73,7 @@ const LIST: &[Step] = &[
 pub fn measure(bench: &Bench) -> Result<Section, String> {
     let hash_ways = [
         ("one listpack", format!("--hash-max-listpack-entries {}", ELEMENTS + 1)),
-        ("a table", "--hash-max-listpack-entries 512".to_string()),
+        ("table", "--hash-max-listpack-entries 512".to_string()),
     ];
     let list_ways = [
         ("nodes of 64 KB", "--list-max-listpack-size -5".to_string()),
@@ -86,7 +86,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         let mut heading = vec!["server", "stored as", "encoding", "bytes"];
         heading.extend(steps.iter().map(|step| step.name));
         let caption = format!(
-            "A {kind} of {ELEMENTS} integers: bytes, and nanoseconds of the server's processor an element:"
+            "A {kind} of {ELEMENTS} integers: bytes, and processor time of the server per element in nanoseconds:"
         );
         let mut table = Table::new(caption, &heading);
         let mut series = Vec::new();
@@ -106,7 +106,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         tables.push(table);
         plots.push(Plot {
             name: format!("encodings-{kind}"),
-            title: format!("Bytes an element of a {kind} of {ELEMENTS} integers"),
+            title: format!("Bytes per element of a {kind} of {ELEMENTS} integers"),
             x_label: String::new(),
             y_label: "bytes".to_string(),
             shape: Shape::Bars(ways.iter().map(|(way, _)| way.to_string()).collect()),
@@ -114,9 +114,9 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         });
     }
     Ok(Section {
-        title: "Ten thousand integers in each encoding",
-        text: "Requests come from one connection, 500 at a time; \"read each\" is HGET or LINDEX in no order. The encoding is what \
-               OBJECT ENCODING says."
+        title: "10,000 integers in each encoding",
+        text: "One connection, pipelines of 500; \"read each\" is HGET or LINDEX in random order. The encoding is that of \
+               OBJECT ENCODING."
             .to_string(),
         tables,
         plots,

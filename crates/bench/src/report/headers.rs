@@ -20,7 +20,7 @@ type Found = (f64, f64);
 
 pub fn table(bench: &Bench, counts: &[u64], members: u64) -> Table {
     let mut table = Table::new(
-        "The structures by themselves: nanoseconds to reach the first member of a set at random (bytes a set):",
+        "The structures alone, without a server: nanoseconds to access the first member of a random set (bytes per set):",
         &["sets", "fbtree", "skip list", "skip list, separate header"],
     );
     for sets in counts {

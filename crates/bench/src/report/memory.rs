@@ -73,7 +73,7 @@ const SHAPES: &[Weighed] = &[
         append_request(out, &[first.as_slice(), fields.as_slice()].concat());
     }),
     ("1 set", MILLION, 1, |i, _, out| append_request(out, &["SADD", "s", &format!("m{i:09}")])),
-    ("1 set of integers in a row", MILLION, 1, |i, _, out| {
+    ("1 set of consecutive integers", MILLION, 1, |i, _, out| {
         append_request(out, &["SADD", "s", &i.to_string()])
     }),
     ("1 set of sparse integers", MILLION, 1, |i, _, out| {
@@ -104,7 +104,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     let ratios: Vec<String> =
         candidates.iter().skip(1).map(|other| format!("ratio to {}", other.name)).collect();
     heading.extend(ratios.iter().map(String::as_str));
-    let mut table = Table::new("Bytes an element, keys included:", &heading);
+    let mut table = Table::new("Bytes per element, keys included:", &heading);
     let mut points: Vec<Vec<(f64, f64)>> = vec![Vec::new(); servers.len()];
     for (name, commands, elements_each, append) in SHAPES {
         let commands = bench.scaled(*commands).max(1000);
@@ -127,7 +127,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     let shown = |points: &Vec<(f64, f64)>| points[5..].to_vec();
     let plot = Plot {
         name: "memory".to_string(),
-        title: "Bytes an element of collections, in the order of the table".to_string(),
+        title: "Bytes per element of collections, in the order of the table".to_string(),
         x_label: "row of the table".to_string(),
         y_label: "bytes".to_string(),
         shape: Shape::Bars((5..SHAPES.len()).map(|row| (row + 1).to_string()).collect()),
@@ -139,8 +139,8 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     };
     Ok(Section {
         title: "Memory by type",
-        text: "What `used_memory` has grown by, over the elements stored: values, members and fields of 10 bytes unless it says \
-               otherwise, members of sorted sets of 16, keys of 16. Commands come one element at a time, from one connection."
+        text: "The growth of `used_memory` per element. Values, members and fields have 10 bytes unless stated otherwise, \
+               members of sorted sets 16, keys 16. One connection inserts one element per command."
             .to_string(),
         tables: vec![table],
         plots: vec![plot],

@@ -72,7 +72,7 @@ impl Page {
     /// With plots as files, which are `results/NAME.svg`.
     pub fn markdown(&self) -> String {
         let mut out = format!("# {TITLE}\n\n");
-        out.push_str("Everything here is measured, and this page written, by one command:\n\n");
+        out.push_str("One command measures everything and writes this page:\n\n");
         let _infallible = write!(out, "```sh\n{}\n```\n\n", self.command);
         self.circumstances.iter().for_each(|line| out.push_str(&format!("- {line}\n")));
         for section in &self.sections {

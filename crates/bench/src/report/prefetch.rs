@@ -55,15 +55,16 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         }
         table
     };
-    let times = table("Microseconds of the server's processor a request:", &|figures| figures.processor_us);
-    let rates = table("Thousands of requests a second:", &|figures| figures.per_second / 1e3);
+    let times =
+        table("Processor time of the server per request in microseconds:", &|figures| figures.processor_us);
+    let rates = table("Throughput, thousands of requests per second:", &|figures| figures.per_second / 1e3);
     let series = |threads: usize, name: &str| {
         let points = found[threads].iter().map(|row| (0.0, row[1].processor_us / row[0].processor_us));
         (name.to_string(), points.collect())
     };
     let plot = Plot {
         name: "prefetching".to_string(),
-        title: "Processor time with prefetching, without it 1".to_string(),
+        title: "Processor time with prefetching, relative to without".to_string(),
         x_label: "command".to_string(),
         y_label: "ratio".to_string(),
         shape: Shape::Bars(commands.iter().map(|(name, ..)| name.replace(" of ", " ")).collect()),
@@ -72,7 +73,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     Ok(Section {
         title: "Prefetching and I/O threads",
         text: format!(
-            "{} keys with values of {VALUE_LEN} bytes, at random, 50 connections, {PIPELINE} requests at a time. Off is \
+            "Random keys out of {} with values of {VALUE_LEN} bytes, 50 connections, pipeline {PIPELINE}. Off is \
              `prefetch-batch-max-size 0`, on is {}, the default. See also [prefetching](prefetch.md).",
             count(keys),
             BATCHES[1]

@@ -32,7 +32,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     let own = &bench.warmline;
     let mut ways: Vec<(String, Candidate, bool)> = vec![
         ("set on both sides".to_string(), own.with(&own.name, "--tcp-nodelay yes"), true),
-        ("set by the server alone".to_string(), own.with(&own.name, "--tcp-nodelay yes"), false),
+        ("set by the server".to_string(), own.with(&own.name, "--tcp-nodelay yes"), false),
         ("not set (Nagle's algorithm)".to_string(), own.with(&own.name, "--tcp-nodelay no"), false),
     ];
     ways.extend(
@@ -47,8 +47,8 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     }
     let mut heading = vec!["command"];
     heading.extend(ways.iter().map(|(name, ..)| name.as_str()));
-    let mut rates = Table::new("Requests a second, by who sets TCP_NODELAY:", &heading);
-    let mut times = Table::new("Microseconds of the server's processor a request:", &heading);
+    let mut rates = Table::new("Requests per second, by the sides that set TCP_NODELAY:", &heading);
+    let mut times = Table::new("Processor time of the server per request in microseconds:", &heading);
     let mut medians = Table::new("Median latency in milliseconds:", &heading);
     for (row, (name, _)) in COMMANDS.iter().enumerate() {
         let cells = |cell: &dyn Fn(&Figures) -> String| {
@@ -74,11 +74,11 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         series: ways.iter().zip(&found).map(series).collect(),
     };
     Ok(Section {
-        title: "Values of two kilobytes and Nagle's algorithm",
+        title: "Values of 2 KB and Nagle's algorithm",
         text: format!(
-            "`-n {REQUESTS} -k 1 -d {DATA_LEN}`, 50 connections, one request at a time ({RANGE_REQUESTS} requests for LRANGE, \
-             whose replies are 1.2 MB each). With Nagle's algorithm the system lets small packets wait until what was sent before \
-             has been confirmed."
+            "`-n {REQUESTS} -k 1 -d {DATA_LEN}`, 50 connections, without pipelining ({RANGE_REQUESTS} requests for LRANGE, \
+             whose replies have 1.2 MB each). With Nagle's algorithm the system delays small packets until earlier ones \
+             are acknowledged."
         ),
         tables: vec![rates, times, medians],
         plots: vec![plot],

@@ -57,11 +57,11 @@ pub fn by_number(bench: &Bench) -> Result<Section, String> {
     }
     found.reverse();
     Ok(Section {
-        title: "The first of many sorted sets",
+        title: "The first member of many sorted sets",
         text: format!(
-            "`ZRANGE key 0 0` over sorted sets of {MEMBERS} members each, at random: 50 connections, one request or {} at a \
-             time. fbtree and skip list are Warmline's two indexes (`zset-index`); its skip list has the header in the \
-             object, Valkey's is one pointer away; the last table has Warmline's with such a header too.",
+            "`ZRANGE key 0 0` of random sorted sets of {MEMBERS} members each: 50 connections, pipelines of 1 and {}. \
+             fbtree and skip list are the two indexes of Warmline (`zset-index`). The header of its skip list is embedded \
+             in the object, that of Valkey is a separate allocation; the last table compares both forms in Warmline.",
             PIPELINES[1]
         ),
         tables: tables(&counts, &found)
@@ -121,7 +121,7 @@ fn tables(counts: &[u64], found: &[(String, Vec<Step>)]) -> Vec<Table> {
     let mut tables = Vec::new();
     for (place, pipeline) in PIPELINES.iter().enumerate() {
         let caption = format!(
-            "Microseconds of the server's processor a request, and requests a second, pipeline {pipeline}:"
+            "Processor time of the server per request in microseconds, and requests per second, pipeline {pipeline}:"
         );
         let mut table = Table::new(caption, &heading);
         for (row, sets) in counts.iter().enumerate() {
@@ -134,16 +134,16 @@ fn tables(counts: &[u64], found: &[(String, Vec<Step>)]) -> Vec<Table> {
         }
         tables.push(table);
     }
-    let mut table = Table::new("Bytes a set, with its key, and what that makes:", &heading);
+    let mut table = Table::new("Bytes per set with its key:", &heading);
     let bytes = |steps: &Vec<Step>| steps.last().map_or(f64::NAN, |step| step.bytes);
     let row = |name: &str, cell: &dyn Fn(f64) -> String| {
         let mut cells = vec![name.to_string()];
         cells.extend(found.iter().map(|(_, steps)| cell(bytes(steps))));
         cells
     };
-    table.row(row("bytes a set", &|bytes| format!("{bytes:.0}")));
-    table.row(row("bytes a member", &|bytes| short(bytes / MEMBERS as f64)));
-    let on_paper = format!("{} sets on paper, GB", count(SETS_ON_PAPER));
+    table.row(row("bytes per set", &|bytes| format!("{bytes:.0}")));
+    table.row(row("bytes per member", &|bytes| short(bytes / MEMBERS as f64)));
+    let on_paper = format!("{} sets (calculated), GB", count(SETS_ON_PAPER));
     table.row(row(&on_paper, &|bytes| short(bytes * SETS_ON_PAPER as f64 / 1e9)));
     tables.push(table);
     tables
@@ -159,7 +159,7 @@ fn plot(counts: &[u64], found: &[(String, Vec<Step>)]) -> Plot {
         name: "sorted-sets-by-number".to_string(),
         title: format!("ZRANGE key 0 0, pipeline {}", PIPELINES[1]),
         x_label: "sorted sets".to_string(),
-        y_label: "processor µs a request".to_string(),
+        y_label: "processor time per request, µs".to_string(),
         shape: Shape::Lines,
         series: found.iter().map(series).collect(),
     }
@@ -171,7 +171,7 @@ const MEMBERS_WEIGHED: u64 = 1_000_000;
 
 fn operations(size: u64) -> [(&'static str, String); 4] {
     [
-        ("ADD (another score)", "ZADD z0 __rand_int__ member:__rand_1st__".to_string()),
+        ("ADD (new score)", "ZADD z0 __rand_int__ member:__rand_1st__".to_string()),
         ("RANK", "ZRANK z0 member:__rand_int__".to_string()),
         ("RANGE (10 by score)", format!("ZRANGE z0 __rand_int__ {size} BYSCORE LIMIT 0 10")),
         ("COUNT", format!("ZCOUNT z0 __rand_int__ {}", size / 10 * 9)),
@@ -191,9 +191,9 @@ pub fn by_index(bench: &Bench) -> Result<Section, String> {
         }
         found.push(row);
     }
-    let mut memory = Table::new("Bytes a member:", &["members", "fbtree", "skip list", "ratio"]);
+    let mut memory = Table::new("Bytes per member:", &["members", "fbtree", "skip list", "ratio"]);
     let mut times = Table::new(
-        "Microseconds of the server's processor a request, pipeline 16:",
+        "Processor time of the server per request in microseconds, pipeline 16:",
         &["members", "operation", "fbtree", "skip list", "ratio"],
     );
     for (size, row) in sizes.iter().zip(&found) {
@@ -214,15 +214,15 @@ pub fn by_index(bench: &Bench) -> Result<Section, String> {
         name: "sorted-sets-by-index".to_string(),
         title: "ZRANK of a random member, pipeline 16".to_string(),
         x_label: "members".to_string(),
-        y_label: "processor µs a request".to_string(),
+        y_label: "processor time per request, µs".to_string(),
         shape: Shape::Lines,
         series: vec![series(0, "fbtree"), series(1, "skip list")],
     };
     Ok(Section {
-        title: "The fbtree against the skip list",
-        text: "The two indexes of sorted sets (`zset-index`), by the number of members: 19-byte members inserted in random \
-               order, scores random integers. The time is that of whole requests; that of the structures alone is in \
-               [structures](structures.md)."
+        title: "Feature B+ tree and skip list",
+        text: "The two indexes of sorted sets (`zset-index`), by number of members: members of 19 bytes inserted in random \
+               order, random integers as scores. Times are of whole requests; [structures](structures.md) has those of \
+               the structures alone."
             .to_string(),
         tables: vec![memory, times],
         plots: vec![plot],
