@@ -1,4 +1,4 @@
-//! What is written in a certificate.
+//! Reads fields of certificates.
 
 use std::time::UNIX_EPOCH;
 use x509_cert::der::Decode;
@@ -6,20 +6,20 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::{Certificate, der};
 
-/// `commonName`.
+/// The object identifier of `commonName`.
 const COMMON_NAME: der::asn1::ObjectIdentifier = der::asn1::ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// What operators want to know of a certificate.
+/// Fields of a certificate shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
-    /// In hexadecimal digits, two for each byte.
+    /// Serial number in hexadecimal digits, two per byte.
     pub serial: String,
-    /// Seconds since 1970.
+    /// End of validity in seconds since 1970.
     pub expires_s: i64,
 }
 
 impl Details {
-    /// `None`: it is no certificate.
+    /// Parses a certificate. Returns `None` if it is malformed.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(certificate).ok()?;
         let certificate = certificate.tbs_certificate();
@@ -35,7 +35,7 @@ impl Details {
     }
 }
 
-/// The first common name of the certificate's subject, byte for byte: what follows a zero byte belongs to it.
+/// Returns the first common name of the certificate's subject, byte for byte, including any zero bytes.
 pub fn common_name(certificate: &[u8]) -> Option<Vec<u8>> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let mut attributes = certificate.tbs_certificate().subject().iter();
@@ -43,7 +43,8 @@ pub fn common_name(certificate: &[u8]) -> Option<Vec<u8>> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The URIs among the certificate's alternative names, in order; none that is empty or has a zero byte in it.
+/// Returns the URIs among the certificate's alternative names, in order, except empty ones and those with a zero
+/// byte.
 pub fn uris(certificate: &[u8]) -> Vec<Vec<u8>> {
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some((_, SubjectAltName(names)))) = certificate.tbs_certificate().get_extension() else {

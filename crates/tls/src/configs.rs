@@ -1,4 +1,4 @@
-//! What a server and a client of TLS go by, as rustls wants it.
+//! Converts TLS options of servers and clients to configurations of rustls.
 
 use crate::TlsError;
 use crate::certificate::Details;
@@ -13,12 +13,14 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether clients have to show a certificate.
+/// Whether a client must present a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuthentication {
+    /// No certificate is requested.
     No,
-    /// Those that show one must show a good one.
+    /// A certificate is requested, and verified if the client presents one.
     Optional,
+    /// A valid certificate is required.
     #[default]
     Required,
 }
@@ -26,44 +28,60 @@ pub enum ClientAuthentication {
 /// TLS options of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerOptions {
+    /// Certificate and key of the server.
     pub identity: IdentityFiles,
-    /// For connections that the server makes itself; without it, `identity` is used there too.
+    /// Certificate and key for outgoing connections; `identity` if absent.
     pub client_identity: Option<IdentityFiles>,
+    /// File with trusted authorities.
     pub authorities_file: Option<PathBuf>,
+    /// Directory with trusted authorities.
     pub authorities_directory: Option<PathBuf>,
+    /// Permitted protocol versions, by OpenSSL's names.
     pub protocols: Option<String>,
+    /// Permitted cipher suites of TLS 1.2, by OpenSSL's names.
     pub ciphers: Option<String>,
+    /// Permitted cipher suites of TLS 1.3.
     pub ciphersuites: Option<String>,
+    /// Whether the server's order of cipher suites takes precedence over the client's.
     pub prefers_own_ciphers: bool,
+    /// Whether clients must present a certificate.
     pub client_authentication: ClientAuthentication,
+    /// Limits of session resumption; `None` disables it.
     pub resumption: Option<ResumptionOptions>,
 }
 
-/// How long and how many sessions go on in later connections.
+/// Limits of session resumption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResumptionOptions {
+    /// Number of cached sessions.
     pub cache_size: usize,
+    /// Seconds for which a session can be resumed.
     pub timeout_s: u32,
 }
 
-/// What a server has read of files, and what follows from it.
+/// Configurations made from a server's files.
 #[derive(Debug)]
 pub struct ServerContext {
+    /// Configuration for accepted connections.
     pub server: Arc<ServerConfig>,
-    /// For connections that the server makes itself.
+    /// Configuration for outgoing connections.
     pub client: Arc<ClientConfig>,
+    /// Details of the server's certificate.
     pub server_certificate: Option<Details>,
-    /// `None`: there is none of its own.
+    /// Details of the separate certificate for outgoing connections, if there is one.
     pub client_certificate: Option<Details>,
+    /// Details of the trusted authority that expires first.
     pub authority: Option<Details>,
-    /// Worth a word in the log.
+    /// Warnings to be logged.
     pub warnings: Vec<String>,
+    /// Fingerprint of the files that were read.
     pub fingerprint: Fingerprint,
 }
 
 impl ServerContext {
+    /// Reads the files and builds the configurations.
     pub fn read(options: &ServerOptions) -> Result<Self, TlsError> {
-        // Before the files are read, so that what changes meanwhile is read again.
+        // Taken before the files are read, so that a file changed meanwhile is read again.
         let fingerprint = options.fingerprint();
         let identity = Identity::read(&options.identity)?;
         let client_identity = options.client_identity.as_ref().map(Identity::read).transpose()?;
@@ -95,7 +113,7 @@ impl ServerContext {
 }
 
 impl ServerOptions {
-    /// Of the files, as they are now.
+    /// Returns the fingerprint of the files in their current state.
     pub fn fingerprint(&self) -> Fingerprint {
         let identities = || [Some(&self.identity), self.client_identity.as_ref()].into_iter().flatten();
         let certificates = identities().map(|files| files.certificate.as_path());
@@ -177,25 +195,30 @@ fn client_config(
             .map_err(|error| identity.refused(&error))?,
         None => builder.with_no_client_auth(),
     };
-    // A peer is verified again on each connection.
+    // Without resumption the peer is verified on each connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// TLS options on a client's command line.
+/// TLS options of a client's command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
+    /// Certificate and key to present to the server.
     pub identity: Option<IdentityFiles>,
+    /// File with trusted authorities.
     pub authorities_file: Option<PathBuf>,
+    /// Directory with trusted authorities.
     pub authorities_directory: Option<PathBuf>,
-    /// Everybody is believed.
+    /// Whether verification of the server's certificate is skipped.
     pub insecure: bool,
+    /// Permitted cipher suites of TLS 1.2, by OpenSSL's names.
     pub ciphers: Option<String>,
+    /// Permitted cipher suites of TLS 1.3.
     pub ciphersuites: Option<String>,
 }
 
 impl ClientOptions {
-    /// Without authorities of its own, those of the system are believed.
+    /// Builds the configuration. Without configured authorities those of the system are trusted.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let choice = suites::choose(None, self.ciphers.as_deref(), self.ciphersuites.as_deref())?;
         let identity = self.identity.as_ref().map(Identity::read).transpose()?;

@@ -1,9 +1,10 @@
-//! Errors of the TLS library in words: its own texts end in names of Rust's variants and lists of bytes.
+//! Converts errors of the TLS library to text: the library's own texts contain names of Rust variants and lists of
+//! bytes.
 
 use rustls::CertificateError;
 use rustls::pki_types::pem;
 
-/// What is wrong with a connection.
+/// Returns the text of a connection error.
 pub fn of_connection(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(why) => {
@@ -17,7 +18,7 @@ pub fn of_connection(error: &rustls::Error) -> String {
     }
 }
 
-/// What is wrong with a certificate.
+/// Returns the text of a certificate error.
 pub fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::BadEncoding => "it is damaged, or no X.509 certificate".to_owned(),
@@ -29,7 +30,7 @@ pub fn of_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// What is wrong with the text of a file that should have `wanted` in it.
+/// Returns the text of a PEM error in a file that should contain `wanted`.
 pub fn of_pem(error: &pem::Error, wanted: &str) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {
@@ -46,7 +47,7 @@ pub fn of_pem(error: &pem::Error, wanted: &str) -> String {
     }
 }
 
-/// The words that a variant's name is made of: `NoCipherSuitesInCommon` is "no cipher suites in common".
+/// Converts a variant's name to words: `NoCipherSuitesInCommon` becomes "no cipher suites in common".
 fn words(variant: &dyn std::fmt::Debug) -> String {
     let name = format!("{variant:?}");
     let mut text = String::with_capacity(name.len() + 8);

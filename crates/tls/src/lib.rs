@@ -1,11 +1,12 @@
-//! TLS for Warmline's programs: certificates, keys and options become rustls's configurations, and a [`Session`] is what
-//! happens on one connection. Nothing here opens a socket.
+//! TLS for Warmline's programs: converts certificates, keys and options to configurations of rustls, and runs a
+//! [`Session`] for each connection. This crate opens no socket.
 //!
-//! 1. [`materials`] reads certificates and keys, [`suites`] the names that OpenSSL has for versions and cipher suites.
-//! 2. [`configs`] makes a server's and a client's configuration of them; [`resumption`] is how sessions go on later.
-//! 3. [`session`] encrypts and decrypts on whatever socket it is lent, [`stream`] does so where reading may block.
+//! 1. [`materials`] reads certificates and keys, [`suites`] OpenSSL's names of versions and cipher suites.
+//! 2. [`configs`] builds the configurations of a server and a client; [`resumption`] implements session resumption.
+//! 3. [`session`] encrypts and decrypts on a socket of its caller, [`stream`] on a blocking socket.
 //! 4. [`certificate`] reads fields of a certificate.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod certificate;
@@ -27,7 +28,7 @@ pub use stream::TlsStream;
 
 use std::fmt;
 
-/// Why TLS cannot be had as it is asked for, in words for the log.
+/// An invalid TLS configuration, as text for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError(pub String);
 

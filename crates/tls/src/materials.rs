@@ -1,4 +1,4 @@
-//! Certificates and keys, from files.
+//! Reads certificates and keys from files.
 
 use crate::certificate::Details;
 use crate::{TlsError, error_text};
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a system keeps the authorities that it believes, one of them.
+/// Locations of the system's trusted authorities; the first that exists is used.
 const SYSTEM_AUTHORITIES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -22,7 +22,7 @@ const SYSTEM_AUTHORITIES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// No certificates or keys are longer than this, together with all that stands beside them in a file.
+/// Maximum size of a file with certificates or keys.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
@@ -34,26 +34,31 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Files of a certificate and its key.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityFiles {
+    /// Path of the certificate chain, in PEM.
     pub certificate: PathBuf,
+    /// Path of the key, in PEM.
     pub key: PathBuf,
+    /// Password of an encrypted key.
     pub key_password: Option<Vec<u8>>,
 }
 
-/// Who this end is.
+/// A certificate chain with its key.
 #[derive(Debug)]
 pub struct Identity {
-    /// Its own certificate, then those that lead to an authority.
+    /// The own certificate, then the intermediate ones.
     pub chain: Vec<CertificateDer<'static>>,
+    /// The key of the own certificate.
     pub key: PrivateKeyDer<'static>,
-    /// Where they come from.
+    /// Paths, for error messages.
     certificate_path: PathBuf,
     key_path: PathBuf,
 }
 
 impl Identity {
+    /// Reads certificate and key.
     pub fn read(files: &IdentityFiles) -> Result<Self, TlsError> {
         let failed = |reason: String| {
             TlsError(format!("Failed to load certificate: {}: {reason}", files.certificate.display()))
@@ -69,7 +74,7 @@ impl Identity {
         Ok(Identity { chain, key, certificate_path: files.certificate.clone(), key_path: files.key.clone() })
     }
 
-    /// What is wrong with the certificate, or with the key that it comes with.
+    /// Returns the error for a certificate or key that rustls has refused.
     pub fn refused(&self, error: &rustls::Error) -> TlsError {
         let certificate = self.certificate_path.display();
         let reason = match error {
@@ -77,7 +82,7 @@ impl Identity {
                 let reason = format!("it is not the key of the certificate {certificate}");
                 return key_failed(&self.key_path, &reason);
             }
-            // The library's text for a key of a kind that it does not know.
+            // The library's text for a key of an unknown type.
             rustls::Error::General(reason) => return key_failed(&self.key_path, reason),
             rustls::Error::InvalidCertificate(why) => error_text::of_certificate(why),
             other => error_text::of_connection(other),
@@ -85,6 +90,7 @@ impl Identity {
         TlsError(format!("Failed to load certificate: {certificate}: {reason}"))
     }
 
+    /// Returns details of the own certificate.
     pub fn details(&self) -> Option<Details> {
         Details::of(self.chain.first()?)
     }
@@ -111,7 +117,7 @@ fn read_key(path: &Path, password: Option<&[u8]>) -> Result<PrivateKeyDer<'stati
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error_text::of_pem(&error, "private key"))
 }
 
-/// The encrypted key among the sections of a file, if there is one.
+/// Returns the encrypted key in a PEM file, if there is one.
 fn encrypted(pem: &str) -> Result<Option<pkcs8::SecretDocument>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
@@ -121,16 +127,17 @@ fn encrypted(pem: &str) -> Result<Option<pkcs8::SecretDocument>, String> {
     document.map(|(_, document)| Some(document)).map_err(|error| error.to_string())
 }
 
-/// Who is believed.
+/// Trusted authorities.
 #[derive(Clone, Debug)]
 pub struct Authorities {
+    /// The trusted certificates.
     pub roots: Arc<RootCertStore>,
-    /// Of the certificate among them that expires first.
+    /// Details of the certificate that expires first.
     pub details: Option<Details>,
 }
 
 impl Authorities {
-    /// Those in a file, and in the files of a directory.
+    /// Reads the authorities in a file and in the files of a directory.
     pub fn read(file: Option<&Path>, directory: Option<&Path>) -> Result<Self, TlsError> {
         let mut reading = Reading { roots: RootCertStore::empty(), details: None, seen: HashSet::new() };
         if let Some(path) = file {
@@ -155,7 +162,7 @@ impl Authorities {
         Ok(Authorities { roots: Arc::new(reading.roots), details: reading.details })
     }
 
-    /// Those that the system believes.
+    /// Reads the authorities that the system trusts.
     pub fn of_system() -> Result<Self, TlsError> {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let (file, directory) = (variable("SSL_CERT_FILE"), variable("SSL_CERT_DIR"));
@@ -178,7 +185,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// How many certificates a file's text has.
+    /// Returns the number of certificates in a PEM text.
     fn add_all(&mut self, pem: &[u8]) -> usize {
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
@@ -187,7 +194,7 @@ impl Reading {
                 continue;
             }
             let details = Details::of(&certificate);
-            // One that is too odd to be an authority is none.
+            // Certificates that cannot be authorities are skipped.
             if self.roots.add(certificate).is_ok()
                 && let Some(details) = details
                 && self.details.as_ref().is_none_or(|first| details.expires_s < first.expires_s)
@@ -199,12 +206,12 @@ impl Reading {
     }
 }
 
-/// Enough of files to detect changes: of certificates what is in them, of keys and directories which
-/// file it is and when it was written.
+/// Detects changes of files: by content for certificates, by inode and modification time for keys and directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(Vec<(PathBuf, Option<Vec<u8>>, u64, i64, i64)>);
 
 impl Fingerprint {
+    /// Takes the fingerprint of the current files.
     pub fn of<'a>(
         certificates: impl Iterator<Item = &'a Path>,
         others: impl Iterator<Item = &'a Path>,

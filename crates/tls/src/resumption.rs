@@ -1,5 +1,5 @@
-//! How a session goes on in a later connection without the work of its first handshake: by a ticket that the client keeps
-//! and only this server can read, and for clients of TLS 1.2 that know no tickets by an entry here.
+//! Session resumption: by tickets that the client stores and only this server can decrypt, and by a session cache for
+//! clients of TLS 1.2 without tickets.
 
 use crate::TlsError;
 use rustls::crypto::aws_lc_rs::Ticketer;
@@ -8,10 +8,10 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A longer session is not kept: with a client's certificate and those that lead to an authority most are shorter.
+/// Longer sessions are not cached. Most are shorter, even with a client's certificate and its intermediate ones.
 const SESSION_BYTES_MAX: usize = 8 * 1024;
 
-/// Tickets that are good for a while.
+/// Tickets with an expiry.
 #[derive(Debug)]
 pub struct Tickets {
     sealed: Arc<dyn ProducesTickets>,
@@ -19,6 +19,7 @@ pub struct Tickets {
 }
 
 impl Tickets {
+    /// Creates a key for tickets that expire after `timeout_s`.
     pub fn new(timeout_s: u32) -> Result<Self, TlsError> {
         let sealed = Ticketer::new()
             .map_err(|error| TlsError(format!("Failed to make a key for tickets: {error}")))?;
@@ -35,7 +36,7 @@ impl ProducesTickets for Tickets {
         self.timeout_s
     }
 
-    /// When the ticket was made stands before what is in it.
+    /// The creation time precedes the ticket's content.
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         self.sealed.encrypt(&[&UnixTime::now().as_secs().to_le_bytes()[..], plain].concat())
     }
@@ -51,7 +52,7 @@ fn is_recent(made_s: u64, timeout_s: u32) -> bool {
     UnixTime::now().as_secs().saturating_sub(made_s) <= u64::from(timeout_s)
 }
 
-/// Sessions by their ids, the oldest of which make room for others.
+/// Sessions by id; the oldest are evicted.
 pub struct SessionCache {
     sessions: Mutex<Sessions>,
     size: usize,
@@ -60,13 +61,14 @@ pub struct SessionCache {
 
 #[derive(Default)]
 struct Sessions {
-    /// When each was made, and what it is.
+    /// Creation time and content of each.
     by_id: HashMap<Vec<u8>, (u64, Vec<u8>)>,
-    /// Ids, the oldest first.
+    /// Ids in order of creation.
     order: VecDeque<Vec<u8>>,
 }
 
 impl SessionCache {
+    /// Creates a cache for `size` sessions that expire after `timeout_s`.
     pub fn new(size: usize, timeout_s: u32) -> Self {
         SessionCache { sessions: Mutex::default(), size, timeout_s }
     }
@@ -114,7 +116,7 @@ impl StoresServerSessions for SessionCache {
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
         let mut sessions = self.sessions();
         let found = sessions.by_id.remove(key)?;
-        // Rare: peers that may resume a session are given tickets.
+        // Rare: peers that can resume a session by ticket receive one.
         sessions.order.retain(|id| id != key);
         self.current(found)
     }

@@ -1,20 +1,20 @@
-//! One connection's TLS: what is read from its socket is decrypted, what is written is encrypted.
+//! TLS of one connection: decrypts bytes read from its socket, and encrypts bytes to be written.
 //!
 //! ```text
-//!   socket -> [partial] -> scratch -> rustls -> the caller's buffer, or [decrypted] what it has no room for
+//! socket -> [partial] -> scratch -> rustls -> the caller's buffer, or [decrypted] if it is full
 //!   the caller's bytes -> rustls -> [outgoing] -> socket
 //! ```
 //!
-//! What stands in brackets belongs to the session, and is empty but for moments: an idle session has no buffers. Records are
-//! decrypted and encrypted in buffers of the thread, lent for the time of a call.
+//! Buffers in brackets belong to the session, and are usually empty: an idle session has no buffers. Records are
+//! decrypted and encrypted in buffers of the thread, borrowed for the duration of a call.
 //!
-//! 1. All records that have come whole are decrypted at once: what no readiness event will announce is in `decrypted`, and
-//!    [`Session::has_decrypted`] reports it. What is left in `partial` is a part of a record, or of a handshake's message.
-//! 2. A call writes nothing new before `outgoing` is empty: records leave in their order, and at most
-//!    [`PIECE_BYTES_MAX`] and what a handshake needs wait to be sent.
-//! 3. After the first error nothing is read or written any more, but what had been decrypted before is handed out.
+//! 1. All complete records are decrypted at once: bytes that no readiness event will announce are in `decrypted`, and
+//!    [`Session::has_decrypted`] reports them. `partial` has only part of a record, or of a handshake message.
+//! 2. A call encrypts nothing until `outgoing` is empty: records are sent in order, and at most [`PIECE_BYTES_MAX`]
+//!    and the messages of a handshake wait to be sent.
+//! 3. After the first error nothing is read or written, but bytes decrypted before are still returned.
 //!
-//! Rejected: rustls's buffered interface. It keeps buffers of its own for each connection, and copies once more.
+//! Rejected: rustls's buffered interface. It has its own buffers for each connection, and copies once more.
 
 use crate::error_text;
 use crate::suites::{TLS12_BLOCKS_MAX, has_limit};
@@ -29,64 +29,65 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 
-/// Bytes encrypted in one call; a socket's buffer takes about as much.
+/// Maximum number of bytes encrypted per call, about the size of a socket's buffer.
 pub const PIECE_BYTES_MAX: usize = 64 * 1024;
-/// Ciphertext read in one call, and the most that one message of a handshake may need: larger ones are refused.
+/// Ciphertext read per call, and the maximum size of a handshake message: larger ones are refused.
 const SCRATCH_BYTES: usize = 80 * 1024;
-/// The longest record, with its header.
+/// Length of the longest record, with its header.
 const RECORD_BYTES_MAX: usize = 5 + 16 * 1024 + 2048;
-/// What encryption adds to a record, at most: header, nonce, type, tag.
+/// Maximum overhead of encryption: header, nonce, type, tag.
 const RECORD_OVERHEAD_MAX: usize = 64;
-/// Reads of a socket in one call that brings no data: alerts, tickets and the like.
+/// Maximum number of reads per call that yield no data: alerts, tickets and so on.
 const EMPTY_READS_MAX: usize = 4;
-/// What rustls allocates for an idle session: keys of both directions, its state, places of a handshake's messages.
+/// Estimated memory of an idle session in rustls: keys of both directions, state, handshake transcript.
 const INNER_BYTES: usize = 3 * 1024;
 const BLOCK_BYTES: usize = 16;
-/// The length and the tag of a record, which are blocks as well.
+/// Length and tag of a record, which count as blocks.
 const BLOCKS_BESIDE_DATA: usize = 2;
 /// Data in the longest record.
 const RECORD_DATA_BYTES_MAX: usize = 16 * 1024;
 
 thread_local! {
-    /// For ciphertext that comes; as long as it ever will be.
+    /// Buffer for received ciphertext, at its maximum length.
     static INCOMING: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// For ciphertext that goes.
+    /// Buffer for ciphertext to be sent.
     static OUTGOING: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// For runs of bytes that become one record.
+    /// Buffer to gather slices into one record.
     static GATHERED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Which end this is.
+/// The role of this end.
 enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
+/// TLS of one connection.
 pub struct Session {
     side: Side,
-    /// The beginning of a record that has not come whole.
+    /// The beginning of an incomplete record.
     partial: Vec<u8>,
-    /// What was decrypted and has not been handed out, and how much of it has.
+    /// Decrypted bytes, of which `handed_out` have been returned.
     decrypted: Vec<u8>,
     handed_out: usize,
-    /// What was encrypted and has not been sent, and how much of it has.
+    /// Encrypted bytes, of which `sent` have been sent.
     outgoing: Vec<u8>,
     sent: usize,
-    /// The peer will send no more.
+    /// Whether the peer has closed its sending side.
     is_at_end: bool,
-    /// The socket may have more that has not been read.
+    /// Whether the socket may have unread bytes.
     may_have_more: bool,
     is_established: bool,
-    /// Somebody else writes on with a copy of the session.
+    /// Whether a copy of the session continues in another process, so that this one writes nothing more.
     is_silent: bool,
-    /// What rustls holds of what the peer has sent: messages of the handshake, and from then on its certificates.
+    /// Bytes of the peer that rustls stores: handshake messages, afterwards its certificates.
     inner_bytes: usize,
-    /// Encrypted so far, with one key of TLS 1.2.
+    /// Blocks encrypted with a key of TLS 1.2.
     blocks: u64,
     failure: Option<Box<Error>>,
 }
 
-/// What a call wants of rustls beside decrypting.
+/// A request to rustls in addition to decryption.
 enum Wish<'a> {
     Nothing,
     Encrypt(&'a [u8]),
@@ -94,11 +95,12 @@ enum Wish<'a> {
 }
 
 impl Session {
+    /// Creates the server's end.
     pub fn server(config: Arc<ServerConfig>) -> Result<Self, Error> {
         Ok(Self::new(Side::Server(UnbufferedServerConnection::new(config)?)))
     }
 
-    /// The first message is made at once, and sent by [`Self::handshake`].
+    /// Creates the client's end. The first message is encoded at once, and sent by [`Self::handshake`].
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Error> {
         Ok(Self::new(Side::Client(UnbufferedClientConnection::new(config, name)?)))
     }
@@ -121,36 +123,36 @@ impl Session {
         }
     }
 
-    /// The handshake has been done: data can pass.
+    /// Returns whether the handshake is complete.
     #[inline]
     pub fn is_established(&self) -> bool {
         self.is_established
     }
 
-    /// There are decrypted bytes, or an end of stream, that the socket will not announce.
+    /// Returns whether there are decrypted bytes, or an end of stream, that no readiness event will announce.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         self.handed_out < self.decrypted.len() || self.is_at_end || self.failure.is_some()
     }
 
-    /// As [`Self::has_decrypted`], or the socket has not been read to where it would block.
+    /// Returns [`Self::has_decrypted`], or whether the socket may have unread bytes.
     #[inline]
     pub fn has_unread(&self) -> bool {
         self.may_have_more || self.has_decrypted()
     }
 
-    /// Something encrypted waits for room in the socket.
+    /// Returns whether encrypted bytes wait to be sent.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Why the session has come to a bad end, if it has.
+    /// Returns the error that ended the session.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_deref()
     }
 
-    /// The peer's own certificate, if it has shown one and it was good.
+    /// Returns the peer's verified certificate, if it has presented one.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.peer_certificates().first().map(|certificate| certificate.as_ref())
     }
@@ -163,8 +165,7 @@ impl Session {
         certificates.unwrap_or_default()
     }
 
-    /// Counts what is about to be encrypted, unless it would be too much for one key: TLS 1.3 changes its key in time, and TLS
-    /// 1.2 cannot.
+    /// Counts blocks to be encrypted, and fails above the limit of a key: TLS 1.3 can update its key, TLS 1.2 cannot.
     fn count_blocks(&mut self, bytes: usize) -> io::Result<()> {
         let records = bytes.div_ceil(RECORD_DATA_BYTES_MAX);
         self.blocks += (bytes.div_ceil(BLOCK_BYTES) + records * BLOCKS_BESIDE_DATA) as u64;
@@ -178,13 +179,13 @@ impl Session {
         if suite.is_some_and(has_limit) { self.fail(Error::EncryptError) } else { Ok(()) }
     }
 
-    /// All that is held for the session; what rustls keeps inside is estimated.
+    /// Returns the memory of the session; that of rustls is estimated.
     pub fn memory_bytes(&self) -> usize {
         let buffers = self.partial.capacity() + self.decrypted.capacity() + self.outgoing.capacity();
         size_of::<Self>() + INNER_BYTES + self.inner_bytes + buffers
     }
 
-    /// Goes on with the handshake, as far as what has come allows; whether it has been done.
+    /// Continues the handshake with the received bytes. Returns whether it is complete.
     pub fn handshake(&mut self, socket: &mut (impl Read + Write)) -> io::Result<bool> {
         if matches!(self.side, Side::Client(_)) && !self.is_established && self.partial.is_empty() {
             self.advance(&mut [], &mut Vec::new(), Wish::Nothing);
@@ -200,11 +201,11 @@ impl Session {
         }
     }
 
-    /// Appends what has come, at most as much as `bytes` has room for without growing, which must be some; how much. 0 is
-    /// the peer's end.
+    /// Appends decrypted bytes to the spare capacity of `bytes`, which must not be zero, and returns their number; 0
+    /// is the end of the stream.
     pub fn read(&mut self, socket: &mut (impl Read + Write), bytes: &mut Vec<u8>) -> io::Result<usize> {
         if self.handed_out < self.decrypted.len() {
-            // The socket is not asked, and what was known of it may be over.
+            // The socket is not read here, so its readiness is unknown.
             self.may_have_more = true;
             return Ok(self.hand_out(bytes));
         }
@@ -241,7 +242,7 @@ impl Session {
         }
         INCOMING.set(scratch);
         if self.has_unsent() {
-            // What cannot be sent now is sent by the next `flush`, or the next read returns the error.
+            // Bytes that cannot be sent now are sent by the next `flush`, or the next read returns the error.
             let _ = self.flush(socket);
         }
         match (bytes.len() - before, ended) {
@@ -252,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Whether there was an error.
+    /// Returns whether there was an error.
     fn ended(&self) -> io::Result<()> {
         match &self.failure {
             Some(error) => Err(io::Error::new(ErrorKind::InvalidData, error_text::of_connection(error))),
@@ -305,7 +306,7 @@ impl Session {
         if bytes.is_empty() { self.ended() } else { Ok(()) }
     }
 
-    /// Follows what rustls holds of the peer's: during the handshake its messages may be kept, and once more in parts.
+    /// Updates `inner_bytes`: during the handshake messages may be stored twice, whole and in parts.
     fn estimate_inner(&mut self, received: usize) {
         self.inner_bytes = match self.is_established {
             true => self.peer_certificates().iter().map(|certificate| certificate.len()).sum(),
@@ -318,13 +319,13 @@ impl Session {
         self.ended()
     }
 
-    /// Nothing is written any more, not even a farewell.
+    /// Disables writing, including the close_notify alert.
     pub fn stop_writing(&mut self) {
         (self.is_silent, self.outgoing, self.sent) = (true, Vec::new(), 0);
     }
 
-    /// Encrypts some of the bytes and sends what the socket takes of that; how many have been encrypted. Before the
-    /// handshake is done, or while there is no room for what was encrypted before, that is none: `WouldBlock`.
+    /// Encrypts a part of `bytes`, sends as much as the socket accepts, and returns the number of bytes encrypted.
+    /// Returns `WouldBlock` before the handshake is complete, and while earlier bytes are unsent.
     pub fn write(&mut self, socket: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
         self.ended()?;
         if self.is_silent {
@@ -340,7 +341,7 @@ impl Session {
         Ok(piece.len())
     }
 
-    /// As [`Self::write`], of several runs of bytes one after the other.
+    /// Like [`Self::write`], for several slices.
     pub fn write_runs(&mut self, socket: &mut impl Write, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         match runs {
             [] => Ok(0),
@@ -370,7 +371,7 @@ impl Session {
 
     fn send(&mut self, socket: &mut impl Write, wish: Wish<'_>) -> io::Result<()> {
         self.outgoing = OUTGOING.take();
-        // Messages of a handshake that wait for more are where they were when they came.
+        // Incomplete handshake messages stay in place.
         let mut partial = std::mem::take(&mut self.partial);
         let consumed = self.advance(&mut partial, &mut Vec::new(), wish);
         partial.drain(..consumed);
@@ -382,10 +383,10 @@ impl Session {
         }
     }
 
-    /// Sends what is encrypted; `WouldBlock` if the socket does not take it all.
+    /// Sends encrypted bytes; returns `WouldBlock` if some are left.
     pub fn flush(&mut self, socket: &mut impl Write) -> io::Result<()> {
         if self.is_silent {
-            // What reading has given a reason to say stays unsaid.
+            // Alerts caused by reading are not sent.
             self.outgoing.clear();
         }
         while self.sent < self.outgoing.len() {
@@ -404,7 +405,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has rustls do what can be done with what has come; how much of `incoming` is over with.
+    /// Lets rustls process `incoming`, and returns the number of bytes processed.
     fn advance(&mut self, incoming: &mut [u8], bytes: &mut Vec<u8>, wish: Wish<'_>) -> usize {
         let outcome = {
             let Session { side, decrypted, outgoing, is_at_end, .. } = self;
@@ -434,7 +435,7 @@ impl Session {
     }
 }
 
-/// Where what rustls gives goes.
+/// Destinations of rustls's output.
 struct Sink<'a> {
     bytes: &'a mut Vec<u8>,
     decrypted: &'a mut Vec<u8>,
@@ -453,7 +454,7 @@ impl Sink<'_> {
         self.decrypted.extend_from_slice(rest);
     }
 
-    /// Appends what `encode` writes into the room that it is given, and asks for more of if it must.
+    /// Appends the output of `encode`, which is called again with more room if it asks for it.
     fn append(
         &mut self,
         room: usize,
@@ -461,7 +462,7 @@ impl Sink<'_> {
     ) -> Result<(), Error> {
         let start = self.outgoing.len();
         let mut room = room;
-        // The second time there is as much as was asked for.
+        // The second call has as much room as the first asked for.
         for _ in 0..2 {
             self.outgoing.resize(start + room, 0);
             match encode(&mut self.outgoing[start..]) {
@@ -502,7 +503,7 @@ impl From<EncryptError> for Refused {
     }
 }
 
-/// How far [`advance`] has come.
+/// Result of [`advance`].
 #[derive(Default)]
 struct Outcome {
     consumed: usize,
@@ -552,7 +553,7 @@ fn advance<Data>(
                 outcome.is_established = true;
                 fulfil(wish.take(), &mut traffic, sink)
             }
-            // Early data is never accepted, so that there is none to read.
+            // Early data is never accepted, so there is none to read.
             Ok(_) => Ok(false),
             Err(error) => Err(error),
         };
@@ -564,14 +565,14 @@ fn advance<Data>(
                 outcome.failure.get_or_insert(error);
                 return outcome;
             }
-            // Once more, to send the alert: the faulty bytes must not be processed again behind it.
+            // Continue once to send the alert; the invalid bytes must not be processed again after it.
             Err(error) if outcome.failure.is_none() => outcome.failure = Some(error),
             Err(_) => return outcome,
         }
     }
 }
 
-/// Nothing more is to be done behind it: `false`.
+/// Fulfils the request and returns `false`: nothing else is to be done.
 fn fulfil<Data>(
     wish: Option<Wish<'_>>,
     traffic: &mut WriteTraffic<'_, Data>,

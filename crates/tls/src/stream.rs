@@ -1,28 +1,31 @@
-//! A session on a socket that blocks, for programs with one conversation at a time.
+//! A session on a blocking socket.
 
 use crate::{ClientConfig, ServerName, Session};
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// Bytes decrypted at once.
+/// Bytes decrypted per call.
 const RECEIVED_BYTES: usize = 32 * 1024;
 
+/// A TLS client on a blocking socket.
 pub struct TlsStream<S: Read + Write> {
+    /// The socket; reads and writes on it bypass TLS.
     pub socket: S,
     session: Session,
-    /// What was decrypted, and how much of it has been read.
+    /// Decrypted bytes, read up to `position`.
     received: Vec<u8>,
     position: usize,
 }
 
-/// A socket, and whether it has failed: what a session waits for a blocking socket brings.
+/// A socket that records its failures. `WouldBlock` of a session on a blocking socket means that more must be read, unless
+/// the socket itself has failed with it by a timeout.
 struct Watched<'a, S> {
     socket: &'a mut S,
     has_failed: bool,
 }
 
 impl<S> Watched<'_, S> {
-    /// A call that was interrupted is made again.
+    /// Repeats calls that were interrupted.
     fn note(&mut self, error: &io::Error) {
         self.has_failed |= error.kind() != ErrorKind::Interrupted;
     }
@@ -45,7 +48,7 @@ impl<S: Write> Write for Watched<'_, S> {
 }
 
 impl<S: Read + Write> TlsStream<S> {
-    /// Does the handshake of a client.
+    /// Performs a client's handshake.
     pub fn connect(mut socket: S, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let mut session = Session::client(config, name).map_err(io::Error::other)?;
         loop {
@@ -59,17 +62,17 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// The socket and the session, right after the handshake.
+    /// Returns socket and session, directly after the handshake.
     pub fn into_parts(self) -> (S, Session) {
         (self.socket, self.session)
     }
 
-    /// Whether there is something to read that the socket says nothing of.
+    /// Returns whether there are bytes to read that the socket does not announce.
     pub fn has_received(&self) -> bool {
         self.position < self.received.len() || self.session.has_decrypted()
     }
 
-    /// Signals the server that no more bytes will be written.
+    /// Signals the end of the stream to the server.
     pub fn close(&mut self) -> io::Result<()> {
         self.session.close(&mut self.socket)
     }

@@ -1,4 +1,4 @@
-//! Versions of TLS and cipher suites by the names that OpenSSL has for them.
+//! Versions and cipher suites of TLS by OpenSSL's names.
 
 use crate::TlsError;
 use rustls::crypto::CipherSuiteCommon;
@@ -6,13 +6,14 @@ use rustls::crypto::aws_lc_rs::cipher_suite as suite;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, Tls12CipherSuite, version};
 use std::sync::LazyLock;
 
-/// What of TLS may be spoken.
+/// Permitted versions and cipher suites.
 #[derive(Clone, Debug)]
 pub struct Choice {
+    /// Permitted versions.
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// In the order of preference.
+    /// Permitted suites, in order of preference.
     pub suites: Vec<SupportedCipherSuite>,
-    /// Cipher suites that were asked for by name and do not exist here.
+    /// Names of suites that are not supported.
     pub unknown: Vec<String>,
 }
 
@@ -31,11 +32,11 @@ const TLS12: [(&str, &str, &str, SupportedCipherSuite); 6] = [
     ("ECDHE-RSA-AES128-GCM-SHA256", "RSA", "AES128", suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
 ];
 
-/// Blocks of AES-GCM that one key of TLS 1.2 encrypts: as many as 2^24 of the longest records have.
+/// Maximum number of AES-GCM blocks per key of TLS 1.2: as many as 2^24 records of maximum length have.
 pub(crate) const TLS12_BLOCKS_MAX: u64 = 1 << 34;
 
-/// The suites of [`TLS12`], which with AES-GCM would end a connection after 2^24 records, be they as short as they like. What
-/// that bounds is the number of blocks, and the session counts those.
+/// The suites of [`TLS12`], without rustls's limit of 2^24 AES-GCM records of any length per connection. The security
+/// bound is on the number of blocks, which the session counts.
 static TLS12_OF_BLOCKS: LazyLock<[Tls12CipherSuite; TLS12.len()]> = LazyLock::new(|| {
     TLS12.map(|(.., suite)| {
         let SupportedCipherSuite::Tls12(suite) = suite else { unreachable!("they are of TLS 1.2") };
@@ -47,7 +48,7 @@ static TLS12_OF_BLOCKS: LazyLock<[Tls12CipherSuite; TLS12.len()]> = LazyLock::ne
     })
 });
 
-/// Returns whether a suite is one of TLS 1.2 whose key encrypts a limited number of blocks.
+/// Returns whether the suite is of TLS 1.2 with a limited number of blocks per key.
 pub(crate) fn has_limit(suite: SupportedCipherSuite) -> bool {
     matches!(suite, SupportedCipherSuite::Tls12(suite) if suite.common.confidentiality_limit <= TLS12_BLOCKS_MAX)
 }
@@ -58,7 +59,7 @@ const TLS13: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// Words for classes of cipher suites, none of which exist here.
+/// OpenSSL's names for classes of cipher suites, none of which are supported.
 const WITHOUT_SUITES: &[&str] = &[
     "3DES",
     "ADH",
@@ -121,7 +122,7 @@ const WITHOUT_SUITES: &[&str] = &[
     "kSRP",
 ];
 
-/// Reads what options say; `None` stands for what is usual.
+/// Parses the options; `None` is the default.
 pub fn choose(
     protocols: Option<&str>,
     ciphers: Option<&str>,
@@ -166,8 +167,8 @@ fn tls13(names: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     names.split(':').filter(|name| !name.is_empty()).map(one).collect()
 }
 
-/// Positions in [`TLS12`] that a list selects, and unknown names in it. As for OpenSSL a word adds to the list, with
-/// `-` takes away, with `!` for good, and with `+` goes to its end.
+/// Returns the positions in [`TLS12`] that a list selects, and unknown names. As in OpenSSL, a word adds to the list,
+/// `-` removes, `!` removes permanently, and `+` moves to the end.
 fn tls12(list: &str) -> (Vec<usize>, Vec<String>) {
     let (mut selected, mut banned, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for word in list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty() && !word.starts_with('@')) {
@@ -199,7 +200,7 @@ fn tls12(list: &str) -> (Vec<usize>, Vec<String>) {
     (selected, unknown)
 }
 
-/// Those that all the words between plus signs name; `None`: one of them is not known.
+/// Returns the suites that match all words between plus signs; `None` if a word is unknown.
 fn members(name: &str) -> Option<Vec<usize>> {
     let mut members: Vec<usize> = (0..TLS12.len()).collect();
     for word in name.split('+') {
@@ -241,7 +242,7 @@ mod tests {
             ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384"]
         );
         assert_eq!(names("aRSA:+AES256:!CHACHA20")[1], "ECDHE-RSA-AES256-GCM-SHA384");
-        // What is taken away for good does not come back.
+        // Permanently removed suites are not added again.
         assert_eq!(names("!ECDSA:ALL:ECDSA").len(), 3);
         assert_eq!(names("-ECDSA:ALL").len(), 6);
         assert!(names("AES128-SHA256:kRSA").is_empty());

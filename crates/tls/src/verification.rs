@@ -1,4 +1,4 @@
-//! Whether a certificate is to be believed: its chain of signatures, not the names in it.
+//! Verification of a certificate's chain of signatures, without its names.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -8,12 +8,13 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Believes a server whose certificate an authority has signed, whatever the name in it: servers of a network know each
-/// other by addresses, and give each other their certificates.
+/// Accepts a server whose certificate is signed by a trusted authority, whatever its name: servers of a network know
+/// each other by addresses, and exchange certificates.
 #[derive(Debug)]
 pub struct ChainVerifier {
-    /// `None`: everybody is believed.
+    /// Trusted authorities; `None` accepts every certificate.
     pub roots: Option<Arc<RootCertStore>>,
+    /// Cryptographic algorithms.
     pub provider: Arc<CryptoProvider>,
 }
 
