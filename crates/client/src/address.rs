@@ -1,19 +1,21 @@
-//! Where a server is.
+//! Addresses of servers.
 
 use std::fmt;
 use std::path::PathBuf;
 
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Address {
     /// A host's name or address, and a port.
     Tcp(String, u16),
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Else the port would look like a part of the address.
+            // Brackets separate an IPv6 address from the port.
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),

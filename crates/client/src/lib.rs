@@ -1,10 +1,12 @@
-//! What programs that speak to a server share: how it is named on a command line, and how bytes go to it and come back.
+//! Shared code of programs that connect to a server: its address on a command line, connections, requests and
+//! replies.
 //!
-//! 1. [`ServerUri`] and [`TlsOptions`] are parts of a command line; [`Address`] says where a server is.
-//! 2. [`Stream`] is a connection there, over TCP, a Unix socket or TLS.
-//! 3. [`append_request`] encodes commands, [`Replies`] reads what comes back.
+//! 1. [`ServerUri`] and [`TlsOptions`] are parts of a command line; [`Address`] is a server's address.
+//! 2. [`Stream`] is a connection over TCP, a Unix socket or TLS.
+//! 3. [`append_request`] encodes commands, [`Replies`] decodes replies.
 //! 4. [`print_bytes`] and [`tell`] write to the terminal.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod address;

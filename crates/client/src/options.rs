@@ -1,4 +1,4 @@
-//! Options that several programs have.
+//! Options shared by several programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::Encryption;
 
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 24.0 * 3600.0;
 
-/// How connections are to be encrypted.
+/// Options for encryption.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Encrypt connections with TLS
     #[arg(long)]
     pub tls: bool,
-    /// Name of the server to ask for
+    /// Server name for TLS (SNI)
     #[arg(long)]
     pub sni: Option<String>,
-    /// File with the certificates of the authorities to believe (default: those of the system)
+    /// File with trusted certificate authorities (default: those of the system)
     #[arg(long)]
     pub cacert: Option<PathBuf>,
-    /// Directory with files of such certificates
+    /// Directory with trusted certificate authorities
     #[arg(long)]
     pub cacertdir: Option<PathBuf>,
-    /// Believe every server
+    /// Do not verify the server's certificate
     #[arg(long)]
     pub insecure: bool,
-    /// File with the certificate to show to the server
+    /// File with the client's certificate
     #[arg(long, requires = "key")]
     pub cert: Option<PathBuf>,
-    /// File with that certificate's key
+    /// File with the key of the client's certificate
     #[arg(long, requires = "cert")]
     pub key: Option<PathBuf>,
     /// Cipher suites of TLS 1.2, by OpenSSL's names
@@ -45,10 +45,10 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// How connections are encrypted, if they are.
+    /// Returns how connections are encrypted; `None` without TLS.
     ///
     /// # Errors
-    /// A file that cannot be read, or a cipher suite that there is not.
+    /// A file cannot be read, or a cipher suite is not supported.
     pub fn encryption(&self) -> Result<Option<Encryption>, TlsError> {
         if !self.tls {
             return Ok(None);
@@ -66,10 +66,10 @@ impl TlsOptions {
     }
 }
 
-/// An option's value: seconds, perhaps with a fraction.
+/// Parses an option's value in seconds, which can be fractional.
 ///
 /// # Errors
-/// What is no such number, negative, or longer than a century, which clocks could not add up.
+/// The value is not a number, negative, or longer than a century, which would overflow clocks.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if seconds > SECONDS_MAX {

@@ -1,12 +1,12 @@
-//! Output of programs. Writes to standard output and error; a reader such as `head` may close the pipe at any time.
+//! Output of programs to standard output and error; a reader such as `head` may close the pipe at any time.
 
 use std::io::{self, ErrorKind, Write};
 use std::process;
 
 use crate::system_text;
 
-/// Writes to standard output and flushes. If the pipe is closed the program ends, as quietly as by SIGPIPE,
-/// which Rust's programs do not get.
+/// Writes to standard output and flushes. If the pipe is closed the program ends silently, as by SIGPIPE, which Rust
+/// programs ignore.
 pub fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
@@ -17,13 +17,12 @@ pub fn print_bytes(bytes: &[u8]) {
     }
 }
 
-/// Writes a line to standard error, whether or not anybody reads it. What a server has said in it does nothing to the
-/// terminal.
+/// Writes a line to standard error, ignoring failures. Control characters of the server are escaped for the terminal.
 pub fn tell(line: &str) {
     let _unread = io::stderr().write_all(format!("{}\n", printable(line)).as_bytes());
 }
 
-/// A text with escapes in place of what a terminal would obey instead of showing it; lines and tabs stay.
+/// Escapes control characters in a text, except line feeds and tabs.
 pub fn printable(text: &str) -> String {
     let is_shown = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
     let shown = |letter: char| match is_shown(letter) {

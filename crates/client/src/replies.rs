@@ -1,4 +1,4 @@
-//! What a server answers.
+//! Replies of a server.
 
 use std::io::{self, Read};
 
@@ -6,40 +6,40 @@ use wire::response::{Reader, ResponseError, Value};
 
 const READ_LEN: usize = 64 * 1024;
 
-/// Replies out of the bytes that come, one behind the other.
+/// Decodes consecutive replies from received bytes.
 #[derive(Debug, Default)]
 pub struct Replies {
     reader: Reader,
     received: Vec<u8>,
-    /// What lies before it has been read.
+    /// Bytes before this position have been decoded.
     position: usize,
 }
 
 impl Replies {
-    /// The next reply, if all of it has come.
+    /// Returns the next reply if it is complete.
     ///
     /// # Errors
-    /// Bytes that are no reply: nothing behind them can be understood.
+    /// The bytes are not a reply; nothing after them can be decoded.
     pub fn whole(&mut self) -> Result<Option<Value>, ResponseError> {
         self.reader.read(&self.received, &mut self.position)
     }
 
-    /// Reads once from where the bytes come: how many there were, 0 at the end.
+    /// Reads once from the source and returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// Those of the source; nothing is lost by them.
+    /// Errors of the source; received bytes are kept.
     pub fn read_from(&mut self, source: &mut impl Read) -> io::Result<usize> {
         self.received.drain(..self.position);
         self.position = 0;
         let len = self.received.len();
-        // Memory follows what comes, not what was announced; and what is asked for is cleared first, each time.
+        // Memory grows with received bytes, not with announced lengths; and the buffer is zeroed at each read.
         self.received.resize(len + READ_LEN, 0);
         let read = source.read(&mut self.received[len..]);
         self.received.truncate(len + *read.as_ref().unwrap_or(&0));
         read
     }
 
-    /// Takes bytes that have come and are no reply, such as a snapshot's: how many.
+    /// Takes received bytes that are not a reply, such as a snapshot's, and returns their number.
     pub fn take_bytes(&mut self, out: &mut [u8]) -> usize {
         let rest = &self.received[self.position..];
         let count = rest.len().min(out.len());
@@ -49,7 +49,7 @@ impl Replies {
     }
 }
 
-/// The value of a field of INFO.
+/// Returns the value of a field of INFO.
 pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
@@ -58,7 +58,7 @@ pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    /// Gives few bytes at a time, and fails in between.
+    /// Returns few bytes per read, with errors in between.
     struct Slow<'a>(&'a [u8], bool);
 
     impl Read for Slow<'_> {

@@ -1,10 +1,10 @@
-//! What is sent to a server.
+//! Requests to a server.
 
 use wire::aof::{write_argument, write_count};
 
 const TAKEN: &str = "memory takes all that is written";
 
-/// Appends a command as an array of bulks.
+/// Appends a command as an array of bulk strings.
 pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
     write_count(out, args.len()).expect(TAKEN);
     for arg in args {
@@ -12,12 +12,12 @@ pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
     }
 }
 
-/// Appends one argument of a command.
+/// Appends an argument of a command.
 pub fn append_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     write_argument(out, bytes).expect(TAKEN);
 }
 
-/// The command that authenticates; `None` without a password.
+/// Returns the command that authenticates; `None` without a password.
 pub fn authentication(user: Option<&str>, password: Option<&str>) -> Option<Vec<String>> {
     let words = ["AUTH"].into_iter().chain(user).chain([password?]);
     Some(words.map(str::to_owned).collect())

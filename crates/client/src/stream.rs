@@ -13,38 +13,43 @@ use tls::{ClientConfig, ServerName, TlsStream};
 
 use crate::Address;
 
-/// Silence after which the system asks whether the other side is still there.
+/// Idle time after which the system sends keepalive probes.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_BETWEEN: Duration = Duration::from_secs(5);
 const KEEPALIVE_TRIES: u32 = 3;
 
-/// Which of a name's addresses are tried first.
+/// The address family that is tried first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Family {
+    /// IPv4.
     V4,
+    /// IPv6.
     V6,
 }
 
-/// How connections are encrypted.
+/// Encryption of connections.
 #[derive(Clone, Debug)]
 pub struct Encryption {
+    /// Configuration of TLS.
     pub config: Arc<ClientConfig>,
-    /// What the server is called, if not by its address.
+    /// Name of the server, if it differs from its address.
     pub name: Option<String>,
 }
 
-/// How connections are made.
+/// Settings of connections.
 #[derive(Clone, Debug)]
 pub struct ConnectSettings {
-    /// For each of a name's addresses; zero leaves it to the system.
+    /// Timeout per address of a name; zero is that of the system.
     pub timeout: Duration,
+    /// The address family that is tried first.
     pub preferred_family: Option<Family>,
-    /// Several paths at once (MPTCP).
+    /// Whether multipath TCP (MPTCP) is used.
     pub multipath: bool,
-    /// TCP sends small pieces at once instead of waiting for more.
+    /// Whether Nagle's algorithm is disabled.
     pub no_delay: bool,
-    /// A server that is silent is asked now and then whether it is still there.
+    /// Whether TCP keepalive is enabled.
     pub keepalive: bool,
+    /// Encryption with TLS, if any.
     pub encryption: Option<Encryption>,
 }
 
@@ -61,10 +66,12 @@ impl Default for ConnectSettings {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection could not be established.
 #[derive(Debug)]
 pub enum ConnectError {
+    /// An error of the socket or of the name's resolution.
     Socket(io::Error),
+    /// A failed TLS handshake.
     Handshake(io::Error),
 }
 
@@ -79,20 +86,24 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The system's words for an error, without what the library puts around them.
+/// Returns the system's error text, without the library's additions.
 pub fn system_text(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
+/// A connection to a server.
 pub enum Stream {
+    /// Plain TCP.
     Tcp(TcpStream),
+    /// A Unix socket.
     Unix(UnixStream),
+    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Calls the same method on whichever stream there is.
+/// Calls a method of the variant's stream.
 macro_rules! on_stream {
     ($self:expr, $stream:ident => $call:expr) => {
         match $self {
@@ -104,7 +115,7 @@ macro_rules! on_stream {
 }
 
 impl Stream {
-    /// Connected, and for TLS with its handshake done; reading and writing block.
+    /// Connects, and completes the handshake of TLS; reads and writes block.
     pub fn connect(address: &Address, settings: &ConnectSettings) -> Result<Self, ConnectError> {
         let (host, port) = match address {
             Address::Tcp(host, port) => (host, *port),
@@ -125,7 +136,7 @@ impl Stream {
         matches!(self, Self::Tls(stream) if stream.has_received())
     }
 
-    /// From now on reading and writing do not wait.
+    /// Makes reads and writes non-blocking.
     pub fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(true),
@@ -161,11 +172,11 @@ impl AsFd for Stream {
     }
 }
 
-/// The first of a host's addresses that takes a connection.
+/// Connects to the first address of a host that accepts.
 fn connect_tcp(host: &str, port: u16, settings: &ConnectSettings) -> io::Result<TcpStream> {
     let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     if let Some(family) = settings.preferred_family {
-        // A stable sort: the system's order stays within each family.
+        // The sort is stable: the system's order is kept within each family.
         addresses.sort_by_key(|address| address.is_ipv4() != (family == Family::V4));
     }
     let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");

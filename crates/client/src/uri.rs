@@ -1,25 +1,31 @@
-//! `scheme://user:password@host:port/database`, and `unix:///path` for a socket.
+//! URIs of servers: `scheme://user:password@host:port/database`, and `unix:///path` for a socket.
 
 use std::path::PathBuf;
 
-/// The parts of a URI, as far as it names them.
+/// The components of a URI; `None` if absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerUri {
+    /// Path of a Unix socket.
     pub socket: Option<PathBuf>,
+    /// Host name or address.
     pub host: Option<String>,
+    /// Port.
     pub port: Option<u16>,
+    /// User name.
     pub user: Option<String>,
+    /// Password.
     pub password: Option<String>,
+    /// Number of the database.
     pub database: Option<u32>,
-    /// The scheme is one of those with TLS.
+    /// Whether the scheme requires TLS.
     pub is_encrypted: bool,
 }
 
 impl ServerUri {
-    /// User, password and path may have any byte as `%` and two hexadecimal digits.
+    /// Parses a URI. User, password and path may contain percent-encoded bytes.
     ///
     /// # Errors
-    /// A line that says what cannot be understood.
+    /// A line that describes the invalid component.
     pub fn parse(uri: &str) -> Result<Self, String> {
         let (scheme, rest) = uri.split_once("://").ok_or("Invalid URI scheme")?;
         let is_encrypted = match scheme.to_ascii_lowercase().as_str() {
@@ -31,10 +37,10 @@ impl ServerUri {
             "valkeys" | "rediss" | "warmlines" => true,
             _ => return Err("Invalid URI scheme".to_owned()),
         };
-        // Nothing behind the credentials may have an `@`, whereas passwords often do.
+        // Passwords often contain an `@`, the components after the credentials never.
         let (credentials, location) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (user, password) = credentials.split_once(':').unwrap_or(("", credentials));
-        // A user's may be empty.
+        // The user name may be empty.
         let has_password = !password.is_empty() || !user.is_empty();
         let (authority, database) = location.split_once('/').unwrap_or((location, ""));
         let (host, port) = match authority.rsplit_once(':') {
@@ -109,7 +115,7 @@ mod tests {
         assert_eq!(password("valkey://:secret@host").as_deref(), Some("secret"));
         assert_eq!(password("valkey://me:@host").as_deref(), Some(""));
         assert_eq!((password("valkey://@host"), password("valkey://:@host")), (None, None));
-        // As people write them, who do not know what has to be encoded.
+        // Unencoded reserved characters are accepted.
         assert_eq!(password("valkey://me:a@b/c:d@host/1").as_deref(), Some("a@b/c:d"));
     }
 

@@ -1,4 +1,5 @@
 //! Generates a program's manual page and shell completions from the description of its command line.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 use clap::{Command, ValueEnum};
@@ -11,9 +12,11 @@ use std::io::{self, Write};
 pub enum Kind {
     /// A manual page
     Man,
-    /// Completions for a shell
+    /// Completions for bash
     Bash,
+    /// Completions for zsh
     Zsh,
+    /// Completions for fish
     Fish,
 }
 
