@@ -1,7 +1,7 @@
 //! TLS of one connection: decrypts bytes read from its socket, and encrypts bytes to be written.
 //!
 //! ```text
-//! socket -> [partial] -> scratch -> rustls -> the caller's buffer, or [decrypted] if it is full
+//!   socket -> [partial] -> scratch -> rustls -> the caller's buffer, or [decrypted] if it is full
 //!   the caller's bytes -> rustls -> [outgoing] -> socket
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! What the console asks: commands and their replies as JSON, the history, and the table of options.
+//! The console's API: commands with replies in JSON, the history, and the table of options.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,26 +17,27 @@ use crate::routes::{refusal_of, shown};
 use crate::session::{Session, SessionError};
 use crate::{Server, Verdict};
 
-/// A request's commands.
+/// Maximum size of a request's body.
 const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// The replies to them, as the server sends them.
+/// Maximum size of the replies to a request, in RESP.
 const REPLIES_BYTES_MAX: usize = 8 << 20;
-/// The same as JSON: one that is all control characters would be six times as long.
+/// Maximum size of the replies as JSON: control characters take six times their size.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Limit of unread replies of all connections together, small replies aside: these get through
-/// even if other clients do not read.
+/// Limit of unread answers of all connections together, except small ones: those are sent even if other clients do
+/// not read.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
 const SMALL_ANSWER_BYTES: usize = 64 << 10;
-/// Requests whose words and replies are held at a time: 8 MB of small ones take 160 MB here. The others wait.
+/// Maximum number of requests that are processed at the same time: 8 MB of small arguments take 160 MB here. Others
+/// wait.
 const RUNNING_MAX: usize = 4;
-/// The server has so long for them.
+/// Time limit of the server for a request's commands.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What requests to the API may take together.
+/// Memory that all requests to the API may take together.
 pub struct Room {
     running: Semaphore,
-    /// One permit for each KB.
+    /// One permit per KB.
     unread: Arc<Semaphore>,
 }
 
@@ -50,17 +51,17 @@ impl Default for Room {
 }
 
 impl Room {
-    /// An answer, which takes its room until it has been sent.
+    /// Returns an answer that occupies its share of the memory until it is sent.
     fn hold(&self, mut text: String) -> Result<Bytes, Refusal> {
         if text.len() <= SMALL_ANSWER_BYTES {
             return Ok(Bytes::from(text));
         }
         if text.len() > ANSWER_BYTES_MAX {
-            return Err(Refusal::TooLarge(format!("Replies as JSON may have {ANSWER_BYTES_MAX} bytes")));
+            return Err(Refusal::TooLarge(format!("The replies as JSON exceed {ANSWER_BYTES_MAX} bytes")));
         }
         // Far below 4 GB.
         let room = Arc::clone(&self.unread).try_acquire_many_owned((text.len() >> 10) as u32);
-        let room = room.map_err(|_| Refusal::Unavailable("too many answers wait to be read".to_owned()))?;
+        let room = room.map_err(|_| Refusal::Unavailable("too many answers are unread".to_owned()))?;
         text.shrink_to_fit();
         Ok(Bytes::from_owner(Held { text, _room: room }))
     }
@@ -77,23 +78,27 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Who asks, and from where.
+/// The sender of a request.
 pub struct Asker<'a> {
+    /// The server to send commands to.
     pub server: &'a dyn Server,
+    /// The credentials in the request, if any.
     pub credentials: Option<Credentials>,
+    /// Address of the peer.
     pub peer: SocketAddr,
+    /// Address on which the request arrived.
     pub local: SocketAddr,
 }
 
 impl Asker<'_> {
-    /// A connection on which the user has logged in, and which speaks RESP3.
+    /// Opens an authenticated connection with RESP3.
     async fn session(&self) -> Result<Session, Refusal> {
         let mut session = Session::open(self.server, self.peer, self.local, REPLIES_BYTES_MAX)?;
         let mut words = vec!["HELLO", "3"];
         if let Some(Credentials { user, password }) = &self.credentials {
             words.extend(["AUTH", user.as_deref().unwrap_or("default"), password]);
         }
-        // It is waited for: before somebody has logged in, the server reads only short commands, and here nothing is held.
+        // Waits for the reply: before authentication the server accepts only short requests.
         match session.ask(&[words]).await?.first() {
             Some(Value::Error(text)) => Err(refusal_of(shown(text), Refusal::Unavailable)),
             _ => Ok(session),
@@ -102,11 +107,11 @@ impl Asker<'_> {
 }
 
 async fn in_time<T>(answer: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-    let late = |_| Refusal::Unavailable("the server does not answer in time".to_owned());
+    let late = |_| Refusal::Unavailable("the server does not respond in time".to_owned());
     tokio::time::timeout(ANSWERED_WITHIN, answer).await.map_err(late)?
 }
 
-/// Runs a request's commands one after another, on one connection, and answers the replies.
+/// Runs a request's commands in order on one connection, and returns the replies.
 pub async fn commands<B>(body: &mut B, asker: &Asker<'_>, room: &Room) -> Result<Bytes, Refusal>
 where
     B: Body + Unpin,
@@ -116,10 +121,10 @@ where
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
     let body = tokio::time::timeout(BODY_WITHIN, body)
         .await
-        .map_err(|_| Refusal::Bad("The body does not come".to_owned()))?
+        .map_err(|_| Refusal::Bad("The body was not received in time".to_owned()))?
         .map_err(|error| match error.is::<LengthLimitError>() {
-            true => Refusal::TooLarge(format!("A body may have {BODY_BYTES_MAX} bytes")),
-            false => Refusal::Bad("The body ends before its end".to_owned()),
+            true => Refusal::TooLarge(format!("The body exceeds {BODY_BYTES_MAX} bytes")),
+            false => Refusal::Bad("The body is incomplete".to_owned()),
         })?;
     let body = body.to_bytes();
     let answer = in_time(async {
@@ -133,7 +138,7 @@ where
 
 async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> Result<Vec<Value>, Refusal> {
     let verdicts: Vec<Verdict> = commands.iter().map(|words| server.judge(words)).collect();
-    // Where one is refused, so are all around it, if they are a transaction.
+    // If a command of a transaction is refused, the whole transaction is.
     let is_cut = verdicts.iter().any(|verdict| verdict.refusal.is_some())
         && verdicts.iter().any(|verdict| verdict.opens_transaction);
     let sent: Vec<&Words> = commands
@@ -143,7 +148,7 @@ async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> R
         .map(|(words, _)| words)
         .collect();
     let mut replies = session.ask(&sent).await.map_err(|error| match error {
-        SessionError::TooLong => Refusal::TooLarge(format!("Replies may have {REPLIES_BYTES_MAX} bytes")),
+        SessionError::TooLong => Refusal::TooLarge(format!("The replies exceed {REPLIES_BYTES_MAX} bytes")),
         other => other.into(),
     })?;
     let mut replies = replies.drain(..);
@@ -152,13 +157,13 @@ async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> R
         .into_iter()
         .map(|verdict| match verdict.refusal {
             Some(text) => refused(text),
-            None if is_cut => refused("EXECABORT a command beside this one is refused".to_owned()),
+            None if is_cut => refused("EXECABORT another command of the transaction is refused".to_owned()),
             None => replies.next().unwrap_or(Value::Null),
         })
         .collect())
 }
 
-/// Samples with a number above `since`, for those who may ask for INFO.
+/// Returns the samples with a number above `since`, for users who may run INFO.
 pub async fn history(history: &Mutex<History>, since: u64, asker: &Asker<'_>) -> Result<String, Refusal> {
     let permission = async { Ok(asker.session().await?.ask(&[vec!["INFO", "cluster"]]).await?) };
     if let Some(Value::Error(text)) = in_time(permission).await?.first() {
@@ -178,7 +183,7 @@ pub async fn history(history: &Mutex<History>, since: u64, asker: &Asker<'_>) ->
     Ok(out)
 }
 
-/// `[number, end_ms, span_ms, [counters], [gauges], [bucket, calls, ...]]`: most buckets are empty.
+/// Appends `[number, end_ms, span_ms, [counters], [gauges], [bucket, calls, ...]]`; empty buckets are omitted.
 fn write_sample(out: &mut String, sample: &Sample) {
     let number = |out: &mut String, number: &u64| out.push_str(&number.to_string());
     let calls: Vec<u64> = sample
@@ -197,7 +202,7 @@ fn write_sample(out: &mut String, sample: &Sample) {
     out.push(']');
 }
 
-/// What the server's manual says of each option.
+/// Returns the documentation of all options.
 pub fn options(server: &dyn Server) -> String {
     let mut out = String::from("{\"options\":");
     json::list(&mut out, &server.options(), |out, option| {

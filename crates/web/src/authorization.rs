@@ -1,22 +1,23 @@
-//! Who asks: the request's `Authorization`, as RFC 7617 (basic) and RFC 6750 (bearer) write it.
+//! The `Authorization` header of a request: RFC 7617 (basic) and RFC 6750 (bearer).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A user and a password, as AUTH takes them.
+/// User name and password for AUTH.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// `None`: the user `default`.
+    /// `None` is the user `default`.
     pub user: Option<String>,
+    /// The password.
     pub password: String,
 }
 
-/// A header that does not name valid credentials.
+/// The header does not contain valid credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownScheme;
 
 impl Credentials {
-    /// Reads the value of the header: `Basic` with the base64 of `user:password`, or `Bearer` with `user:password`, or
+    /// Parses the header's value: `Basic` with the base64 of `user:password`, or `Bearer` with `user:password` or
     /// with a password of the user `default`.
     pub fn parse(header: &[u8]) -> Result<Self, UnknownScheme> {
         let text = std::str::from_utf8(header).map_err(|_| UnknownScheme)?;
@@ -39,7 +40,7 @@ impl Credentials {
         Credentials { user, password: password.to_owned() }
     }
 
-    /// The command that logs in.
+    /// Returns the AUTH command.
     pub fn command(&self) -> Vec<&str> {
         ["AUTH"].into_iter().chain(self.user.as_deref()).chain([self.password.as_str()]).collect()
     }

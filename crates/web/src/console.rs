@@ -1,14 +1,18 @@
-//! The files of the console: a page that asks the API. They are part of the program, so that it works without anything else.
+//! The files of the console, a page that uses the API. They are compiled into the program.
 
-/// Where the page's files are found.
+/// URL path of the page's files.
 pub const FOLDER: &str = "/console/";
 
-/// What the console's pages may do: load files from here and ask here. Nothing that arrives can become a script.
+/// Content security policy of the console: files and requests of the same origin only. Received data can never run as
+/// a script.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
+/// A file of the console.
 pub struct File {
+    /// The value of `Content-Type`.
     pub content_type: &'static str,
+    /// The contents.
     pub text: &'static str,
 }
 
@@ -47,7 +51,7 @@ files!(
     "values.js" SCRIPT,
 );
 
-/// The page itself, or one of its files.
+/// Returns the page, or one of its files.
 pub fn file(path: &str) -> Option<&'static File> {
     let name = match path {
         "/" => "index.html",
@@ -60,7 +64,8 @@ pub fn file(path: &str) -> Option<&'static File> {
 mod tests {
     use super::*;
 
-    /// Whatever a file names is there, and nothing comes from elsewhere or could run what the server says.
+    /// Every file that a file refers to exists, none is loaded from another host, and no function that runs text as
+    /// code is used.
     #[test]
     fn files_name_only_each_other() {
         for (name, file) in FILES {

@@ -1,28 +1,28 @@
-//! What the server did in the last hour, for graphs: a ring of samples, which get fewer as they age.
+//! The server's activity in the last hour, for graphs: a ring of samples whose resolution decreases with age.
 //!
 //! ```text
-//!  fine:   a sample a second, the last five minutes
-//!  coarse: a sample of ten seconds each, the 55 minutes before; ten fine ones make one
+//!  fine:   samples of one second, the last five minutes
+//!  coarse: samples of ten seconds, the 55 minutes before; each merges ten fine ones
 //! ```
 //!
-//! 1. Samples are numbered; a coarse one has the number of the last fine one in it, so that a reader who has that sample lacks
-//!    nothing.
-//! 2. A sample holds how far counters have come since the one before, and gauges as they stood at its end, or at their
-//!    highest, where it is made of several. A counter that falls (CONFIG RESETSTAT) began again at zero.
-//! 3. All of it stays below [`HISTORY_BYTES_MAX`].
+//! 1. Samples are numbered. A coarse sample has the number of its last fine one, so that a reader who has that sample
+//!    lacks nothing.
+//! 2. A sample has the increase of counters since the previous one, and gauges at its end; a merged one has the
+//!    maximum of gauges. A counter that falls (CONFIG RESETSTAT) restarted at zero.
+//! 3. The total size stays below [`HISTORY_BYTES_MAX`].
 
 use std::collections::VecDeque;
 
-/// How many buckets latencies are sorted into.
+/// Number of latency buckets.
 pub const LATENCY_BUCKETS: usize = 48;
-/// The end of the first bucket; each next one ends at the square root of 2 times that.
+/// Upper bound of the first bucket; each next bound is larger by the square root of 2.
 pub const LATENCY_FIRST_NS: f64 = 128.0;
 
-/// The most that the history takes.
+/// Maximum size of the history.
 pub const HISTORY_BYTES_MAX: usize = 512 << 10;
 const FINE_MAX: usize = 300;
 const COARSE_MAX: usize = 330;
-/// Fine samples in a coarse one.
+/// Number of fine samples in a coarse one.
 const MERGED: u64 = 10;
 
 const _: () = assert!(
@@ -30,17 +30,20 @@ const _: () = assert!(
     "rings may have room for twice as many samples as they hold"
 );
 
-/// Counters and gauges, each a field with a name that the API shows.
+/// Defines a struct of counters or gauges, whose field names appear in the API.
 macro_rules! figures {
     ($name:ident, $names:ident: $($(#[$doc:meta])* $field:ident),* $(,)?) => {
+        /// Values of a sample.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name {
             $($(#[$doc])* pub $field: u64,)*
         }
 
+        /// Names of the fields, in order.
         pub const $names: &[&str] = &[$(stringify!($field)),*];
 
         impl $name {
+            /// Returns the values in the order of the names.
             pub fn values(&self) -> Vec<u64> {
                 vec![$(self.$field),*]
             }
@@ -54,65 +57,92 @@ macro_rules! figures {
 }
 
 figures!(Counters, COUNTERS:
+    /// Commands processed.
     commands,
-    /// In commands.
+    /// Nanoseconds spent in commands.
     busy_ns,
+    /// Error replies.
     errors,
+    /// Key lookups that hit.
     hits,
+    /// Key lookups that missed.
     misses,
+    /// Bytes received from clients.
     input_bytes,
+    /// Bytes sent to clients.
     output_bytes,
+    /// Connections accepted.
     connections,
+    /// Connections rejected.
     rejected_connections,
+    /// Expired keys removed.
     expired_keys,
+    /// Keys evicted.
     evicted_keys,
+    /// Replication offset.
     replication_offset,
 );
 
 figures!(Gauges, GAUGES:
+    /// Memory used, as counted by the allocator.
     used_bytes,
+    /// Resident memory of the process.
     resident_bytes,
+    /// `maxmemory`; 0 is no limit.
     maxmemory_bytes,
+    /// Connected clients.
     clients,
+    /// Blocked clients.
     blocked_clients,
+    /// Keys of all databases.
     keys,
+    /// Connected replicas.
     replicas,
 );
 
-/// What the server says of itself each second.
+/// The server's counters and gauges at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
+    /// Time of the reading.
     pub unix_ms: u64,
-    /// Since the start.
+    /// Counters since the start.
     pub counters: Counters,
+    /// Current values.
     pub gauges: Gauges,
-    /// Calls since the figures before, by how long they took.
+    /// Number of calls since the previous reading, by latency bucket.
     pub latencies: [u32; LATENCY_BUCKETS],
 }
 
+/// A sample of the history.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Rises by one a second.
+    /// Number of the sample, one per second.
     pub number: u64,
+    /// End of the sample's time span.
     pub end_ms: u64,
+    /// Length of the time span.
     pub span_ms: u64,
-    /// How far they have come.
+    /// Increase of the counters.
     pub counters: Counters,
+    /// Gauges at the end, or their maximum.
     pub gauges: Gauges,
+    /// Number of calls by latency bucket.
     pub latencies: [u32; LATENCY_BUCKETS],
 }
 
+/// The samples of the last hour.
 #[derive(Debug, Default)]
 pub struct History {
     fine: VecDeque<Sample>,
     coarse: VecDeque<Sample>,
-    /// Fine samples that will be a coarse one.
+    /// Fine samples to be merged into a coarse one.
     merging: Option<Sample>,
     last: Option<Figures>,
     number: u64,
 }
 
 impl History {
+    /// Appends the sample between the previous figures and these.
     pub fn note(&mut self, figures: Figures) {
         if let Some(last) = &self.last {
             self.number += 1;
@@ -151,12 +181,12 @@ impl History {
         }
     }
 
-    /// Those with a number above `number`, oldest first.
+    /// Returns the samples with a number above `number`, oldest first.
     pub fn since(&self, number: u64) -> impl Iterator<Item = &Sample> {
         self.coarse.iter().chain(&self.merging).chain(&self.fine).filter(move |sample| sample.number > number)
     }
 
-    /// The last sample's number.
+    /// Returns the number of the last sample.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -195,7 +225,7 @@ mod tests {
             history.note(figures(second, second * 7));
             let samples: Vec<&Sample> = history.since(0).collect();
             assert!(samples.len() <= FINE_MAX + COARSE_MAX + 1);
-            // One follows on the other without a gap.
+            // Consecutive samples have no gap.
             for pair in samples.windows(2) {
                 assert!(pair[0].number < pair[1].number);
                 assert_eq!(pair[1].end_ms - pair[1].span_ms, pair[0].end_ms);
@@ -219,7 +249,7 @@ mod tests {
         let mut history = History::default();
         history.note(figures(1, 100));
         history.note(figures(2, 30));
-        // A clock that is set back makes a short second.
+        // If the clock is set back, the sample's span is short.
         history.note(figures(1, 31));
         let samples: Vec<(u64, u64)> =
             history.since(0).map(|sample| (sample.counters.commands, sample.span_ms)).collect();

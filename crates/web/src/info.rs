@@ -1,9 +1,8 @@
-//! From INFO's text, and the replies to LATENCY HISTOGRAM and SLOWLOG, to families of metrics.
+//! Converts INFO, LATENCY HISTOGRAM and SLOWLOG to families of metrics.
 //!
-//! 1. Every field of INFO that is a number, or one of the words for yes and no, becomes a metric: by its row in
-//!    [`rows`](crate::rows), or under its own name.
-//! 2. Lines that are lists (`cmdstat_get:calls=1,...`) become one metric for each member of the list, distinguished by a
-//!    label.
+//! 1. Every numeric or boolean field of INFO becomes a metric: by its row in [`rows`](crate::rows), or under its own
+//!    name.
+//! 2. Lists within a line (`cmdstat_get:calls=1,...`) become one metric for each member, with a label for the line.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +12,7 @@ use wire::response::Value;
 use crate::metrics::{Family, Kind, Measured, Replies, Sample};
 use crate::rows::{EXPORTER_GAUGES, ROWS, Row};
 
-/// Numbers that only name something.
+/// Numeric fields that are identifiers.
 const NO_MEASURES: &[&str] = &[
     "redis_git_sha1",
     "redis_git_dirty",
@@ -28,7 +27,7 @@ const NO_MEASURES: &[&str] = &[
     "master_port",
 ];
 
-/// Fields that are -1 where what they measure is not there: no snapshot has been written, the link is up.
+/// Fields with -1 for a missing value: no snapshot was written, the link is up.
 const NOTHING_IS_MINUS_ONE: &[&str] = &[
     "rdb_last_bgsave_time_sec",
     "rdb_current_bgsave_time_sec",
@@ -40,17 +39,17 @@ const NOTHING_IS_MINUS_ONE: &[&str] = &[
     "master_sync_total_bytes",
 ];
 
-/// Whether the text of a field says that there is nothing to measure. A metric with a number all the same would be taken
-/// for a measure, by alerts too. The names that redis_exporter gave keep its numbers.
+/// Returns whether the field has no value. A metric with a placeholder would be taken for a measurement, also by
+/// alerts. Names of redis_exporter keep the placeholder.
 fn is_of_nothing(fields: &BTreeMap<&str, &str>, field: &str, text: &str) -> bool {
     match field.strip_suffix("_cert_expires_in_seconds") {
-        // 0 is also what is left of a certificate that has expired.
+        // 0 also stands for an expired certificate.
         Some(role) => fields.get(format!("{role}_cert_serial").as_str()) == Some(&"none"),
         None => text == "-1" && NOTHING_IS_MINUS_ONE.contains(&field),
     }
 }
 
-/// Lines `name:member=number,...`: what `name` starts with, what the rest of it is called, and the names of its members.
+/// Lines of the form `name:member=number,...`: prefix of the name, label for the rest of it, and members.
 struct List {
     prefix: &'static str,
     label: &'static str,
@@ -61,7 +60,7 @@ struct Member {
     of_list: &'static str,
     name: &'static str,
     per_unit: f64,
-    /// What dashboards made for redis_exporter know it by, with the same number.
+    /// Name in redis_exporter, with the value unchanged.
     exporter: &'static str,
     kind: Kind,
     help: &'static str,
@@ -90,7 +89,7 @@ const LISTS: &[List] = &[
                 "command_seconds",
                 1e6,
                 "commands_duration_seconds",
-                "Time in the command",
+                "Time spent in the command",
             ),
             member(
                 "rejected_calls",
@@ -119,7 +118,7 @@ const LISTS: &[List] = &[
             "errors",
             1.0,
             "errors",
-            "Errors that clients were sent, by their first word",
+            "Error replies by their first word",
         )],
     },
     List {
@@ -149,7 +148,7 @@ const LISTS: &[List] = &[
                 "keys_expiring",
                 1.0,
                 "db_keys_expiring",
-                "Keys of the database that have a time",
+                "Keys of the database with an expiry",
             ),
             member(
                 "avg_ttl",
@@ -157,7 +156,7 @@ const LISTS: &[List] = &[
                 "keys_ttl_seconds",
                 1e3,
                 "db_avg_ttl_seconds",
-                "How long such keys have on average",
+                "Mean time to live of keys with an expiry",
             ),
             member(
                 "keys_with_volatile_items",
@@ -165,7 +164,7 @@ const LISTS: &[List] = &[
                 "keys_with_expiring_fields",
                 1.0,
                 "",
-                "Hashes of which fields have a time",
+                "Hashes with field expiry",
             ),
         ],
     },
@@ -179,7 +178,7 @@ const LISTS: &[List] = &[
                 "connected_replica_offset_bytes",
                 1.0,
                 "",
-                "How far the replica says it has come",
+                "Replication offset acknowledged by the replica",
             ),
             member(
                 "lag",
@@ -187,13 +186,13 @@ const LISTS: &[List] = &[
                 "connected_replica_silent_seconds",
                 1.0,
                 "",
-                "Since when the replica is silent",
+                "Time since the last acknowledgement of the replica",
             ),
         ],
     },
 ];
 
-/// Families by their names, in the order in which they first came.
+/// Families by name, in order of first appearance.
 #[derive(Default)]
 struct Collected {
     families: Vec<Family>,
@@ -201,7 +200,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Whether there is a sample of this name with these labels.
+    /// Returns whether there is a sample with this name and these labels.
     fn has(&self, name: &str, labels: &[(&'static str, String)]) -> bool {
         let family = self.places.get(name).map(|&place| &self.families[place]);
         family.is_some_and(|family| family.samples.iter().any(|sample| sample.labels == labels))
@@ -224,7 +223,7 @@ impl Collected {
     }
 }
 
-/// All metrics of a scrape.
+/// Returns all metrics of a scrape.
 pub fn families(replies: &Replies) -> Vec<Family> {
     let mut collected = Collected::default();
     let fields: BTreeMap<&str, &str> = replies
@@ -250,12 +249,12 @@ pub fn families(replies: &Replies) -> Vec<Family> {
     collected.families
 }
 
-/// Whether a field of INFO with this text is shown as a metric.
+/// Returns whether a field of INFO with this text becomes a metric.
 pub fn is_measure(field: &str, text: &str) -> bool {
     number(field, text).is_some()
 }
 
-/// The number that a field is; words for good and bad are 1 and 0.
+/// Returns the value of a field; words for success and failure are 1 and 0.
 fn number(field: &str, text: &str) -> Option<f64> {
     if NO_MEASURES.contains(&field) {
         return None;
@@ -266,7 +265,7 @@ fn number(field: &str, text: &str) -> Option<f64> {
         _ => {}
     }
     let digits = text.strip_suffix('%').unwrap_or(text);
-    // Rust would read these as numbers too.
+    // Rust parses these as numbers too.
     let is_number = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e'));
     digits.parse().ok().filter(|_| is_number)
 }
@@ -292,7 +291,8 @@ fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f
     }
     if let Some(thread) = thread_of(field) {
         let labels = vec![("thread", thread.to_owned())];
-        let help = "Time in which the thread worked: processor time, and of the main thread, 0, all that is no waiting";
+        let help =
+            "Active time of the thread: processor time, and for the main thread, 0, all time except waiting";
         collected.add(
             Kind::Counter,
             format!("warmline_{THREAD_TIME}"),
@@ -302,14 +302,14 @@ fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f
         );
     }
     if let Some((_, name)) = EXPORTER_GAUGES.iter().find(|(of_info, _)| *of_info == field) {
-        let help = row.map_or("As the server's INFO has it", |row| row.help);
+        let help = row.map_or("A field of INFO", |row| row.help);
         collected.add(Kind::Gauge, format!("redis_{name}"), help, Vec::new(), Measured::Number(value));
     }
 }
 
 const THREAD_TIME: &str = "thread_active_seconds";
 
-/// The number of the thread whose time this is, which is a label.
+/// Returns the number of the thread for a field of its time.
 fn thread_of(field: &str) -> Option<&str> {
     match field {
         "used_active_time_main_thread" => Some("0"),
@@ -317,14 +317,14 @@ fn thread_of(field: &str) -> Option<&str> {
     }
 }
 
-/// The name of a field that has no row. Endings that mean something in the text forms are left to those who mean it.
+/// Returns the name of a field without a row. Suffixes with a meaning in the text formats are removed.
 fn unlisted_name(field: &str) -> String {
     let name = metric_name(&format!("warmline_{field}"));
     let is_reserved = ["_total", "_count", "_sum", "_bucket", "_info"].iter().any(|end| name.ends_with(end));
     if is_reserved { name + "_value" } else { name }
 }
 
-/// The metric by which a scrape shows a field of INFO that is a number; without the `_total` of a counter.
+/// Returns the metric that shows a numeric field of INFO, without the `_total` of a counter.
 pub fn metric_of(field: &str) -> String {
     let row = ROWS.iter().find(|row| row.field == field);
     match (row, thread_of(field)) {
@@ -334,12 +334,12 @@ pub fn metric_of(field: &str) -> String {
     }
 }
 
-/// What cannot be part of a name becomes `_`. INFO's own fields have nothing of the kind.
+/// Replaces characters that are not permitted in names by `_`. INFO's own fields have none.
 fn metric_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
 }
 
-/// The list that a line is, and which of them.
+/// Returns the list to which a line belongs, and the label's value.
 fn list_of<'a>(field: &'a str, text: &str) -> Option<(&'static List, &'a str)> {
     let named = |list: &&'static List| field.strip_prefix(list.prefix).is_some_and(|rest| !rest.is_empty());
     let list = LISTS.iter().find(named).filter(|_| text.contains('='))?;
@@ -359,7 +359,7 @@ fn add_list(collected: &mut Collected, list: &List, which: &str, text: &str) {
         let scaled = value / member.per_unit;
         let which = if list.label == "db" { format!("db{which}") } else { which.replace('|', " ") };
         let labels = || vec![(list.label, which.clone())];
-        // No key has a time to live, or none has been looked at yet.
+        // No key has an expiry, or no sample was taken yet.
         let is_measured = member.of_list != "avg_ttl" || value != 0.0;
         if is_measured {
             let name = format!("warmline_{}", member.name);
@@ -378,13 +378,13 @@ fn add_list(collected: &mut Collected, list: &List, which: &str, text: &str) {
 fn add_replica(collected: &mut Collected, found: &HashMap<&str, &str>) {
     let text = |member: &str| (*found.get(member).unwrap_or(&"")).to_owned();
     for (member, name, help) in [
-        ("offset", "redis_connected_slave_offset_bytes", "How far the replica says it has come"),
-        ("lag", "redis_connected_slave_lag_seconds", "Since when the replica is silent"),
+        ("offset", "redis_connected_slave_offset_bytes", "Replication offset acknowledged by the replica"),
+        ("lag", "redis_connected_slave_lag_seconds", "Time since the last acknowledgement of the replica"),
     ] {
         let Some(value) = found.get(member).and_then(|text| text.parse().ok()) else { continue };
         let labels =
             vec![("slave_ip", text("ip")), ("slave_port", text("port")), ("slave_state", text("state"))];
-        // Two of them may say that they are at one address.
+        // Two replicas may report the same address.
         if collected.has(name, &labels) {
             continue;
         }
@@ -392,7 +392,7 @@ fn add_replica(collected: &mut Collected, found: &HashMap<&str, &str>) {
     }
 }
 
-/// What the server is, as labels of the number 1.
+/// Adds the server's identity as labels of the constant 1.
 fn describe_instance(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
     let labelled = |names: &[&'static str], from: &[&str]| -> Vec<(&'static str, String)> {
         let text = |field: &&str| (*fields.get(*field).unwrap_or(&"")).to_owned();
@@ -400,7 +400,7 @@ fn describe_instance(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
     };
     let one = || Measured::Number(1.0);
     let versions = labelled(&["version", "valkey_version"], &["warmline_version", "valkey_version"]);
-    collected.add(Kind::Gauge, "warmline_build".to_owned(), "Which version this is", versions, one());
+    collected.add(Kind::Gauge, "warmline_build".to_owned(), "Version of the server", versions, one());
     let names = [
         "role",
         "redis_version",
@@ -415,19 +415,19 @@ fn describe_instance(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
     ];
     let from = names.map(|name| if name == "redis_mode" { "server_mode" } else { name });
     let labels = labelled(&names, &from);
-    collected.add(Kind::Gauge, "redis_instance_info".to_owned(), "What this server is", labels, one());
-    collected.add(Kind::Gauge, "redis_up".to_owned(), "Whether the server answers", Vec::new(), one());
+    collected.add(Kind::Gauge, "redis_instance_info".to_owned(), "Identity of the server", labels, one());
+    collected.add(Kind::Gauge, "redis_up".to_owned(), "Whether the server responds", Vec::new(), one());
     let number = |field: &str| fields.get(field).and_then(|text| text.parse::<f64>().ok());
     if let (Some(now_us), Some(uptime_s)) = (number("server_time_usec"), number("uptime_in_seconds")) {
         let start_s = (now_us / 1e6).floor() - uptime_s;
         for name in ["warmline_start_timestamp_seconds", "redis_start_time_seconds"] {
-            let help = "When the server started, since 1970";
+            let help = "Unix time of the server's start";
             collected.add(Kind::Gauge, name.to_owned(), help, Vec::new(), Measured::Number(start_s));
         }
     }
 }
 
-/// A replica's link to its primary, as redis_exporter labels it.
+/// Adds the link of a replica to its primary, with redis_exporter's labels.
 fn describe_link(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
     let (Some(host), Some(port)) = (fields.get("master_host"), fields.get("master_port")) else { return };
     for (field, name, help) in [
@@ -435,10 +435,14 @@ fn describe_link(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
         (
             "master_last_io_seconds_ago",
             "redis_master_last_io_seconds_ago",
-            "Since when the primary is silent",
+            "Time since the last data from the primary",
         ),
-        ("master_sync_in_progress", "redis_master_sync_in_progress", "Whether the primary sends a snapshot"),
-        ("slave_repl_offset", "redis_slave_repl_offset", "How far this replica has come"),
+        (
+            "master_sync_in_progress",
+            "redis_master_sync_in_progress",
+            "Whether a full sync from the primary is in progress",
+        ),
+        ("slave_repl_offset", "redis_slave_repl_offset", "Replication offset of this replica"),
     ] {
         let Some(value) = fields.get(field).and_then(|text| number(field, text)) else { continue };
         let labels = vec![("master_host", (*host).to_owned()), ("master_port", (*port).to_owned())];
@@ -450,7 +454,7 @@ fn describe_link(collected: &mut Collected, fields: &BTreeMap<&str, &str>) {
         ("master_port", (*port).to_owned()),
         ("read_only", read_only),
     ];
-    let help = "What this replica follows";
+    let help = "Primary of this replica";
     collected.add(Kind::Gauge, "redis_slave_info".to_owned(), help, labels, Measured::Number(1.0));
 }
 
@@ -465,7 +469,7 @@ fn integer_of(value: &Value) -> Option<i64> {
     }
 }
 
-/// How long calls took, in the buckets that LATENCY HISTOGRAM has.
+/// Adds the duration of calls, in the buckets of LATENCY HISTOGRAM.
 fn add_histograms(collected: &mut Collected, replies: &Replies, fields: &BTreeMap<&str, &str>) {
     let commands = replies.histograms.as_ref().map(Value::entries).unwrap_or_default();
     for (command, figures) in commands {
@@ -490,7 +494,7 @@ fn add_histograms(collected: &mut Collected, replies: &Replies, fields: &BTreeMa
         let value = Measured::Histogram { sum, count: count.max(0) as u64, buckets };
         let labels = vec![("cmd", command.replace('|', " "))];
         let name = "warmline_command_duration_seconds".to_owned();
-        collected.add(Kind::Histogram, name, "How long calls of the command took", labels, value);
+        collected.add(Kind::Histogram, name, "Duration of calls of the command", labels, value);
     }
 }
 
@@ -498,7 +502,7 @@ fn add_slow_log(collected: &mut Collected, replies: &Replies) {
     if let Some(len) = replies.slow_len.as_ref().and_then(integer_of) {
         for name in ["warmline_slow_log_entries", "redis_slowlog_length"] {
             let value = Measured::Number(len as f64);
-            collected.add(Kind::Gauge, name.to_owned(), "Entries of the slow log", Vec::new(), value);
+            collected.add(Kind::Gauge, name.to_owned(), "Entries in the slow log", Vec::new(), value);
         }
     }
     let last =
@@ -506,8 +510,12 @@ fn add_slow_log(collected: &mut Collected, replies: &Replies) {
     let Some([id, _, duration_us, ..]) = last else { return };
     let (Some(id), Some(duration_us)) = (integer_of(id), integer_of(duration_us)) else { return };
     for (name, help, value) in [
-        ("redis_slowlog_last_id", "Number of the slow log's last entry", id as f64),
-        ("redis_last_slow_execution_duration_seconds", "How long its command took", duration_us as f64 * 1e6),
+        ("redis_slowlog_last_id", "Id of the last entry in the slow log", id as f64),
+        (
+            "redis_last_slow_execution_duration_seconds",
+            "Duration of the last entry in the slow log",
+            duration_us as f64 * 1e6,
+        ),
     ] {
         collected.add(Kind::Gauge, name.to_owned(), help, Vec::new(), Measured::Number(value));
     }

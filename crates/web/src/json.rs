@@ -1,8 +1,8 @@
-//! Commands and replies as JSON.
+//! Conversion of commands and replies from and to JSON.
 //!
 //! | reply | JSON |
 //! |---|---|
-//! | string | `"text"`; `{"base64": "..."}` if it is no UTF-8; `{"simple": "OK"}` for a status |
+//! | string | `"text"`; `{"base64": "..."}` if it is not UTF-8; `{"simple": "OK"}` for a status |
 //! | number | `1`; `{"integer": "..."}` beyond 2^53; `{"double": "1.5"}`; `{"bignumber": "..."}` |
 //! | null, boolean | `null`, `true` |
 //! | list, set, push | `[...]`, `{"set": [...]}`, `{"push": [...]}` |
@@ -11,31 +11,32 @@
 //! | error | `{"error": "ERR ..."}` |
 //! | value with attributes | `{"attributes": [[key, value], ...], "value": ...}` |
 //!
-//! A command is a list of strings, or of `{"base64": "..."}` where a word is no UTF-8.
+//! A command is a list of strings, or of `{"base64": "..."}` for arguments that are not UTF-8.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use wire::response::Value;
 
-/// Whole numbers that JSON's readers keep whole.
+/// Largest integer that JSON parsers represent exactly.
 const WHOLE_MAX: u64 = 1 << 53;
-/// Commands of one request.
+/// Maximum number of commands per request.
 pub const COMMANDS_MAX: usize = 256;
 
+/// The arguments of a command.
 pub type Words = Vec<Vec<u8>>;
 
-/// The commands of a request: a list of lists of words.
+/// Parses the commands of a request: a list of lists of arguments.
 ///
 /// # Errors
-/// It is something else, or there are too many.
+/// The body has another form, or too many commands.
 pub fn commands(body: &[u8]) -> Result<Vec<Words>, String> {
     let read: serde_json::Value =
-        serde_json::from_slice(body).map_err(|error| format!("The body is no JSON: {error}"))?;
+        serde_json::from_slice(body).map_err(|error| format!("The body is not JSON: {error}"))?;
     let serde_json::Value::Array(commands) = read else {
-        return Err("The body is to be a list of commands".to_owned());
+        return Err("The body must be a list of commands".to_owned());
     };
     if commands.len() > COMMANDS_MAX {
-        return Err(format!("There are more than {COMMANDS_MAX} commands"));
+        return Err(format!("More than {COMMANDS_MAX} commands"));
     }
     commands.into_iter().map(words).collect()
 }
@@ -43,7 +44,7 @@ pub fn commands(body: &[u8]) -> Result<Vec<Words>, String> {
 fn words(command: serde_json::Value) -> Result<Words, String> {
     match command {
         serde_json::Value::Array(words) if !words.is_empty() => words.into_iter().map(word).collect(),
-        _ => Err("A command is to be a list of at least one word".to_owned()),
+        _ => Err("A command must be a list of at least one argument".to_owned()),
     }
 }
 
@@ -54,19 +55,19 @@ fn word(word: serde_json::Value) -> Result<Vec<u8>, String> {
             let encoded = fields.get("base64").and_then(|encoded| encoded.as_str());
             encoded
                 .and_then(|encoded| STANDARD.decode(encoded).ok())
-                .ok_or_else(|| "A word that is no text is to be {\"base64\": \"...\"}".to_owned())
+                .ok_or_else(|| "An argument that is not UTF-8 must be {\"base64\": \"...\"}".to_owned())
         }
-        _ => Err("A word is to be a string or {\"base64\": \"...\"}".to_owned()),
+        _ => Err("An argument must be a string or {\"base64\": \"...\"}".to_owned()),
     }
 }
 
-/// Text in quotes.
+/// Appends a string in quotes.
 pub fn quote(out: &mut String, text: &str) {
-    // A string always has a form in JSON.
+    // Every string has a representation in JSON.
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// What a request's commands are answered with.
+/// The reply to a request's commands.
 pub fn replies(replies: &[Value]) -> String {
     let mut out = String::from("{\"replies\":");
     list(&mut out, replies, reply);
@@ -74,7 +75,7 @@ pub fn replies(replies: &[Value]) -> String {
     out
 }
 
-/// Appends a reply. Its depth was limited when it was read.
+/// Appends a reply. The depth was limited when it was parsed.
 pub fn reply(out: &mut String, value: &Value) {
     match value {
         Value::Bulk(bytes) => text(out, bytes),
@@ -130,7 +131,7 @@ fn pair(out: &mut String, (key, value): &(Value, Value)) {
     out.push(']');
 }
 
-/// Items between brackets.
+/// Appends items between brackets.
 pub fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
     out.push('[');
     for (at, item) in items.iter().enumerate() {
@@ -150,7 +151,7 @@ mod tests {
         let value = wire::response::Reader::new().read(resp, &mut 0).unwrap().unwrap();
         let mut out = String::new();
         reply(&mut out, &value);
-        // What is written can be read.
+        // The output can be parsed.
         let _: serde_json::Value = serde_json::from_str(&out).unwrap();
         out
     }

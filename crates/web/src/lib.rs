@@ -1,18 +1,20 @@
-//! What the server answers over HTTP: metrics, whether it lives, whether it is ready, and a console with its API.
+//! HTTP server: metrics, health, readiness, and a console with its API.
 //!
 //! ```text
-//!  scraper, browser -- HTTP --> this thread: TLS if it is spoken, limits, host, method, route
-//!                        | a connection as any client's, with the user that the request names
+//!  scraper, browser -- HTTP --> this thread: TLS if enabled, limits, host, method, route
+//!                        | a client's connection, with the user that the request names
 //!                        v
-//!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG; what a request to the API names
+//!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG; commands of requests to the API
 //! ```
 //!
-//! 1. Everything that is answered about the server's data and clients comes from commands, asked for as the user that the
-//!    request names: permissions are the server's, and have no second home here. The history alone is made of figures that
-//!    this thread receives each second; it is for users who may run INFO.
-//! 2. Nothing here runs on the thread that runs commands, and each connection, request and answer has a limit.
-//! 3. A page of another site learns nothing: the host that a request names must be known, and none may ask for it.
+//! 1. All information about data and clients is obtained by commands of the user that the request names, so the
+//!    server checks the permissions. Only the history is made of counters that this thread receives each second; it
+//!    requires the permission for INFO.
+//! 2. Nothing here runs on the executor thread, and each connection, request and answer has a limit.
+//! 3. Pages of other sites receive nothing: the host of a request must be known, and its origin must be the server's
+//!    own.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod api;
@@ -39,61 +41,64 @@ pub use info::{is_measure, metric_of};
 pub use listener::{Thread, start};
 pub use tokio_rustls::rustls::ServerConfig;
 
-/// What this needs of the server whose figures it shows.
+/// The interface to the server.
 pub trait Server: Send + Sync + 'static {
-    /// A connection to it, for somebody at `peer` who has come to `local`.
+    /// Opens a client connection for a peer at `peer` that is connected to `local`.
     ///
     /// # Errors
-    /// The server accepts no more connections, or the process has no more files.
+    /// The server accepts no more connections, or the process has too many open files.
     fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream>;
 
-    /// What those who come now speak TLS by, where that is spoken; `None`: there is nothing to speak it by.
+    /// Returns the TLS configuration for new connections; `None` if there is none.
     fn tls(&self) -> Option<Arc<ServerConfig>>;
 
-    /// Has a line logged; may forget it where there are many.
+    /// Logs a line; frequent lines may be dropped.
     fn warn(&self, text: String);
 
-    /// Why clients should not be sent there now; empty when they may be.
+    /// Returns the reasons why the server should not receive traffic; empty if it should.
     fn unready(&self) -> Vec<&'static str>;
 
     /// Returns whether a command may be run over HTTP by any user.
     fn judge(&self, words: &[Vec<u8>]) -> Verdict;
 
-    /// Has the server call `answer` with what it has done; it may also drop it.
+    /// Asks the server to call `answer` with its figures; it may also drop the request.
     fn ask_figures(&self, answer: Box<dyn FnOnce(Figures) + Send>);
 
-    /// What the manual says of each option.
+    /// Returns the documentation of all options.
     fn options(&self) -> Vec<OptionText>;
 }
 
-/// What is to become of a command that has come over HTTP.
+/// The decision about a command received over HTTP.
 pub struct Verdict {
-    /// The error that is its reply: it could change something, or would not be answered as others are.
+    /// The error reply, if the command has side effects or cannot be answered as a single reply.
     pub refusal: Option<String>,
-    /// Those behind it are a transaction, by whatever name it has been called.
+    /// The command starts a transaction, by any name.
     pub opens_transaction: bool,
 }
 
-/// An option, for a person.
+/// The documentation of an option.
 pub struct OptionText {
+    /// Name of the option.
     pub name: String,
-    /// As CONFIG GET has it.
+    /// Default in the syntax of CONFIG GET.
     pub default: String,
+    /// Title of the section.
     pub section: String,
-    /// Which values it takes.
+    /// Permitted values.
     pub takes: String,
+    /// Description.
     pub text: String,
-    /// It can only be set at the start.
+    /// Whether it can only be set at the start.
     pub is_fixed: bool,
 }
 
-/// What people choose.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Names of this machine by which it may be asked for; addresses and `localhost` always may.
+    /// Permitted host names, in addition to addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// TLS is spoken, and nothing else.
+    /// Whether TLS is required.
     pub speaks_tls: bool,
-    /// Connections at a time; more are closed at once.
+    /// Maximum number of connections; further ones are closed at once.
     pub connections_max: usize,
 }

@@ -1,4 +1,4 @@
-//! The thread that answers: accepting connections, and what each of them may take.
+//! The HTTP thread: accepts connections and limits each of them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,20 +17,20 @@ use tokio_rustls::TlsAcceptor;
 use crate::routes::Routes;
 use crate::{Server, Settings};
 
-/// The line and the headers of a request.
+/// Maximum size of a request's line and headers.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// From a connection's first byte, or the end of the request before, to the end of a request's headers.
+/// Time from a connection's first byte, or the end of the previous request, to the end of the headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// From a connection's first byte to the end of its handshake, where TLS is spoken.
+/// Time from a connection's first byte to the end of the TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// A connection is asked to end after this, and is ended when it has not, that much later.
+/// Lifetime of a connection: it is asked to end after this time, and closed after it again.
 const CONNECTION_FOR: Duration = Duration::from_secs(300);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 const SAMPLED_EACH: Duration = Duration::from_secs(1);
-/// After a system error, such as too many open files, no connection is accepted for this time.
+/// Delay of the next accept after a system error, such as too many open files.
 const REST: Duration = Duration::from_secs(1);
 
-/// The running thread, which ends with this.
+/// The running thread; dropping this ends it.
 pub struct Thread {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -47,10 +47,10 @@ impl Drop for Thread {
     }
 }
 
-/// Serves `listeners` on a thread of its own.
+/// Serves `listeners` on a thread.
 ///
 /// # Errors
-/// The system has no thread or poller for it.
+/// The system cannot create the thread or its poller.
 pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Server>) -> io::Result<Thread> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);
@@ -73,10 +73,10 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
             }
             let mut stopped = stopped;
             drop(tokio::spawn(sample(shared)));
-            // Fails only if the receiver is gone.
+            // Fails only if the receiver has been dropped.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         });
-        // What is being answered ends with the process.
+        // Open requests end with the process.
         runtime.shutdown_background();
     };
     let thread = std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
@@ -84,14 +84,14 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
 }
 
 struct Shared {
-    /// One permit a connection.
+    /// One permit per connection.
     free: Semaphore,
     speaks_tls: bool,
     routes: Routes,
     server: Arc<dyn Server>,
 }
 
-/// Samples the server each second. A sample that is not answered leaves a gap.
+/// Samples the server each second. A sample without an answer leaves a gap.
 async fn sample(shared: Arc<Shared>) {
     let mut clock = tokio::time::interval(SAMPLED_EACH);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

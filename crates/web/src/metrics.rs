@@ -1,7 +1,7 @@
-//! The server's figures in the text forms of Prometheus and OpenMetrics.
+//! The text formats of Prometheus and OpenMetrics.
 //!
-//! `prometheus-client` writes OpenMetrics 1.0. The older form of Prometheus differs in two things: the name of a counter
-//! ends in `_total` in its HELP and TYPE lines too, and nothing marks the end.
+//! `prometheus-client` writes OpenMetrics 1.0. The older format of Prometheus differs in two points: HELP and TYPE
+//! lines of a counter contain the suffix `_total`, and there is no end mark.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,21 +15,24 @@ use wire::response::Value;
 
 use crate::info;
 
-/// Which of the two forms.
+/// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// The text format of Prometheus, version 0.0.4.
     Prometheus,
+    /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Form {
-    /// By what a request says it accepts: OpenMetrics for those who name it.
+    /// Returns the format for a request's `Accept` header: OpenMetrics if it is named.
     pub fn accepted(header: Option<&[u8]>) -> Self {
         let named =
             |types: &[u8]| types.windows(OPENMETRICS.len()).any(|part| part == OPENMETRICS.as_bytes());
         if header.is_some_and(named) { Form::OpenMetrics } else { Form::Prometheus }
     }
 
+    /// Returns the value of `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Form::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -40,70 +43,90 @@ impl Form {
 
 const OPENMETRICS: &str = "application/openmetrics-text";
 
-/// All of INFO but percentiles of latencies, which cost as much as the rest together: histograms say more. In parts, because
-/// a command of more than ten words closes a connection that is not authenticated.
+/// All of INFO except percentiles of latencies, which cost as much as the rest together and say less than the
+/// histograms. In parts, because a command of more than ten arguments closes a connection that is not authenticated.
 const INFO: [&[&str]; 2] = [
     &["INFO", "server", "tls", "clients", "memory", "persistence", "threads", "stats"],
     &["INFO", "replication", "cpu", "commandstats", "errorstats", "cluster", "scriptingengines", "keyspace"],
 ];
 
-/// How many of [`commands`] are INFO: the first ones.
+/// The number of INFO commands, the first of [`commands`].
 pub const INFO_PARTS: usize = INFO.len();
 
-/// What the server is asked for, in this order.
+/// Returns the commands of a scrape, in order.
 pub fn commands() -> Vec<Vec<&'static str>> {
     let others: [&[&str]; 3] = [&["LATENCY", "HISTOGRAM"], &["SLOWLOG", "LEN"], &["SLOWLOG", "GET", "1"]];
     INFO.iter().chain(&others).map(|words| words.to_vec()).collect()
 }
 
-/// What it answered; `None`: the user may not ask.
+/// The replies; `None` where the user lacks the permission.
 #[derive(Debug, Default)]
 pub struct Replies {
+    /// The text of INFO.
     pub info: String,
+    /// The reply to LATENCY HISTOGRAM.
     pub histograms: Option<Value>,
+    /// The reply to SLOWLOG LEN.
     pub slow_len: Option<Value>,
+    /// The reply to SLOWLOG GET 1.
     pub slow_last: Option<Value>,
 }
 
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// A counter.
     Counter,
+    /// A gauge.
     Gauge,
+    /// A histogram.
     Histogram,
 }
 
-/// All samples of one name. A counter's name stands here without `_total`.
+/// All samples with the same name. Names of counters are without `_total`.
 #[derive(Debug)]
 pub struct Family {
+    /// Name of the metric.
     pub name: Cow<'static, str>,
+    /// Type of the metric.
     pub kind: Kind,
+    /// The HELP text.
     pub help: Cow<'static, str>,
+    /// The samples.
     pub samples: Vec<Sample>,
 }
 
+/// A value with its labels.
 #[derive(Debug)]
 pub struct Sample {
+    /// Names and values of labels.
     pub labels: Vec<(&'static str, String)>,
+    /// The value.
     pub value: Measured,
 }
 
+/// The value of a sample.
 #[derive(Debug)]
 pub enum Measured {
+    /// A number.
     Number(f64),
+    /// A histogram.
     Histogram {
+        /// Sum of all observations.
         sum: f64,
+        /// Number of observations.
         count: u64,
-        /// Upper bounds, rising, and how many lie between each and the one before.
+        /// Upper bounds in ascending order, each with the number of observations in its bucket.
         buckets: Vec<(f64, u64)>,
     },
 }
 
-/// The whole answer to a scrape.
+/// Returns the text of a scrape.
 pub fn exposition(replies: &Replies, form: Form) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(info::families(replies))));
     let mut text = String::new();
-    // Writing to a String cannot fail, and neither can anything else that is encoded here.
+    // Writing to a String cannot fail, nor can the encoding of these values.
     let written = text::encode(&mut text, &registry);
     debug_assert!(written.is_ok());
     match form {

@@ -1,4 +1,4 @@
-//! What a request asks for: all that is decided by its head alone, before anybody else is asked.
+//! Parses the head of a request, without access to the server.
 
 use std::net::IpAddr;
 
@@ -9,51 +9,69 @@ use crate::authorization::Credentials;
 use crate::console;
 use crate::metrics::Form;
 
-/// What paths of the console's API begin with.
+/// Path prefix of the console's API.
 pub const API: &str = "/api/";
 
-/// What is to be answered, and to whom.
+/// The target of a request.
 pub enum Asks {
+    /// A file of the console.
     File(&'static console::File),
+    /// Commands to run.
     Commands {
+        /// The credentials in the request, if any.
         credentials: Option<Credentials>,
     },
+    /// Samples of the history.
     History {
+        /// The credentials in the request, if any.
         credentials: Option<Credentials>,
-        /// Samples with a greater number.
+        /// Only samples with a greater number.
         since: u64,
     },
+    /// Metrics.
     Metrics {
+        /// The credentials in the request, if any.
         credentials: Option<Credentials>,
+        /// The accepted format.
         form: Form,
     },
+    /// The table of options.
     Options,
+    /// Whether the server responds.
     Health,
+    /// Whether the server should receive traffic.
     Ready,
 }
 
-/// Why a request is not answered with what it asks for.
+/// Why a request is refused.
 pub enum Refusal {
+    /// The host name is not configured.
     Host,
+    /// The request is from a page of another origin.
     Origin,
-    /// With those that are allowed.
+    /// The method is not supported; the permitted ones.
     Method(&'static str),
+    /// Unknown path.
     Unknown,
-    /// A body that is no JSON.
+    /// The body's type is not JSON.
     Type,
+    /// Invalid request, with the reason.
     Bad(String),
+    /// A body or a reply exceeds its limit.
     TooLarge(String),
-    /// No user, or a user that the server does not know.
+    /// Missing or wrong credentials.
     Unauthorized(String),
-    /// Somebody who may not, in the server's words.
+    /// The user lacks a permission, with the server's error.
     Forbidden(String),
+    /// The server does not respond, with the reason.
     Unavailable(String),
 }
 
-/// Reads the head of a request to a machine that has these names, in lower case, beside its addresses and `localhost`.
+/// Parses the head of a request. `hosts` are the permitted host names in lower case, in addition to addresses and
+/// `localhost`.
 ///
 /// # Errors
-/// It is not for this machine, comes from another site's page, or asks for nothing that is here.
+/// The host is unknown, the origin is another site, or the path is unknown.
 pub fn read<B>(request: &Request<B>, hosts: &[String]) -> Result<Asks, Refusal> {
     let headers = request.headers();
     check_host(headers, hosts)?;
@@ -88,8 +106,8 @@ pub fn read<B>(request: &Request<B>, hosts: &[String]) -> Result<Asks, Refusal> 
     }
 }
 
-/// A page of another site can be made to have a name that leads here, but it cannot choose an address or a name that
-/// is configured.
+/// Checks the host. A page of another site can use a DNS name that resolves to this machine, but not an address or a
+/// configured name.
 fn check_host(headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let name = host_name(host.ok_or(Refusal::Host)?).ok_or(Refusal::Host)?;
@@ -97,7 +115,7 @@ fn check_host(headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
     if is_known { Ok(()) } else { Err(Refusal::Host) }
 }
 
-/// The name in `name:port`, in lower case; an address of IPv6 without its brackets.
+/// Returns the name in `name:port`, in lower case; an IPv6 address without its brackets.
 fn host_name(host: &str) -> Option<String> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -111,7 +129,7 @@ fn host_name(host: &str) -> Option<String> {
     is_whole.then(|| name.to_ascii_lowercase())
 }
 
-/// Browsers say for which site's page they ask.
+/// Checks the origin, which browsers send with requests of pages.
 fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -121,14 +139,14 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_own { Ok(()) } else { Err(Refusal::Origin) }
 }
 
-/// Who asks, if the request says so.
+/// Returns the credentials of a request, if there are any.
 fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Refusal> {
     let unknown = |_| Refusal::Unauthorized("Authorization is neither Basic nor Bearer".to_owned());
     let header = headers.get(header::AUTHORIZATION);
     header.map(|value| Credentials::parse(value.as_bytes()).map_err(unknown)).transpose()
 }
 
-/// Pages of other sites can have a browser send other types without asking first.
+/// Checks the content type: pages of other sites cannot send JSON without a preflight request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let named = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let essence = named.split(|&byte| byte == b';').next().unwrap_or_default();
@@ -138,7 +156,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
 fn since(query: Option<&str>) -> Result<u64, Refusal> {
     match query.unwrap_or("since=0").strip_prefix("since=").map(str::parse) {
         Some(Ok(number)) => Ok(number),
-        _ => Err(Refusal::Bad("The query is to be since=NUMBER".to_owned())),
+        _ => Err(Refusal::Bad("The query must be since=NUMBER".to_owned())),
     }
 }
 
@@ -216,7 +234,7 @@ mod tests {
         assert_eq!(credentials.command(), ["AUTH", "me", "secret"]);
         let unknown = ("authorization", "Digest x");
         assert!(matches!(asked("GET", "/metrics", &[here, unknown]), Err(Refusal::Unauthorized(_))));
-        // What is for anybody does not look who asks.
+        // Paths without authentication ignore the header.
         assert!(matches!(asked("GET", "/ready", &[here, unknown]), Ok(Asks::Ready)));
     }
 }

@@ -1,4 +1,4 @@
-//! Paths and what each answers.
+//! Routes of requests and their answers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,17 +19,17 @@ use crate::request::{self, API, Asks, Refusal};
 use crate::session::{Session, SessionError};
 use crate::{Server, console};
 
-/// The server has so long to answer all that one request asks of it.
+/// Time limit of the server for all commands of a request.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// Delay of the reply to a wrong password.
 const WRONG_PASSWORD_TAKES: Duration = Duration::from_millis(500);
 
-/// What may be answered to a scrape.
+/// Maximum size of the replies for a scrape.
 const REPLIES_BYTES_MAX: usize = 64 << 20;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// Nothing that is answered here is a page, unless it says so.
+/// The default policy forbids all content.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
 type Answer = Response<Full<Bytes>>;
@@ -40,8 +40,9 @@ impl From<SessionError> for Refusal {
     }
 }
 
+/// State of all routes.
 pub struct Routes {
-    /// Lower-case names by which the machine may be asked for.
+    /// Permitted host names, in lower case.
     hosts: Vec<String>,
     server: Arc<dyn Server>,
     history: Mutex<History>,
@@ -49,6 +50,7 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Creates the routes.
     pub fn new(hosts: Vec<String>, server: Arc<dyn Server>) -> Self {
         Routes {
             hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
@@ -58,11 +60,12 @@ impl Routes {
         }
     }
 
-    /// Keeps what the server has done in the last second.
+    /// Adds the server's figures to the history.
     pub fn note(&self, figures: Figures) {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).note(figures);
     }
 
+    /// Answers a request.
     pub async fn answer(
         &self,
         mut request: Request<Incoming>,
@@ -121,7 +124,7 @@ impl Routes {
         let asked = self.ask_figures(credentials.as_ref(), peer, local);
         let replies = tokio::time::timeout(ANSWERED_WITHIN, asked)
             .await
-            .map_err(|_| Refusal::Unavailable("the server does not answer in time".to_owned()))??;
+            .map_err(|_| Refusal::Unavailable("the server does not respond in time".to_owned()))??;
         let text = metrics::exposition(&replies, form);
         Ok(answer(StatusCode::OK, form.content_type(), text))
     }
@@ -148,12 +151,12 @@ impl Routes {
                 _ => info.push_str(&text),
             }
         }
-        // Who may not ask for one of these gets the rest.
+        // A part that the user may not request is left out.
         let mut next = || replies.next().filter(|value| !value.is_error());
         Ok(Replies { info, histograms: next(), slow_len: next(), slow_last: next() })
     }
 
-    /// The server answers, be it with a refusal.
+    /// Returns whether the server answers, even with an error.
     async fn health(&self, peer: SocketAddr, local: SocketAddr) -> Result<Answer, Refusal> {
         let asked = async {
             let mut session = Session::open(&*self.server, peer, local, REPLIES_BYTES_MAX)?;
@@ -162,7 +165,7 @@ impl Routes {
         match tokio::time::timeout(ANSWERED_WITHIN, asked).await {
             Ok(Ok(_)) => Ok(answer(StatusCode::OK, TEXT, "ok\n".to_owned())),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Refusal::Unavailable("the server does not answer in time".to_owned())),
+            Err(_) => Err(Refusal::Unavailable("the server does not respond in time".to_owned())),
         }
     }
 
@@ -177,7 +180,7 @@ impl Routes {
     }
 }
 
-/// What an error of the server means here, if its first word does not say, `or`.
+/// Returns the refusal for an error reply: by its first word, else `or`.
 pub fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
     match text.split(' ').next() {
         Some("NOAUTH" | "WRONGPASS") => Refusal::Unauthorized(text),
@@ -207,16 +210,17 @@ async fn refused(refusal: Refusal, is_api: bool) -> Answer {
         Refusal::Host => {
             (StatusCode::MISDIRECTED_REQUEST, "This host name is not configured (http-hosts)".to_owned())
         }
-        Refusal::Origin => (StatusCode::FORBIDDEN, "Pages of other sites may not ask".to_owned()),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "Requests of other origins are not permitted".to_owned()),
         Refusal::Method(methods) => {
             allowed = methods;
-            (StatusCode::METHOD_NOT_ALLOWED, format!("Only {methods}"))
+            (StatusCode::METHOD_NOT_ALLOWED, format!("Permitted methods: {methods}"))
         }
-        Refusal::Unknown => {
-            (StatusCode::NOT_FOUND, "There are / (a page), /metrics, /health, /ready and /api".to_owned())
-        }
+        Refusal::Unknown => (
+            StatusCode::NOT_FOUND,
+            "Not found. Paths are / (the console), /metrics, /health, /ready and /api".to_owned(),
+        ),
         Refusal::Type => {
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is to be application/json".to_owned())
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json".to_owned())
         }
         Refusal::Bad(text) => (StatusCode::BAD_REQUEST, text),
         Refusal::TooLarge(text) => (StatusCode::PAYLOAD_TOO_LARGE, text),
@@ -233,7 +237,7 @@ async fn refused(refusal: Refusal, is_api: bool) -> Answer {
     let headers = answer.headers_mut();
     match status {
         StatusCode::UNAUTHORIZED => {
-            // Browsers ask for a password by themselves where it is basic; the console asks itself.
+            // Browsers prompt for a password by themselves if the scheme is basic; the console has its own prompt.
             let scheme = match is_api {
                 true => "Bearer realm=\"warmline\"",
                 false => "Basic realm=\"warmline\", charset=\"UTF-8\"",
@@ -248,6 +252,7 @@ async fn refused(refusal: Refusal, is_api: bool) -> Answer {
     answer
 }
 
+/// Returns a text with invalid UTF-8 replaced.
 pub fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }

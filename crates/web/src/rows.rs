@@ -1,21 +1,24 @@
-//! The table of INFO's fields: one row each. A field without a row is shown all the same, as a gauge under its own name.
+//! The table of INFO's fields, one row each. A field without a row becomes a gauge under its own name.
 //!
-//! Each row gives the name here, in base units (seconds, bytes), and the name that dashboards made for redis_exporter
-//! know, with the number as INFO gives it. Counters stand without `_total`.
+//! Each row has the name here, in base units (seconds, bytes), and the name in redis_exporter, whose value is that of
+//! INFO. Names of counters are without `_total`.
 
 use crate::metrics::Kind;
 
+/// The metric of a field of INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Of INFO.
+    /// Name of the field.
     pub field: &'static str,
+    /// Type of the metric.
     pub kind: Kind,
-    /// Behind `warmline_`.
+    /// Name after `warmline_`.
     pub name: &'static str,
-    /// What INFO counts in: how many of it make a base unit.
+    /// Number of INFO's units in a base unit.
     pub per_unit: f64,
-    /// Behind `redis_`; empty: it has none there.
+    /// Name after `redis_`; empty if redis_exporter has none.
     pub exporter: &'static str,
+    /// The HELP text.
     pub help: &'static str,
 }
 
@@ -42,7 +45,7 @@ const MILLISECONDS: f64 = 1e3;
 const KILOBYTES: f64 = 1.0 / 1024.0;
 const PERCENT: f64 = 100.0;
 
-/// By INFO's sections.
+/// Rows in the order of INFO's sections.
 pub const ROWS: &[Row] = rows! {
     gauge "uptime_in_seconds", "uptime_seconds", ONE, "uptime_in_seconds", "Uptime of the server";
     gauge "process_id", "process_id", ONE, "process_id", "Process id";
@@ -328,8 +331,7 @@ pub const ROWS: &[Row] = rows! {
     gauge "cluster_enabled", "cluster_enabled", ONE, "cluster_enabled", "Whether cluster mode is enabled";
 };
 
-/// Replicas' full and partial syncs are gauges under the names that dashboards know, as are other counters whose names
-/// there do not end in `_total`.
+/// Counters that are gauges in redis_exporter, since their names there do not end in `_total`.
 pub const EXPORTER_GAUGES: &[(&str, &str)] = &[
     ("sync_full", "replica_resyncs_full"),
     ("sync_partial_ok", "replica_partial_resync_accepted"),

@@ -1,4 +1,4 @@
-//! A connection to the server on behalf of one request, as any other client's.
+//! A client connection to the server for one request.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,14 +14,18 @@ use crate::Server;
 
 const READ_BYTES: usize = 64 << 10;
 
-/// Why the server could not be asked.
+/// Why a request to the server failed.
 #[derive(Debug)]
 pub enum SessionError {
+    /// The connection could not be opened.
     Connect(io::Error),
+    /// Reading or writing failed.
     Exchange(io::Error),
-    /// It has closed the connection.
+    /// The server has closed the connection.
     Closed,
+    /// The replies exceed the limit.
     TooLong,
+    /// Invalid reply.
     Reply(ResponseError),
 }
 
@@ -29,16 +33,17 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::Connect(error) => write!(f, "connecting to the server: {error}"),
-            SessionError::Exchange(error) => write!(f, "asking the server: {error}"),
+            SessionError::Exchange(error) => write!(f, "sending commands to the server: {error}"),
             SessionError::Closed => f.write_str("the server has closed the connection"),
-            SessionError::TooLong => f.write_str("the replies are longer than may be asked for"),
-            SessionError::Reply(error) => write!(f, "reading the server's answer: {error}"),
+            SessionError::TooLong => f.write_str("the replies exceed their limit"),
+            SessionError::Reply(error) => write!(f, "reading the server's reply: {error}"),
         }
     }
 }
 
 impl std::error::Error for SessionError {}
 
+/// A client connection.
 pub struct Session {
     stream: UnixStream,
     reader: Reader,
@@ -49,7 +54,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// All replies together may have `received_bytes_max`.
+    /// Opens a connection; the limit applies to all replies together.
     pub fn open(
         server: &dyn Server,
         peer: SocketAddr,
@@ -68,7 +73,7 @@ impl Session {
         })
     }
 
-    /// Sends commands together, and waits for the reply of each. One that has too many levels is an error in its place.
+    /// Sends all commands, and reads a reply for each. A reply with too many levels is replaced by an error.
     pub async fn ask<C, W>(&mut self, commands: &[C]) -> Result<Vec<Value>, SessionError>
     where
         C: Borrow<Vec<W>>,
@@ -81,13 +86,13 @@ impl Session {
                 write_argument(&mut sent, word.as_ref()).map_err(SessionError::Exchange)?;
             }
         }
-        // A server that turns somebody away says why, once, and reads nothing.
+        // A server that rejects the connection sends one error, and reads nothing.
         let is_new = self.received_bytes == 0;
         let written = self.stream.write_all(&sent).await;
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             match self.reader.read(&self.received, &mut self.position) {
-                // It answers no command, and may come between any two replies.
+                // An out-of-band message that can arrive between replies.
                 Ok(Some(Value::Push(_))) => {}
                 Ok(Some(reply)) => replies.push(reply),
                 Err(error @ ResponseError::TooDeep) => {
@@ -129,7 +134,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    /// A server whose connections have been answered with this, and closed.
+    /// Starts a server that answers connections with this text and closes them.
     struct Closed(&'static [u8], Mutex<Vec<std::os::unix::net::UnixStream>>);
 
     impl Server for Closed {
@@ -141,7 +146,7 @@ mod tests {
             let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
             theirs.write_all(self.0)?;
             theirs.shutdown(std::net::Shutdown::Write)?;
-            // One that reads what it is sent, or one that does not.
+            // One server reads the requests, the other does not.
             if self.0.ends_with(b" \r\n") {
                 self.1.lock().unwrap().push(theirs);
             }
@@ -186,7 +191,7 @@ mod tests {
                 );
             }
         }
-        // What is no reason is none.
+        // Unknown text is not a reason.
         for answer in [&b""[..], b"-DEN", b"+PONG\r\n", b"-ERR one\r\n-ERR two\r\n"] {
             assert!(matches!(asked(answer, 4), Err(SessionError::Closed | SessionError::Exchange(_))));
         }
