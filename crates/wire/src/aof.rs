@@ -1,9 +1,9 @@
-//! Append-only files: commands as clients send them, and notes of the time between.
+//! Append-only files: commands in the encoding of requests, with annotations between them.
 //!
 //! ```text
 //!  *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n    a command
-//!  #TS:1731920000\r\n                   what follows was written at this second
-//!  #BEHIND:1024\r\n                     the file before this one has this length, or the rest is not to be read
+//!  #TS:1731920000\r\n                   the following commands were written at this second
+//!  #BEHIND:1024\r\n                     the previous file has this length; otherwise the rest is not read
 //! ```
 
 use crate::convert;
@@ -11,14 +11,14 @@ use crate::request::ArgRange;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 
-/// The reason why no further item can be read.
+/// Why the next item cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// Reading the file failed.
+    /// An error of the file.
     Io(io::Error),
     /// The file ends within a command.
     UnexpectedEnd,
-    /// What no server writes.
+    /// Bytes that no server writes.
     Format,
 }
 
@@ -40,34 +40,34 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// What stands at some place in a file.
+/// An item of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A command's name and arguments.
+    /// The arguments of a command, with its name.
     Command(Vec<Vec<u8>>),
-    /// Seconds since 1970.
+    /// A timestamp in seconds since 1970.
     Timestamp(i64),
-    /// Of the file before, if it stands at the beginning.
+    /// Length of the previous file, at the beginning of this one.
     BytesBefore(u64),
-    /// A line that means nothing here.
+    /// An unknown annotation.
     Comment,
     /// The end of the file, between two items.
     End,
 }
 
-/// Headers and notes are no longer.
+/// Maximum length of headers and annotations.
 const LINE_BYTES_MAX: u64 = 1024;
-/// As many as a client can send ([`crate::request::MULTIBULK_LEN_MAX`]): what was taken from one is read again. Room is
-/// only made for those that are there.
+/// Maximum number of arguments, as in requests ([`crate::request::MULTIBULK_LEN_MAX`]): what a client has sent can be
+/// read again. Memory is allocated only for arguments that are there.
 const ARGUMENTS_MAX: usize = crate::request::MULTIBULK_LEN_MAX;
-/// Room made for arguments before they have come.
+/// Capacity for arguments before they were read.
 const FIRST_ARGUMENTS: usize = 64;
-/// An argument cannot be longer than a client could have sent it.
+/// Maximum length of an argument, as in requests.
 const ARGUMENT_BYTES_MAX: u64 = 1 << 39;
-/// Room made for an argument before its bytes have come.
+/// Capacity for an argument before its bytes were read.
 const FIRST_PIECE_BYTES: usize = 1 << 16;
 
-/// Reads a file from front to end.
+/// Reads a file from start to end.
 pub struct Reader<R> {
     source: R,
     position: u64,
@@ -75,17 +75,17 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// `position` is how many bytes of the file lie before the source's first.
+    /// Creates a reader; `position` is the offset in the file of the source's first byte.
     pub fn new(source: R, position: u64) -> Self {
         Reader { source, position, line: Vec::new() }
     }
 
-    /// Bytes of the file read so far: after [`Reader::read`] where the next item begins.
+    /// Returns the number of bytes read: after [`Reader::read`] the start of the next item.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Reads the next item. After an error the position is within the item that could not be read.
+    /// Reads the next item. After an error the position is within the invalid item.
     pub fn read(&mut self) -> Result<Item, ReadError> {
         if !self.read_line()? {
             return Ok(Item::End);
@@ -114,7 +114,7 @@ impl<R: BufRead> Reader<R> {
         Ok(arguments)
     }
 
-    /// The bytes of an argument; also reads the line end behind them.
+    /// Reads the bytes of an argument and the line end after them.
     fn read_bytes(&mut self, len: u64) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::with_capacity(FIRST_PIECE_BYTES.min(convert::usize_of(len)));
         let read = self.source.by_ref().take(len).read_to_end(&mut bytes)? as u64;
@@ -133,7 +133,7 @@ impl<R: BufRead> Reader<R> {
         if end == *b"\r\n" { Ok(bytes) } else { Err(ReadError::Format) }
     }
 
-    /// Reads a line into `line`, without its end; `false` at the end of the file.
+    /// Reads a line into `line`, without its end; returns `false` at the end of the file.
     fn read_line(&mut self) -> Result<bool, ReadError> {
         self.line.clear();
         let read = self.source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)? as u64;
@@ -181,7 +181,7 @@ pub fn write_count(out: &mut impl Write, arguments: usize) -> io::Result<()> {
     write_header(out, b'*', arguments)
 }
 
-/// Writes one argument of a command begun by [`write_count`]: `$`, its length, and its bytes, which may be any.
+/// Appends an argument of a command begun by [`write_count`]: `$`, its length, and its bytes.
 #[inline]
 pub fn write_argument(out: &mut impl Write, argument: &[u8]) -> io::Result<()> {
     write_header(out, b'$', argument.len())?;
@@ -200,8 +200,9 @@ fn write_header(out: &mut impl Write, kind: u8, value: usize) -> io::Result<()> 
     }
 }
 
-/// The bytes of a command whose arguments stand in `buffer` just as [`write_command`] would write them, as those of a
-/// request do. `None`: they do not, or they are many or long, so that looking would cost what writing does.
+/// Returns the bytes of a command whose arguments are in `buffer` in the encoding of [`write_command`], as those of a
+/// request are. Returns `None` if they are not, or if their number or length makes the comparison as expensive as
+/// encoding.
 #[inline]
 pub fn as_written<'a>(buffer: &'a [u8], arguments: &[ArgRange]) -> Option<&'a [u8]> {
     let (&first, rest) = arguments.split_first()?;
@@ -223,7 +224,7 @@ pub fn as_written<'a>(buffer: &'a [u8], arguments: &[ArgRange]) -> Option<&'a [u
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// Of each length below a thousand, a line end and an argument's header as the last bytes of a number.
+/// For each length below a thousand, a line end and an argument's header as the last bytes of a number.
 static HEADERS: [u64; 1000] = {
     let mut headers = [0; 1000];
     let mut len = 0;
@@ -239,7 +240,7 @@ static HEADERS: [u64; 1000] = {
     headers
 };
 
-/// How long the argument's header is, if it stands right before it and behind a line end.
+/// Returns the length of the argument's header, if it directly precedes the argument and follows a line end.
 #[inline]
 fn header_len_before(buffer: &[u8], argument: ArgRange) -> Option<usize> {
     let before = u64::from_be_bytes(*buffer.get(..argument.start as usize)?.last_chunk()?);
@@ -249,11 +250,11 @@ fn header_len_before(buffer: &[u8], argument: ArgRange) -> Option<usize> {
     (before & mask == header).then_some(digits + 3)
 }
 
-/// Bytes of elements behind which a command that adds or removes many takes no more of them: what follows stands in
-/// another. A command is read whole, and has to fit [`crate::request::REQUEST_LEN_MAX`].
+/// Size of elements after which a command that adds or removes many elements ends, and another begins. A command is
+/// read as a whole, and must fit [`crate::request::REQUEST_LEN_MAX`].
 pub const PART_BYTES: usize = 64 << 20;
 
-/// How full a command is that elements are put into, one by one.
+/// Divides elements among commands, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     elements: usize,
@@ -262,7 +263,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// An empty one, which takes this number of elements if they are short.
+    /// Creates an empty one for this number of short elements.
     pub fn new(elements_max: usize) -> Self {
         Part { elements: 0, elements_max, bytes: 0 }
     }
@@ -278,11 +279,11 @@ impl Part {
     }
 }
 
-/// Elements in the parts that each go into one command.
+/// Divides elements into slices, one for each command.
 pub fn parts<E: AsRef<[u8]>>(elements: &[E], elements_max: usize) -> impl Iterator<Item = &[E]> {
     let (mut rest, mut part) = (elements, Part::new(elements_max));
     std::iter::from_fn(move || {
-        // The element that has begun this part, if it is not the first, has been added.
+        // The first element of this slice was added when the previous one ended.
         let counted = usize::from(rest.len() < elements.len());
         let len = counted
             + rest.iter().skip(counted).take_while(|element| !part.add(element.as_ref().len())).count();
@@ -292,13 +293,13 @@ pub fn parts<E: AsRef<[u8]>>(elements: &[E], elements_max: usize) -> impl Iterat
     })
 }
 
-/// Appends a note of the time.
+/// Appends a timestamp.
 pub fn write_timestamp(out: &mut impl Write, unix_s: i64) -> io::Result<()> {
     write!(out, "#TS:{unix_s}\r\n")
 }
 
-/// Begins a file that continues another of this length, which may lose its end. Servers that do not know
-/// this note pass over it.
+/// Begins a file that continues another of this length, which may be truncated by a power loss. Servers that do not
+/// know this annotation ignore it.
 pub fn write_bytes_before(out: &mut impl Write, bytes: u64) -> io::Result<()> {
     write!(out, "#BEHIND:{bytes}\r\n")
 }

@@ -1,21 +1,21 @@
-//! Conversions between integers that a bare `as` would do in silence, each with the reason why nothing is lost, or what is.
+//! Conversions between integers in place of `as`, each with the reason why nothing is lost, or what is.
 //!
-//! Where a number comes from outside or has grown without a bound, `try_from` says so when it does not fit. These are for
-//! the others. They cost what `as` does.
+//! For numbers from outside, or without a bound, use `try_from`. These functions are for all others, and cost the
+//! same as `as`.
 
 use std::time::Duration;
 
-// Lengths in memory and positions in files are exchanged freely.
+// Lengths in memory and offsets in files are converted freely.
 const _: () = assert!(usize::BITS == u64::BITS, "this program is for systems of 64 bits");
 
-/// Nothing is lost: both have 64 bits.
+/// Lossless: both have 64 bits.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits")]
 pub const fn usize_of(number: u64) -> usize {
     number as usize
 }
 
-/// A count of what is in memory, or a length. Nothing is lost: no allocation has more than `isize::MAX` bytes.
+/// Converts a count or length in memory. Lossless: no allocation has more than `isize::MAX` bytes.
 #[inline]
 #[expect(clippy::cast_possible_wrap, reason = "nothing in memory is as long")]
 pub const fn signed_len(len: usize) -> i64 {
@@ -23,7 +23,7 @@ pub const fn signed_len(len: usize) -> i64 {
     len as i64
 }
 
-/// A count, a time or an offset that is known to be below 2^63: it began at zero and grows by what happens, or has been
+/// Converts a count, time or offset that is known to be below 2^63: it grows from zero in small steps, or was
 /// checked.
 #[inline]
 #[expect(clippy::cast_possible_wrap, reason = "callers know that it fits")]
@@ -32,9 +32,9 @@ pub const fn signed_count(count: u64) -> i64 {
     count as i64
 }
 
-/// A count, a length, a position or a time, for replies, whose integers are signed.
+/// Conversion of a count, length, position or time to the signed integers of replies.
 pub trait Count: Copy {
-    /// The same number with a sign.
+    /// Returns the number as a signed one.
     fn signed(self) -> i64;
 }
 
@@ -52,7 +52,7 @@ impl Count for u64 {
     }
 }
 
-/// A length, position or count that is known not to be negative. Nothing is lost: both have 64 bits.
+/// Converts a length, position or count that is known not to be negative. Lossless: both have 64 bits.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits")]
 pub const fn unsigned_len(number: i64) -> usize {
@@ -60,48 +60,48 @@ pub const fn unsigned_len(number: i64) -> usize {
     number as usize
 }
 
-/// The whole part of a number: what is beyond the range becomes its nearer end, and NaN zero.
+/// Returns the integral part; a number out of range becomes the nearer bound, and NaN zero.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn whole_i64(number: f64) -> i64 {
     number as i64
 }
 
-/// As [`whole_i64`]; a negative number becomes zero.
+/// Like [`whole_i64`]; negative numbers become zero.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn whole_u64(number: f64) -> u64 {
     number as u64
 }
 
-/// As [`whole_u64`], of 32 bits.
+/// Like [`whole_u64`], for 32 bits.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn whole_u32(number: f64) -> u32 {
     number as u32
 }
 
-/// As [`whole_i64`], of 32 bits.
+/// Like [`whole_i64`], for 32 bits.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn whole_i32(number: f64) -> i32 {
     number as i32
 }
 
-/// The nearest number of single precision; what is beyond the range becomes infinite.
+/// Returns the nearest number in single precision; numbers out of range become infinite.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn nearest_f32(number: f64) -> f32 {
     number as f32
 }
 
-/// A duration in whole microseconds; none lasts for 2^64 of them, which are 584,000 years.
+/// Returns a duration in microseconds; no duration reaches 2^64 of them, 584,000 years.
 #[inline]
 pub const fn whole_us(duration: Duration) -> u64 {
     duration.as_secs() * 1_000_000 + duration.subsec_micros() as u64
 }
 
-/// The text of a number below ten.
+/// Returns the digit of a number below ten.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is below ten")]
 pub const fn digit(value: usize) -> u8 {
@@ -109,47 +109,48 @@ pub const fn digit(value: usize) -> u8 {
     b'0' + value as u8
 }
 
-/// The lowest eight bits; the others are meant to be left out.
+/// Returns the lowest eight bits; the others are dropped intentionally.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_u8(bits: u64) -> u8 {
     bits as u8
 }
 
-/// The lowest 32 bits; the others are meant to be left out.
+/// Returns the lowest 32 bits; the others are dropped intentionally.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_u32(bits: u64) -> u32 {
     bits as u32
 }
 
-/// The lowest 32 bits with a sign; the others are meant to be left out, as where C makes an `int` of a `long`.
+/// Returns the lowest 32 bits as a signed number; the others are dropped intentionally, like C's conversion of a
+/// `long` to `int`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_i32(bits: i64) -> i32 {
     bits as i32
 }
 
-/// The lowest 64 bits; the others are meant to be left out.
+/// Returns the lowest 64 bits; the others are dropped intentionally.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub const fn low_u64(bits: u128) -> u64 {
     bits as u64
 }
 
-/// The same bits with a sign, as C has them in `char`.
+/// Returns the bits as a signed number, like C's `char`.
 #[inline]
 pub const fn signed_byte(byte: u8) -> i8 {
     i8::from_ne_bytes([byte])
 }
 
-/// The same bits with a sign.
+/// Returns the bits as a signed number.
 #[inline]
 pub const fn signed_bits(bits: u64) -> i64 {
     i64::from_ne_bytes(bits.to_ne_bytes())
 }
 
-/// A length, position or index that is known to be below 2^32.
+/// Converts a length, position or index that is known to be below 2^32.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
 pub const fn short_len(len: usize) -> u32 {
@@ -157,7 +158,7 @@ pub const fn short_len(len: usize) -> u32 {
     len as u32
 }
 
-/// As [`short_len`], below 2^31: C's `int`.
+/// Like [`short_len`], below 2^31: C's `int`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "callers know that it fits")]
 pub const fn int_len(len: usize) -> i32 {
@@ -165,7 +166,7 @@ pub const fn int_len(len: usize) -> i32 {
     len as i32
 }
 
-/// A length, position or index that is known to be below 2^16.
+/// Converts a length, position or index that is known to be below 2^16.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
 pub const fn len_u16(len: usize) -> u16 {
@@ -173,7 +174,7 @@ pub const fn len_u16(len: usize) -> u16 {
     len as u16
 }
 
-/// A length, position or index that is known to be below 2^8.
+/// Converts a length, position or index that is known to be below 2^8.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "callers know that it fits")]
 pub const fn len_u8(len: usize) -> u8 {

@@ -1,40 +1,41 @@
-//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET understand them.
+//! Glob patterns of KEYS, SCAN, PSUBSCRIBE and CONFIG GET.
 //!
-//! `*` any bytes, `?` one byte, `[abc]`, `[a-z]`, `[^a-z]` one byte of a class, `\x` the byte x itself. There are no
-//! syntax errors: a class that is not closed ends with the pattern, a backslash at the end stands for itself.
+//! `*` matches any bytes, `?` one byte, `[abc]`, `[a-z]`, `[^a-z]` one byte of a class, `\x` the byte x. There are no
+//! syntax errors: an unclosed class ends with the pattern, and a trailing backslash matches itself.
 //!
-//! Time is at most pattern times text: when something fails behind a star, only the latest star need be tried
-//! further on, for whatever an earlier one could reach, the latest can reach too.
+//! Time is at most proportional to pattern times text: after a mismatch only the latest star is tried at a later
+//! position, because it can reach all texts that an earlier one could.
 //!
-//! Oddities that clients can see, kept because the reference has them: nothing but the empty pattern matches the
-//! empty text, not even `*`; the ends of a range are compared as signed bytes; an escaped byte in a class keeps its
-//! case; and behind the thousandth star nothing matches, unless that star ends the pattern.
+//! Peculiarities of the reference that are kept: only the empty pattern matches the empty text, not even `*`; bounds
+//! of a range are compared as signed bytes; an escaped byte in a class is case-sensitive; and after the thousandth
+//! star nothing matches, unless that star ends the pattern.
 
 use crate::convert::signed_byte;
 
-/// Stars (runs of them counted once) behind which matching is given up.
+/// Maximum number of stars (consecutive ones counted once) before matching gives up.
 const STARS_MAX: usize = 1000;
 
-/// A pattern that many texts are compared with: most of them differ from what stands before its first special byte.
+/// A pattern to be compared with many texts: most of them differ in the bytes before the first special one.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
     pattern: &'a [u8],
-    /// Bytes that stand for themselves, from the first on.
+    /// The literal bytes at the beginning.
     literal: usize,
 }
 
 impl<'a> Pattern<'a> {
-    /// Prepares a pattern of any bytes; none is malformed.
+    /// Prepares a pattern; every pattern is valid.
     pub fn new(pattern: &'a [u8]) -> Self {
         let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
         Pattern { pattern, literal }
     }
 
-    /// Whether the whole of `text` matches.
+    /// Returns whether the pattern matches all of `text`.
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
         let (literal, rest) = self.pattern.split_at(self.literal);
-        // Comparing what may differ in length is a call: of 100 names that match nothing, SSCAN took 1.3 of the reference's time.
+        // Comparing slices of unknown length is a call: with 100 names of which none matches, SSCAN took 1.3 of the
+        // reference's time.
         if self.literal > 0 && text.first() != literal.first() {
             return false;
         }
@@ -45,18 +46,18 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether the text of an integer may match.
+    /// Returns whether an integer's text can match.
     pub fn may_match_integers(&self) -> bool {
         self.literal == 0 || matches!(self.pattern[0], b'-' | b'0'..=b'9')
     }
 }
 
-/// Whether the whole of `text` matches `pattern`.
+/// Returns whether `pattern` matches all of `text`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_with::<false>(pattern, text)
 }
 
-/// As [`matches`], ASCII letters of either case being equal.
+/// Like [`matches`], ignoring the case of ASCII letters.
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_with::<true>(pattern, text)
 }
@@ -66,7 +67,7 @@ fn matches_with<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
         return pattern.is_empty();
     }
     let (mut in_pattern, mut in_text, mut stars) = (0, 0, 0);
-    // What follows the latest star, and where in the text it was last tried.
+    // The pattern after the latest star, and the position in the text where it was last tried.
     let mut latest_star: Option<(usize, usize)> = None;
     loop {
         let rest = &pattern[in_pattern..];
@@ -100,7 +101,8 @@ fn fold<const IGNORE_CASE: bool>(byte: u8) -> u8 {
     if IGNORE_CASE { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// Matches one byte with the first element of `pattern`, which is no star; the element's length if they match.
+/// Matches one byte with the first element of `pattern`, which is not a star; returns the element's length on a
+/// match.
 #[inline]
 fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize> {
     let same = |a: u8| fold::<IGNORE_CASE>(a) == fold::<IGNORE_CASE>(byte);
@@ -116,8 +118,8 @@ fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize>
     }
 }
 
-/// Whether the class whose opening bracket precedes `class` has this byte, and the class's length with its closing
-/// bracket.
+/// Returns whether a class has this byte, and the class's length with its closing bracket. `class` starts after the
+/// opening bracket.
 fn match_class<const IGNORE_CASE: bool>(class: &[u8], byte: u8) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut cursor = usize::from(negated);

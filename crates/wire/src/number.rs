@@ -1,5 +1,5 @@
-//! Numbers as text: the strict integers of the protocol, doubles in the styles of replies and scores, and the
-//! 80-bit floats of `INCRBYFLOAT`.
+//! Numbers as text: the strict integers of the protocol, doubles in the formats of replies and scores, and the 80-bit
+//! floats of `INCRBYFLOAT`.
 //!
 //! | text for | reading | writing |
 //! |---|---|---|
@@ -17,11 +17,11 @@ mod extended;
 mod shortest;
 pub use extended::Extended;
 
-/// Longest text of an `i64`: a sign and 19 digits.
+/// Maximum length of an `i64`: a sign and 19 digits.
 pub const I64_TEXT_LEN_MAX: usize = 20;
 
-/// Reads a decimal integer in its one canonical spelling: an optional `-`, no `+`, no leading zeros, no `-0`,
-/// no spaces. `None` for anything else and for values outside `i64`.
+/// Parses a decimal integer in its canonical form: an optional `-`, no `+`, no leading zeros, no `-0`, no spaces.
+/// Returns `None` for anything else and for values outside `i64`.
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
@@ -33,8 +33,8 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// As [`parse_i64`], for values of `u64`, and what else C's `strtoull` reads to its end: blanks and a sign before the
-/// digits, leading zeros, and a NUL that ends the text.
+/// Like [`parse_i64`], for `u64`, and with the additional forms that C's `strtoull` parses completely: blanks and a
+/// sign before the digits, leading zeros, and a NUL as terminator.
 pub fn parse_u64_leniently(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_i64(text) {
         return u64::try_from(value).ok();
@@ -55,10 +55,10 @@ pub fn parse_u64_leniently(text: &[u8]) -> Option<u64> {
     Some(if negative { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// A positive number without leading zeros, at most `max`.
+/// Parses a positive number without leading zeros, at most `max`.
 #[inline]
 fn parse_magnitude(digits: &[u8], max: u64) -> Option<u64> {
-    // 19 digits cannot overflow a u64, so the limit can be checked once, at the end.
+    // 19 digits cannot overflow a u64, so the limit is checked once, at the end.
     if digits.len() >= I64_TEXT_LEN_MAX || !matches!(digits.first(), Some(b'1'..=b'9')) {
         return None;
     }
@@ -73,14 +73,14 @@ fn parse_magnitude(digits: &[u8], max: u64) -> Option<u64> {
     (magnitude <= max).then_some(magnitude)
 }
 
-/// The text of one number, held on the stack.
+/// The text of one number, on the stack.
 #[derive(Clone, Copy)]
 pub struct NumberText {
     bytes: [u8; NUMBER_TEXT_LEN_MAX],
     len: u8,
 }
 
-/// Longest text of a double: a sign, 17 digits and up to seven zeros.
+/// Maximum length of a double: a sign, 17 digits and up to seven zeros.
 const NUMBER_TEXT_LEN_MAX: usize = 31;
 
 impl NumberText {
@@ -104,7 +104,7 @@ impl NumberText {
         self.push(&[b'0'; NUMBER_TEXT_LEN_MAX][..count]);
     }
 
-    /// The text as a string: it is ASCII.
+    /// Returns the text, which is ASCII, as a string.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self).expect("only ASCII is pushed")
     }
@@ -118,7 +118,7 @@ impl Deref for NumberText {
     }
 }
 
-/// The decimal text of `value`, of 1 to 20 bytes.
+/// Returns the decimal text of `value`, of 1 to 20 bytes.
 #[inline]
 pub fn i64_text(value: i64) -> NumberText {
     NumberText::of(itoa::Buffer::new().format(value).as_bytes())
@@ -130,8 +130,8 @@ pub fn push_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Reads a decimal double or `inf`, `infinity` in any case, with an optional sign. No spaces, no NaN, no
-/// hexadecimal, and nothing whose magnitude is too large or, unless it is zero, too small for a double.
+/// Parses a decimal double or `inf`, `infinity` in any case, with an optional sign. Spaces, NaN, hexadecimal and
+/// magnitudes out of the range of a double are errors.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     if let Some(integer) = parse_short_integer(text) {
         return Some(integer);
@@ -150,20 +150,20 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     in_range.then_some(value)
 }
 
-/// As [`parse_f64`], except that magnitudes out of range become infinity or zero.
+/// Like [`parse_f64`], except that magnitudes out of range become infinity or zero.
 pub fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
     if let Some(integer) = parse_short_integer(text) {
         return Some(integer);
     }
-    // Rust's grammar is this one, plus NaN.
+    // Rust's grammar is the same, plus NaN.
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!value.is_nan()).then_some(value)
 }
 
-/// Digits that any double holds exactly.
+/// Maximum number of digits that a double represents exactly.
 const EXACT_DIGITS_MAX: usize = 15;
 
-/// Most scores are short integers without a sign, and need not go through the general parser.
+/// Fast path for short integers without a sign, which most scores are.
 #[inline]
 fn parse_short_integer(text: &[u8]) -> Option<f64> {
     if text.is_empty() || text.len() > EXACT_DIGITS_MAX {
@@ -184,12 +184,11 @@ fn without_sign(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"+").or(text.strip_prefix(b"-")).unwrap_or(text)
 }
 
-/// Bounds between which a double without fraction is printed as an integer: half the range of an `i64`.
+/// Bounds within which an integral double is printed as an integer: half the range of an `i64`.
 const INTEGRAL_MAX: f64 = (i64::MAX / 2) as f64;
 
-/// A double as replies and scores show it: integers plainly, everything else in the fewest digits that read back
-/// as the same double, with an exponent where the plain form would be long (`1e+20`, `1.5e-7`). `inf`, `-inf`,
-/// `nan`, `-0`.
+/// Formats a double for replies and scores: integers plainly, others with the fewest digits that parse to the same
+/// double, with an exponent where the plain form would be long (`1e+20`, `1.5e-7`). `inf`, `-inf`, `nan`, `-0`.
 pub fn f64_text(value: f64) -> NumberText {
     if let Some(integer) = f64_as_integer(value) {
         return i64_text(integer);
@@ -206,7 +205,7 @@ pub fn f64_text(value: f64) -> NumberText {
     f64_text_in_few_digits(value)
 }
 
-/// The integer whose text [`f64_text`] gives, for numbers that it prints as one; none for 0 with a sign.
+/// Returns the integer that [`f64_text`] prints, for numbers that it prints as one; none for a negative zero.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -219,7 +218,7 @@ pub fn f64_as_integer(value: f64) -> Option<i64> {
     is_integer.then_some(integer)
 }
 
-/// As [`f64_text`], but integers too take an exponent where they end in many zeros: `1e+10`.
+/// Like [`f64_text`], but integers with many trailing zeros have an exponent too: `1e+10`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -248,7 +247,7 @@ pub fn f64_text_in_few_digits(value: f64) -> NumberText {
     out
 }
 
-/// `point`: how many of the digits stand before the point; below zero, how many zeros stand behind it.
+/// `point` is the number of digits before the decimal point; if negative, the number of zeros after it.
 fn push_with_point(out: &mut NumberText, digits: &[u8], point: i32) {
     if point <= 0 {
         out.push(b"0.");
@@ -277,9 +276,9 @@ fn push_with_exponent(out: &mut NumberText, digits: &[u8], exponent: i32, expone
     out.push(&magnitude);
 }
 
-/// A double as C's `%.17g` shows it: 17 significant digits, trailing zeros dropped.
+/// Formats a double like C's `%.17g`: 17 significant digits, trailing zeros dropped.
 pub fn f64_text_17_digits(value: f64) -> NumberText {
-    // An integer of so few digits is written with all of them either way; without looking for them in a tenth of the time.
+    // Integers of up to 17 digits have the same text in both formats, which takes a tenth of the time.
     if !value.is_finite()
         || f64_as_integer(value).is_some_and(|integer| integer.unsigned_abs() < 10_u64.pow(17))
     {
@@ -312,8 +311,8 @@ pub fn f64_text_17_digits(value: f64) -> NumberText {
     out
 }
 
-/// A coordinate in degrees as C's `%.17Lf` shows it: 17 digits behind the point, the last rounded to even, trailing
-/// zeros dropped. Its magnitude must be below a million.
+/// Formats a coordinate in degrees like C's `%.17Lf`: 17 digits after the point, the last rounded half to even,
+/// trailing zeros dropped. Its magnitude must be below a million.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the integer part and an exponent are wanted, which are small"
@@ -324,11 +323,11 @@ pub fn coordinate_text(value: f64) -> NumberText {
     assert!(magnitude < 1e6, "degrees are at most 360");
     let mut whole = magnitude as u64;
     let rest = magnitude - whole as f64;
-    // The rest is `significand / 2^shift` exactly: below 1, its exponent is at most -1.
+    // The remainder is exactly `significand / 2^shift`: it is below 1, so its exponent is at most -1.
     let bits = rest.to_bits();
     let significand = bits & ((1 << 52) - 1) | u64::from(bits >> 52 != 0) << 52;
     let shift = 1075 - (bits >> 52).max(1) as u32;
-    // 53 bits times 57 bits. What is shifted out whole is too little to be seen.
+    // 53 bits times 57 bits. A part that is shifted out completely is too small to affect the text.
     let scaled = u128::from(significand) * u128::from(SCALE);
     let mut fraction = low_u64(scaled.checked_shr(shift).unwrap_or(0));
     let lost = scaled & 1u128.checked_shl(shift).unwrap_or(0).wrapping_sub(1);
@@ -344,7 +343,7 @@ pub fn coordinate_text(value: f64) -> NumberText {
     out.push(itoa::Buffer::new().format(whole).as_bytes());
     if fraction != 0 {
         let mut digits = itoa::Buffer::new();
-        // The scale's own leading digit keeps the zeros behind the point; the point takes its place.
+        // The scale's leading digit keeps the zeros after the point; the point replaces it.
         let digits = digits.format(SCALE + fraction).as_bytes();
         let zeros = digits.iter().rev().take_while(|&&digit| digit == b'0').count();
         out.push(b".");

@@ -1,4 +1,4 @@
-//! Replies: values onto the bytes that a client will read, in the version of the protocol it asked for.
+//! Encoder of replies, in the protocol version of the connection.
 //!
 //! | value | RESP2 | RESP3 |
 //! |---|---|---|
@@ -24,21 +24,20 @@ use output::CHUNK_BYTES;
 use crate::convert::{Count, low_u8, signed_len};
 use crate::number::{coordinate_text, f64_as_integer, f64_text};
 
-/// The version of the protocol on a connection: 2 until the client says HELLO 3.
+/// The protocol version of a connection: 2 until HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// The protocol of Redis 1.2 on: integers, texts and arrays, null as a length of -1.
+    /// The protocol since Redis 1.2: integers, strings and arrays; null is a length of -1.
     #[default]
     Resp2,
-    /// The protocol of Redis 6 on: maps, sets, doubles, booleans, null and messages out of turn have types of their own.
+    /// The protocol since Redis 6: additional types for maps, sets, doubles, booleans, null and push messages.
     Resp3,
 }
 
-/// Where an aggregate of yet unknown length begins. Marks end in the reverse order of their beginning, each with
-/// the length that was then found.
+/// The start of an aggregate of unknown length. Marks are ended in reverse order, with the final length.
 ///
-/// Room for a one-digit length is kept; a longer one moves what was written since, unless that was set aside. It costs
-/// one copy of bytes which cost more than that to be written, and keeps the bytes those of a length known in advance.
+/// A header with a one-digit length is reserved; a longer header moves the bytes written since, unless they were set
+/// aside. The copy costs less than writing these bytes did, and the encoding is that of a length known in advance.
 #[derive(Debug)]
 #[must_use = "an aggregate that is begun must be ended"]
 pub struct Mark {
@@ -49,122 +48,123 @@ pub struct Mark {
 const SMALL_HEADER_LEN: usize = 4;
 /// A type byte, 19 digits and their sign, CR and LF.
 const HEADER_LEN_MAX: usize = 23;
-/// Of a buffer that cannot be set aside, as it is read back: doubling a longer one would hold as much again for nothing.
+/// Limit of doubling for a buffer that is not set aside, because it is read back: doubling a longer one would double
+/// its memory for nothing.
 const DOUBLED_BYTES_MAX: usize = CHUNK_BYTES;
 
-/// The reply bytes of one connection, appended to in order.
+/// The reply buffer of a connection.
 ///
-/// It may have a limit: a reply that would grow beyond it is not kept any more, for its client is to be
-/// disconnected. Then the buffer is empty and stays empty, whatever is written, until [`ReplyBuffer::set_limit`].
+/// With a limit, a reply that would exceed it is dropped, since its client is to be disconnected. Then the buffer is
+/// empty and stays empty until [`ReplyBuffer::set_limit`].
 ///
-/// One that goes to a socket may refer to long values instead of copying them; see [`ReplyBuffer::take_references`].
-/// What it refers to counts in its length as if it were copied.
+/// A buffer that is sent to a socket can reference long values instead of copying them; see
+/// [`ReplyBuffer::take_references`]. Referenced bytes count in its length.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
     output: Output,
-    /// The version of the protocol that the next reply is written in.
+    /// The protocol version of the next reply.
     pub protocol: Protocol,
-    /// The longest that the buffer may become.
+    /// The maximum length of the buffer.
     len_max: Option<NonZeroUsize>,
     overflowed: bool,
     takes_references: bool,
 }
 
 impl ReplyBuffer {
-    /// An empty buffer without a limit, which copies all it is given.
+    /// Creates an empty buffer without a limit, which copies all bytes.
     pub fn new(protocol: Protocol) -> Self {
         Self::with_output(Output::default(), protocol)
     }
 
-    /// Goes on behind the contents of a buffer that is being reused.
+    /// Continues after the contents of a reused buffer.
     pub fn with_bytes(bytes: Vec<u8>, protocol: Protocol) -> Self {
         Self::with_output(bytes.into(), protocol)
     }
 
-    /// Goes on behind what has not been sent yet.
+    /// Continues after the unsent bytes.
     pub fn with_output(output: Output, protocol: Protocol) -> Self {
         Self { output, protocol, len_max: None, overflowed: false, takes_references: false }
     }
 
-    /// From now on [`ReplyBuffer::bulk_shared`] refers to what it is given. For buffers whose contents are sent, not
-    /// read back: those may have to be copied together.
+    /// Makes [`ReplyBuffer::bulk_shared`] store references. For buffers whose contents are sent, not read back, which
+    /// may require a copy.
     pub fn take_references(&mut self) {
         self.takes_references = true;
     }
 
-    /// Whether [`ReplyBuffer::bulk_shared`] saves a copy.
+    /// Returns whether [`ReplyBuffer::bulk_shared`] avoids a copy.
     #[inline]
     pub fn takes_references(&self) -> bool {
         self.takes_references
     }
 
-    /// Sets how long the buffer may become, and forgets that it was to become longer. It is looked at when memory
-    /// must be had for more, so a buffer that has room already may pass it by that room.
+    /// Sets the maximum length, and clears the overflow. The limit is checked when memory is allocated, so a buffer
+    /// with spare capacity may exceed it by that capacity.
     pub fn set_limit(&mut self, len_max: Option<NonZeroUsize>) {
         self.len_max = len_max;
         self.overflowed = false;
     }
 
-    /// Whether the limit has been passed: what goes on writing may stop.
+    /// Returns whether the limit was exceeded: writers may stop.
     #[inline]
     pub fn is_overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// What has been written and not been sent; the buffer is empty and without capacity afterwards.
+    /// Takes the unsent bytes, which leaves an empty buffer without capacity.
     pub fn take(&mut self) -> Output {
         std::mem::take(&mut self.output)
     }
 
-    /// What has been written, for sending it.
+    /// Returns the output for sending.
     pub fn output(&mut self) -> &mut Output {
         &mut self.output
     }
 
-    /// Unsent bytes, those included that are referred to.
+    /// Returns the number of unsent bytes, including referenced ones.
     #[inline]
     pub fn len(&self) -> usize {
         self.output.len()
     }
 
-    /// Whether nothing is to be sent.
+    /// Returns whether there are no unsent bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.output.is_empty()
     }
 
-    /// How many of the unsent bytes are referred to.
+    /// Returns the number of unsent bytes that are referenced.
     pub fn shared_len(&self) -> usize {
         self.output.shared_len()
     }
 
-    /// Forgets everything written; keeps the memory.
+    /// Removes the contents and keeps the memory.
     pub fn clear(&mut self) {
         self.output.clear();
     }
 
-    /// Forgets what was written after the buffer had this length.
+    /// Truncates the buffer to this length.
     pub fn truncate(&mut self, len: usize) {
         self.output.truncate(len);
     }
 
-    /// A copy of what was written since the buffer had this length.
+    /// Copies the bytes written since the buffer had this length.
     pub fn copy_from(&self, start: usize) -> Vec<u8> {
         self.output.copy_from(start)
     }
 
-    /// All that was written into a buffer that takes no references and of which nothing was sent.
+    /// Returns the bytes of a buffer without references of which nothing was sent.
     #[inline]
     pub fn read_back(&self) -> &[u8] {
         self.output.as_slice().expect("a buffer that is read back takes no references")
     }
 
-    /// The byte that was written when the buffer had this length.
+    /// Returns the byte written when the buffer had this length.
     pub fn byte_at(&self, position: usize) -> Option<u8> {
         self.output.byte_at(position)
     }
 
-    /// Makes room, unless the limit forbids it.
+    /// Reserves capacity, unless the limit forbids it.
     #[inline]
     pub fn reserve(&mut self, additional: usize) {
         if additional > self.output.bytes.capacity() - self.output.bytes.len() {
@@ -197,7 +197,7 @@ impl ReplyBuffer {
         !self.overflowed
     }
 
-    /// Bytes of the buffer's allocation.
+    /// Returns the capacity of the buffer.
     pub fn capacity(&self) -> usize {
         self.output.capacity()
     }
@@ -212,7 +212,7 @@ impl ReplyBuffer {
         self.protocol == Protocol::Resp3
     }
 
-    /// Bytes that already are replies.
+    /// Appends bytes that are encoded replies.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
@@ -221,19 +221,18 @@ impl ReplyBuffer {
         }
     }
 
-    /// The status `OK`.
+    /// Appends the status `OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
-    /// A status line. Line ends in it become spaces.
+    /// Appends a status line. Line ends in it become spaces.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error line, its code included: `ERR no such key`. Line ends at its end are cut off, those within become
-    /// spaces.
+    /// Appends an error line with its code: `ERR no such key`. Trailing line ends are removed, others become spaces.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -258,19 +257,19 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
-    /// An integer.
+    /// Appends an integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.header(b':', value);
     }
 
-    /// An integer that counts, measures or numbers something.
+    /// Appends a count, measurement or number as an integer.
     #[inline]
     pub fn count(&mut self, count: impl Count) {
         self.integer(count.signed());
     }
 
-    /// A text of any bytes, with its length in front.
+    /// Appends a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len() + HEADER_LEN_MAX + 2);
@@ -283,7 +282,7 @@ impl ReplyBuffer {
         output.extend_from_slice(b"\r\n");
     }
 
-    /// A bulk of `len` bytes that `fill` writes: it is handed as many zeros.
+    /// Appends a bulk string of `len` bytes that `fill` writes into zeroed memory.
     #[inline]
     pub fn bulk_filled(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
         self.reserve(len + 16);
@@ -297,7 +296,7 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
-    /// Two numbers with a dash between them as a bulk: the id of a stream's entry.
+    /// Appends two numbers with a dash between them as a bulk string: the id of a stream's entry.
     pub fn bulk_pair(&mut self, first: u64, second: u64) {
         let (mut first_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         let first = first_digits.format(first).as_bytes();
@@ -310,12 +309,12 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
-    /// A bulk that is referred to, not copied, if the buffer takes references.
+    /// Appends a bulk string by reference, if the buffer accepts references.
     pub fn bulk_shared(&mut self, bytes: &SharedBytes) {
         self.bulk_shared_part(bytes, 0..bytes.len());
     }
 
-    /// As [`ReplyBuffer::bulk_shared`], of a part of the bytes.
+    /// Like [`ReplyBuffer::bulk_shared`], for a part of the bytes.
     pub fn bulk_shared_part(&mut self, bytes: &SharedBytes, range: Range<usize>) {
         if !self.takes_references || range.is_empty() {
             return self.bulk(&bytes[range]);
@@ -330,7 +329,7 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
-    /// A bulk, or null when there is none.
+    /// Appends a bulk string, or null for `None`.
     #[inline]
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
@@ -339,51 +338,51 @@ impl ReplyBuffer {
         }
     }
 
-    /// An integer's text as a bulk.
+    /// Appends the text of an integer as a bulk string.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// The missing bulk (of all nulls RESP3 has only one).
+    /// Appends the null bulk string (RESP3 has a single null).
     #[inline]
     pub fn null(&mut self) {
         self.raw(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// The missing array.
+    /// Appends the null array.
     pub fn null_array(&mut self) {
         self.raw(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// An array; `len` elements follow.
+    /// Begins an array; `len` elements follow.
     #[inline]
     pub fn array(&mut self, len: usize) {
         self.header(b'*', signed_len(len));
     }
 
-    /// A map; `pairs` keys and values follow in turn.
+    /// Begins a map; `pairs` keys and values follow.
     pub fn map(&mut self, pairs: usize) {
         let (kind, len) = self.map_header(pairs);
         self.header(kind, signed_len(len));
     }
 
-    /// A set, in RESP2 an array; `len` elements follow.
+    /// Begins a set, in RESP2 an array; `len` elements follow.
     pub fn set(&mut self, len: usize) {
         self.header(self.set_kind(), signed_len(len));
     }
 
-    /// A message out of turn (pub/sub, invalidation); in RESP2, where there is no such type, an array.
+    /// Begins a push message (pub/sub, invalidation), in RESP2 an array.
     pub fn push(&mut self, len: usize) {
         self.header(if self.is_resp3() { b'>' } else { b'*' }, signed_len(len));
     }
 
-    /// Attributes before a reply; `pairs` keys and values follow in turn. They exist in RESP3 only.
+    /// Begins attributes before a reply; `pairs` keys and values follow. RESP3 only.
     pub fn attribute(&mut self, pairs: usize) {
         assert!(self.is_resp3(), "RESP2 has no attributes");
         self.header(b'|', signed_len(pairs));
     }
 
-    /// A number with fraction: in the shortest text that reads back as the same. In RESP2 a bulk.
+    /// Appends a double, in the shortest text that parses to the same value; in RESP2 as a bulk string.
     pub fn double(&mut self, value: f64) {
         match f64_as_integer(value) {
             Some(integer) => self.number(itoa::Buffer::new().format(integer).as_bytes()),
@@ -391,12 +390,12 @@ impl ReplyBuffer {
         }
     }
 
-    /// A double rounded to 17 digits behind the point, without exponent; zeros at its end are dropped.
+    /// Appends a double rounded to 17 digits after the point, without exponent and trailing zeros.
     pub fn coordinate(&mut self, value: f64) {
         self.number(&coordinate_text(value));
     }
 
-    /// The text of a number with fraction.
+    /// Appends the text of a double.
     fn number(&mut self, text: &[u8]) {
         if self.is_resp3() {
             self.line(b',', text);
@@ -405,7 +404,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// True or false; in RESP2 the integer 1 or 0.
+    /// Appends a boolean; in RESP2 the integer 1 or 0.
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.is_resp3(), value) {
             (true, true) => b"#t\r\n",
@@ -415,7 +414,7 @@ impl ReplyBuffer {
         });
     }
 
-    /// An integer of any size, given as its digits.
+    /// Appends an integer of any size, given by its digits.
     pub fn big_number(&mut self, digits: &str) {
         if self.is_resp3() {
             self.line(b'(', digits.as_bytes());
@@ -424,8 +423,8 @@ impl ReplyBuffer {
         }
     }
 
-    /// A text with its format: three letters such as `txt` and `mkd` (longer ones are cut, shorter ones filled up
-    /// with spaces).
+    /// Appends a verbatim string with its format: three letters such as `txt` and `mkd` (longer ones are cut, shorter
+    /// ones padded with spaces).
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         if !self.is_resp3() {
             return self.bulk(text);
@@ -439,7 +438,7 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
-    /// Begins an aggregate whose length will be known at its end: see [`Mark`].
+    /// Begins an aggregate of unknown length: see [`Mark`].
     pub fn begin(&mut self) -> Mark {
         self.reserve(SMALL_HEADER_LEN);
         let at = self.output.own_position();
@@ -447,23 +446,23 @@ impl ReplyBuffer {
         Mark { at }
     }
 
-    /// Begins an array whose length is not known yet; see [`Mark`].
+    /// Begins an array of unknown length; see [`Mark`].
     pub fn begin_array(&mut self) -> Mark {
         self.begin()
     }
 
-    /// Ends an array that has got `len` elements.
+    /// Ends an array of `len` elements.
     pub fn end_array(&mut self, mark: Mark, len: usize) {
         self.end(mark, b'*', len);
     }
 
-    /// Ends a map that has got `pairs` keys and values; in RESP2 an array of twice that length.
+    /// Ends a map of `pairs` keys and values; in RESP2 an array of twice that length.
     pub fn end_map(&mut self, mark: Mark, pairs: usize) {
         let (kind, len) = self.map_header(pairs);
         self.end(mark, kind, len);
     }
 
-    /// Ends a set that has got `len` elements; in RESP2 an array.
+    /// Ends a set of `len` elements; in RESP2 an array.
     pub fn end_set(&mut self, mark: Mark, len: usize) {
         self.end(mark, self.set_kind(), len);
     }
@@ -474,7 +473,7 @@ impl ReplyBuffer {
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(len).as_bytes();
-        // In place of the room kept: type byte, digits, line end.
+        // Replaces the reserved header: type byte, digits, line end.
         match digits {
             &[digit] => self.output.replace(mark.at, SMALL_HEADER_LEN, &[kind, digit, b'\r', b'\n']),
             _ => self.output.replace(mark.at, SMALL_HEADER_LEN, &[&[kind], digits, b"\r\n"].concat()),
@@ -489,7 +488,7 @@ impl ReplyBuffer {
         if self.is_resp3() { b'~' } else { b'*' }
     }
 
-    /// A type byte and a number, the line that begins most replies.
+    /// Appends a type byte and a number, the header of most replies.
     #[inline]
     fn header(&mut self, kind: u8, value: i64) {
         self.reserve(HEADER_LEN_MAX);
@@ -499,7 +498,7 @@ impl ReplyBuffer {
     }
 }
 
-/// See [`ReplyBuffer::header`]; there is room.
+/// See [`ReplyBuffer::header`]; the capacity is reserved.
 #[inline(always)]
 fn push_header(bytes: &mut Vec<u8>, kind: u8, value: i64) {
     match value {

@@ -1,8 +1,7 @@
-//! Requests: the bytes a client sends, cut into commands without copying them.
+//! Parser of requests: splits received bytes into commands without copying them.
 //!
-//! A connection owns one growing buffer. [`Parser::parse`] looks at the buffer from `position` on and either
-//! appends the arguments of one command, as ranges into the buffer, and moves `position` behind it, or asks for
-//! more bytes.
+//! A connection owns one growing buffer. [`Parser::parse`] parses from `position` on. It either appends the arguments
+//! of a complete command, as ranges of the buffer, and advances `position` past it, or asks for more bytes.
 //!
 //! ```text
 //!            position before                      position after
@@ -12,15 +11,16 @@
 //!                        ranges, from the start of the buffer
 //! ```
 //!
-//! 1. `position` moves only when a command is complete; what lies before it the parser never needs again, and
-//!    the caller may cut it off whenever it no longer needs the arguments itself.
-//! 2. A half-read command is remembered relative to `position`, so cutting the front needs no word to the parser,
-//!    and a command of a million arguments that comes in a thousand pieces is still read once.
-//! 3. `args` receives whole commands only: on `Incomplete` and on an error it is as it was.
-//! 4. What the parser answers does not depend on how the bytes were split on their way.
-//! 5. Memory follows the bytes received, never a length that was merely announced.
-//! 6. The caller may cut the argument under way, what has arrived of it, off the buffer's end and gather it elsewhere until it is
-//!    whole ([`Parser::accept_apart`]). Its range then lies in no buffer. A command has one such argument at most.
+//! 1. `position` advances only past complete commands. The parser never reads bytes before it again; the caller may
+//!    remove them when it no longer needs the arguments.
+//! 2. The state of an incomplete command is relative to `position`, so the caller may remove bytes before it at any
+//!    time, and a command of a million arguments that arrives in a thousand pieces is parsed once.
+//! 3. `args` receives complete commands only: on `Incomplete` and on an error it is unchanged.
+//! 4. Results do not depend on how the bytes are split on arrival.
+//! 5. Memory is proportional to the bytes received, not to announced lengths.
+//! 6. The caller may move the received part of an incomplete argument off the buffer's end and gather it elsewhere
+//!    until it is complete ([`Parser::accept_apart`]). Its range is then in no buffer. A command has at most one such
+//!    argument.
 
 use std::fmt;
 use std::ops::Range;
@@ -33,31 +33,31 @@ use crate::number::parse_i64;
 mod inline;
 pub use inline::{UnbalancedQuotes, quoted, split_args};
 
-/// Most arguments that a command may announce.
+/// Maximum number of arguments of a command.
 pub const MULTIBULK_LEN_MAX: usize = i32::MAX as usize;
-/// How a record of TLS begins that opens a connection: no command does.
+/// First bytes of a TLS record that opens a connection; no command begins with them.
 const TLS_HANDSHAKE: [u8; 2] = [22, 3];
-/// Longest inline command, and longest line that announces a length.
+/// Maximum length of an inline command, and of a line with a length.
 pub const INLINE_LEN_MAX: usize = 64 * 1024;
-/// Before authentication a command has at most this many arguments...
+/// Maximum number of arguments of a command before authentication.
 pub const UNAUTHENTICATED_MULTIBULK_LEN_MAX: usize = 10;
-/// ...of at most this many bytes each.
+/// Maximum length of an argument before authentication.
 pub const UNAUTHENTICATED_BULK_LEN_MAX: usize = 16 * 1024;
-/// A command, from its first byte to its last, must fit into 32-bit ranges.
+/// Maximum length of a command in the buffer: ranges have 32 bits.
 pub const REQUEST_LEN_MAX: usize = APART as usize - 1;
-/// Where an argument begins that stands in no buffer: behind all other arguments.
+/// Start of an argument that is in no buffer, greater than that of all others.
 const APART: u32 = u32::MAX;
 
-/// What a client may send at this moment. The server derives it from its configuration and from the connection.
+/// Limits of requests, from the configuration and the connection's state.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// `proto-max-bulk-len`: most bytes in one argument.
+    /// `proto-max-bulk-len`: maximum length of an argument.
     pub bulk_len_max: usize,
-    /// Most arguments of a command.
+    /// Maximum number of arguments of a command.
     pub multibulk_len_max: usize,
-    /// Most bytes in the line of an inline command.
+    /// Maximum length of an inline command.
     pub inline_len_max: usize,
-    /// False while the client still has to authenticate: then it is held to small commands.
+    /// Whether the client has authenticated; until then its commands must be small.
     pub authenticated: bool,
 }
 
@@ -72,8 +72,8 @@ impl Default for Limits {
     }
 }
 
-/// One argument: where its bytes are in the connection's buffer. Eight bytes, so that the arguments of a usual
-/// command share a cache line; hence buffers below 4 GiB.
+/// The range of an argument in the connection's buffer. Eight bytes, so that the arguments of a typical command share
+/// a cache line; so buffers must be smaller than 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArgRange {
     /// Offset of the first byte in the buffer.
@@ -89,7 +89,7 @@ impl ArgRange {
         Self { start: short_len(start), len: short_len(len) }
     }
 
-    /// `None`: it ends behind what 32-bit ranges reach ([`REQUEST_LEN_MAX`]).
+    /// Returns `None` if the end exceeds 32-bit ranges ([`REQUEST_LEN_MAX`]).
     #[inline]
     pub fn within(start: usize, len: usize) -> Option<Self> {
         let end = start.checked_add(len).filter(|&end| end <= REQUEST_LEN_MAX)?;
@@ -97,78 +97,78 @@ impl ArgRange {
         Some(Self { start: u32::try_from(start).ok()?, len: u32::try_from(len).ok()? })
     }
 
-    /// An argument that was gathered elsewhere; see [`Parser::accept_apart`]. Of one from a file that has 4 GiB or more
-    /// the length stands as the greatest that there is: its bytes tell.
+    /// An argument that was gathered elsewhere; see [`Parser::accept_apart`]. For an argument of 4 GiB or more, from
+    /// a file, the length is the maximum, and that of its bytes applies.
     pub fn apart(len: usize) -> Self {
         Self { start: APART, len: u32::try_from(len).unwrap_or(u32::MAX) }
     }
 
-    /// Whether the argument stands elsewhere than in the buffer, of which it is no range.
+    /// Returns whether the argument is outside the buffer.
     #[inline]
     pub fn is_apart(self) -> bool {
         self.start == APART
     }
 
-    /// The range of bytes in the buffer. Of an argument that stands elsewhere there is none.
+    /// Returns the range in the buffer; an argument outside it has none.
     #[inline]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 
-    /// The argument's bytes. `buffer` is the buffer that was parsed.
+    /// Returns the bytes of the argument in `buffer`, the buffer that was parsed.
     #[inline]
     pub fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.range()]
     }
 
-    /// The same argument after `by` bytes were cut from the front of the buffer.
+    /// Returns the range after `by` bytes were removed from the front of the buffer.
     #[inline]
     pub fn rebased(self, by: usize) -> Self {
         Self { start: self.start - short_len(by), len: self.len }
     }
 }
 
-/// How far [`Parser`] has got with the command at the start of the buffer.
+/// Result of parsing the command at the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A whole command was read. It may have no arguments (an empty line, `*0`, `*-1`): then there is nothing to do.
+    /// A complete command. Without arguments (an empty line, `*0`, `*-1`) there is nothing to do.
     Complete,
-    /// The buffer ends before the command does.
+    /// The buffer ends before the command.
     Incomplete,
 }
 
-/// What is wrong with a request. `Display` and [`ProtocolError::text`] give the reply's text after `ERR Protocol
-/// error: `; the connection is then closed, since the start of the next command is unknown.
+/// Why a request is invalid. `Display` and [`ProtocolError::text`] are the reply's text after `ERR Protocol error: `;
+/// the connection is then closed, because the start of the next command is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The line of an inline command is longer than [`Limits::inline_len_max`].
+    /// The line of an inline command exceeds [`Limits::inline_len_max`].
     InlineTooLong,
-    /// The line with the number of arguments is longer than [`INLINE_LEN_MAX`].
+    /// The line with the number of arguments exceeds [`INLINE_LEN_MAX`].
     MultibulkCountTooLong,
-    /// The line with the length of an argument is longer than [`INLINE_LEN_MAX`].
+    /// The line with the length of an argument exceeds [`INLINE_LEN_MAX`].
     BulkCountTooLong,
-    /// The number of arguments is no number, or above [`Limits::multibulk_len_max`].
+    /// The number of arguments is not a number, or exceeds [`Limits::multibulk_len_max`].
     MultibulkLen,
-    /// The length of an argument is no number, negative, or above [`Limits::bulk_len_max`].
+    /// The length of an argument is not a number, is negative, or exceeds [`Limits::bulk_len_max`].
     BulkLen,
-    /// More arguments than a client may send before it has authenticated.
+    /// More arguments than are permitted before authentication.
     UnauthenticatedMultibulkLen,
-    /// A longer argument than a client may send before it has authenticated.
+    /// A longer argument than is permitted before authentication.
     UnauthenticatedBulkLen,
-    /// The byte found where a `$` must be.
+    /// This byte is in place of a `$`.
     ExpectedBulk(u8),
     /// An argument is not followed by CR and LF.
     LineEnd,
-    /// A quote of an inline command is not closed, or text follows the closing one.
+    /// An unclosed quote in an inline command, or text directly after a closing quote.
     UnbalancedQuotes,
-    /// More than [`REQUEST_LEN_MAX`] bytes of buffer up to this command's end; other servers have no such limit.
+    /// The command takes more than [`REQUEST_LEN_MAX`] bytes of the buffer; other servers have no such limit.
     RequestTooLong,
-    /// What begins is a handshake of TLS.
+    /// The bytes are a TLS handshake.
     TlsHandshake,
 }
 
 impl ProtocolError {
-    /// The exact bytes of the text: the offending byte of `ExpectedBulk` need not be UTF-8.
+    /// Returns the bytes of the text: the byte of `ExpectedBulk` may not be UTF-8.
     pub fn text(self) -> Vec<u8> {
         match self {
             Self::ExpectedBulk(byte) => [b"expected '$', got '".as_slice(), &[byte], b"'"].concat(),
@@ -200,42 +200,42 @@ impl std::error::Error for ProtocolError {}
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// Reads commands from one connection's buffer; see the module's invariants.
+/// Parses commands in the buffer of a connection; see the module's invariants.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Where reading goes on, as an offset from the command's start. For an inline command: how much of the line
-    /// is known to hold no line end. 0: nothing of this command has been read.
+    /// Where parsing continues, as an offset from the command's start; for an inline command, the length of its
+    /// beginning without a line end. 0: nothing of this command has been parsed.
     cursor: usize,
-    /// Arguments announced and not yet read. 0 with `cursor` > 0: an inline command.
+    /// Number of announced arguments that have not been parsed. 0 with `cursor` > 0: an inline command.
     remaining: usize,
-    /// Length of the argument at `cursor`, when its header has been read.
+    /// Length of the argument at `cursor`, once its header has been parsed.
     bulk_len: Option<usize>,
-    /// Bytes that must follow before the argument at `cursor` is whole.
+    /// Number of bytes that complete the argument at `cursor`.
     wanted_bytes: usize,
-    /// The arguments of a half-read command, starts counted from the command's start.
+    /// The arguments of an incomplete command, relative to its start.
     partial: Vec<ArgRange>,
-    /// Bytes of the one that stands elsewhere, its line end included; 0 if none does.
+    /// Length of the argument outside the buffer, line end included; 0 if there is none.
     apart_bytes: usize,
 }
 
-/// Capacity of `partial` that is kept for the connection's next half-read command.
+/// Maximum capacity of `partial` that is kept for the connection's next incomplete command.
 const PARTIAL_CAPACITY_KEPT: usize = 64;
 
 impl Parser {
-    /// A parser at the start of a command.
+    /// Creates a parser at the start of a command.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many bytes the argument being read still needs (its line end included), 0 if that is not known: lets
-    /// the reader make room for a large argument at once. Valid after an `Incomplete`.
+    /// Returns the number of bytes that complete the current argument, line end included, or 0 if it is unknown: the
+    /// reader can make room for a large argument at once. Valid after `Incomplete`.
     pub fn wanted_bytes(&self) -> usize {
         self.wanted_bytes
     }
 
-    /// About how many bytes the command under way still needs, if its arguments to come are like those that have: lets the
-    /// reader grow its buffer in few steps. It is a guess from what was announced, so room for it has to stay in proportion to
-    /// what has arrived. Valid after an `Incomplete`.
+    /// Returns the approximate number of bytes that complete the current command, if its remaining arguments are like
+    /// the parsed ones: the reader can grow its buffer in few steps. This is a guess from announced counts, so the
+    /// room must stay proportional to the bytes received. Valid after `Incomplete`.
     pub fn bytes_to_come(&self) -> usize {
         match self.partial.len() {
             0 => 0,
@@ -243,17 +243,18 @@ impl Parser {
         }
     }
 
-    /// The length of the argument being read, when that is known, and where it begins, counted from the command's
-    /// start. Valid after an `Incomplete`.
+    /// Returns start and length of the current argument, if the length is known; the start is relative to the
+    /// command. Valid after `Incomplete`.
     pub fn argument_under_way(&self) -> Option<(usize, usize)> {
         self.bulk_len.map(|len| (len, self.cursor))
     }
 
-    /// The argument under way has been cut out of the buffer and gathered elsewhere: `bytes` are all of it with its line end,
-    /// which the buffer never holds. The next call of [`Parser::parse`] goes on behind it.
+    /// Accepts the current argument, which the caller has removed from the buffer and gathered elsewhere; `bytes` is
+    /// its length with the line end, which is never in the buffer. The next call of [`Parser::parse`] continues after
+    /// it.
     ///
     /// # Panics
-    /// If no argument is under way, it has another length, or the command has one already that stands elsewhere.
+    /// If no argument is incomplete, its length differs, or the command already has an argument outside the buffer.
     pub fn accept_apart(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let len = self.bulk_len.take().expect("an argument is under way");
         assert_eq!(bytes.len(), len + LINE_END.len(), "it is whole");
@@ -268,18 +269,18 @@ impl Parser {
         Ok(())
     }
 
-    /// Whether an argument of the command under way stands elsewhere.
+    /// Returns whether an argument of the current command is outside the buffer.
     pub fn has_apart(&self) -> bool {
         self.apart_bytes > 0
     }
 
-    /// Bytes that this parser itself occupies, beside the connection's buffer.
+    /// Returns the memory of the parser, without the connection's buffer.
     pub fn memory_bytes(&self) -> usize {
         self.partial.capacity() * size_of::<ArgRange>()
     }
 
-    /// Reads one command from `buffer[*position..]`. Inline commands are unquoted where they stand, which is why
-    /// the buffer must be writable. After an error the parser must not be used again.
+    /// Parses a command from `buffer[*position..]`. Inline commands are unquoted in place, so the buffer must be
+    /// writable. After an error the parser must not be used again.
     #[inline]
     pub fn parse(
         &mut self,
@@ -324,7 +325,7 @@ impl Parser {
         }
     }
 
-    /// Goes on with a command whose beginning an earlier call has read.
+    /// Continues an incomplete command.
     #[cold]
     fn resume(
         &mut self,
@@ -351,7 +352,7 @@ impl Parser {
             false => ArgRange::new(arg.start as usize + start, arg.len as usize),
         };
         if args.is_empty() {
-            // A million of them are not held twice.
+            // Moved, so that a million ranges do not exist twice.
             std::mem::swap(args, &mut self.partial);
             args.iter_mut().for_each(|arg| *arg = in_buffer(*arg));
         } else {
@@ -383,7 +384,7 @@ impl Parser {
             return Err(ProtocolError::TlsHandshake);
         }
         let unseen = start + self.cursor;
-        // A NUL hides every line end behind it: such a line never ends, and fails once it is too long.
+        // A line with a NUL never ends, and fails when it exceeds the limit.
         let line_end = match memchr2(b'\n', 0, &buffer[unseen..]) {
             Some(found) if buffer[unseen + found] == b'\n' => Some(unseen + found),
             Some(found) => {
@@ -412,20 +413,20 @@ impl Parser {
     }
 }
 
-/// The arguments of a command in the array form, read one after the other.
+/// Parses the arguments of a command in array form.
 struct Bulks {
-    /// Where reading goes on: at a header, or behind it when `bulk_len` is known. From the start of the buffer.
+    /// Where parsing continues: at a header, or after it if `bulk_len` is known. Relative to the start of the buffer.
     cursor: usize,
     remaining: usize,
     bulk_len: Option<usize>,
     wanted: usize,
-    /// Where the command ends at the latest, from the start of the buffer. An argument that stands elsewhere counts as well: a
-    /// command that is queued, or read from a file, has all its arguments in one buffer.
+    /// Limit of the command's end, relative to the start of the buffer. An argument outside the buffer counts too: a
+    /// queued command, or one from a file, has all its arguments in one buffer.
     end_max: usize,
 }
 
 impl Bulks {
-    /// Appends the remaining arguments to `out`, starts counted from `origin`.
+    /// Appends the remaining arguments to `out`, relative to `origin`.
     #[inline(always)]
     fn read(
         &mut self,
@@ -477,10 +478,10 @@ impl Bulks {
     }
 }
 
-/// A length and the bytes its line takes; `None` while the line is not whole.
+/// A length and the size of its line; `None` while the line is incomplete.
 type Header = Option<(usize, usize)>;
 
-/// `*<count>\r\n`. `rest` starts with the `*`. A count of zero or less means a command without arguments.
+/// Parses `*<count>\r\n`. A count of zero or less is a command without arguments.
 #[inline]
 fn multibulk_header(rest: &[u8], limits: &Limits) -> Result<Header, ProtocolError> {
     if let [_, digit @ b'0'..=b'9', b'\r', b'\n', ..] = *rest {
@@ -512,7 +513,7 @@ fn multibulk_header_any(rest: &[u8], limits: &Limits) -> Result<Header, Protocol
 #[inline(always)]
 fn bulk_header(rest: &[u8], limits: &Limits) -> Result<Header, ProtocolError> {
     let digit = |byte: u8| usize::from(byte.wrapping_sub(b'0'));
-    // No whole argument is shorter, its line end included.
+    // No complete argument is shorter, line end included.
     let Some(head) = rest.first_chunk::<6>() else { return bulk_header_any(rest, limits) };
     let (len, header_len) = match *head {
         [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => (digit(a), 4),
@@ -553,8 +554,8 @@ fn bulk_header_any(rest: &[u8], limits: &Limits) -> Result<Header, ProtocolError
     Ok(Some((len, line.len() + 2)))
 }
 
-/// A header line up to its CR, and the byte behind the CR, which each caller judges in its own order. `None` while
-/// that byte is missing.
+/// Returns a header line without its CR, and the byte after the CR, which each caller checks in its own order. `None`
+/// while that byte is missing.
 fn header_line(rest: &[u8], too_long: ProtocolError) -> Result<Option<(&[u8], u8)>, ProtocolError> {
     match memchr(b'\r', &rest[..rest.len().min(INLINE_LEN_MAX + 1)]) {
         None if rest.len() > INLINE_LEN_MAX => Err(too_long),

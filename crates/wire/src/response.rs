@@ -1,12 +1,12 @@
-//! Responses: what a client reads. For our own tools; the server never reads any.
+//! Decoder of responses, for programs that connect to a server.
 //!
-//! [`Reader`] builds values, [`Skipper`] only finds where each response ends (a load generator needs no more). Both
-//! take a growing buffer and a position in it, like the parser of requests, and trust the other side as little:
+//! [`Reader`] decodes values, [`Skipper`] finds only the end of each response, which a load generator needs. Like the
+//! parser of requests, both take a growing buffer and a position, and do not trust the peer:
 //!
-//! 1. `position` moves behind every part that was read; what lies before it may be cut off at any time.
-//! 2. Memory follows the bytes received, never a length that was merely announced.
-//! 3. Depth is limited, and nothing here is recursive but the dropping of values, which depth bounds. What is too deep is
-//!    skipped to its end before the error is returned: the reader can continue behind it.
+//! 1. `position` advances past every part that was read; bytes before it may be removed at any time.
+//! 2. Memory is proportional to the bytes received, not to announced lengths.
+//! 3. Depth is limited, and only dropping values is recursive. A response that is too deep is skipped before the
+//!    error is returned, so that reading can continue after it.
 
 use std::fmt;
 
@@ -14,48 +14,48 @@ use memchr::memchr;
 
 use crate::number::parse_i64;
 
-/// Aggregates within aggregates.
+/// Maximum depth of aggregates.
 pub const DEPTH_MAX: usize = 64;
-/// Longest line: an error or status text, a number, a length.
+/// Maximum length of a line: an error or status, a number, a length.
 pub const LINE_LEN_MAX: usize = 64 * 1024;
 
-/// One response, or a part of one.
+/// A response, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A status line.
     Simple(Vec<u8>),
-    /// Code and text, or the text of RESP3's long form.
+    /// Code and text of an error, also of RESP3's bulk errors.
     Error(Vec<u8>),
     /// An integer.
     Integer(i64),
-    /// A text of any bytes.
+    /// A bulk string.
     Bulk(Vec<u8>),
-    /// A bulk with the three letters of its format.
+    /// A verbatim string with the three letters of its format.
     Verbatim([u8; 3], Vec<u8>),
-    /// RESP3's null, and the missing bulk of RESP2.
+    /// RESP3's null, and the null bulk string of RESP2.
     Null,
-    /// The missing array of RESP2.
+    /// The null array of RESP2.
     NullArray,
-    /// RESP3's true or false.
+    /// A boolean of RESP3.
     Boolean(bool),
-    /// A number with fraction, as it was written.
+    /// The text of a double.
     Double(Vec<u8>),
-    /// An integer of any size, as it was written.
+    /// The digits of a big number.
     BigNumber(Vec<u8>),
     /// The elements of an array.
     Array(Vec<Value>),
-    /// The elements of RESP3's set, in the server's order.
+    /// The elements of a set of RESP3, in the server's order.
     Set(Vec<Value>),
-    /// A message that answers no command: its kind first.
+    /// A push message: its kind, then its elements.
     Push(Vec<Value>),
-    /// The keys and values of RESP3's map, in the server's order.
+    /// The keys and values of a map of RESP3, in the server's order.
     Map(Vec<(Value, Value)>),
-    /// Attributes and the value they are about.
+    /// Attributes and their value.
     Attributed(Vec<(Value, Value)>, Box<Value>),
 }
 
 impl Value {
-    /// The bytes of a text of any kind.
+    /// Returns the bytes of a string of any kind.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Simple(text)
@@ -68,7 +68,7 @@ impl Value {
         }
     }
 
-    /// The elements of a list of any kind.
+    /// Returns the elements of an aggregate of any kind.
     pub fn as_list(&self) -> Option<&[Value]> {
         match self {
             Self::Array(items) | Self::Set(items) | Self::Push(items) => Some(items),
@@ -76,7 +76,7 @@ impl Value {
         }
     }
 
-    /// The entries of a map, or of the flat list that RESP2 sends in its place.
+    /// Returns the entries of a map, or of the flat array that RESP2 has in its place.
     pub fn entries(&self) -> Vec<(&Value, &Value)> {
         match self {
             Self::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
@@ -86,22 +86,22 @@ impl Value {
         }
     }
 
-    /// Whether the server has answered with an error.
+    /// Returns whether this is an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
     }
 }
 
-/// Bytes that are no response.
+/// Why bytes are not a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
-    /// This byte begins no type of response.
+    /// An unknown type byte.
     UnknownType(u8),
-    /// A number, length or boolean that is none.
+    /// An invalid number, length or boolean.
     Number,
     /// A line exceeds [`LINE_LEN_MAX`].
     LineTooLong,
-    /// A line or a text is not followed by CR and LF.
+    /// A line or a string is not followed by CR and LF.
     LineEnd,
     /// Aggregates are nested deeper than [`DEPTH_MAX`].
     TooDeep,
@@ -127,21 +127,21 @@ enum Aggregate {
     Set,
     Push,
     Map,
-    /// Counts its pairs and the value behind them.
+    /// The count is of its pairs, plus the value after them.
     Attribute,
 }
 
-/// One element of a response: a scalar with all its bytes, or the line that opens an aggregate.
+/// An element of a response: a scalar with all its bytes, or the header of an aggregate.
 enum Part<'a> {
     Line(u8, &'a [u8]),
     Bulk(u8, &'a [u8]),
     Null,
     NullArray,
-    /// Elements that follow.
+    /// Number of elements that follow.
     Open(Aggregate, u64),
 }
 
-/// The part at the start of `rest` and how many bytes it takes, or `None` if the bytes end before it does.
+/// Parses the element at the start of `rest` and returns it with its length, or `None` if it is incomplete.
 fn part(rest: &[u8]) -> Result<Option<(Part<'_>, usize)>, ResponseError> {
     let Some(&kind) = rest.first() else { return Ok(None) };
     if !b"+-:,#(_$=!*~>%|".contains(&kind) {
@@ -198,7 +198,7 @@ fn open(kind: u8, len: i64) -> Result<Part<'static>, ResponseError> {
     })
 }
 
-/// An aggregate of which not all elements have been read.
+/// An aggregate whose elements are incomplete.
 #[derive(Debug)]
 struct Frame {
     kind: Aggregate,
@@ -226,22 +226,22 @@ fn in_pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
     std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
 }
 
-/// Reads responses into values, going on where it stopped when bytes were missing.
+/// Decodes responses to values, and continues where bytes were missing.
 #[derive(Debug, Default)]
 pub struct Reader {
     open: Vec<Frame>,
-    /// What is left of a response that is too deep.
+    /// The number of elements to skip of a response that is too deep.
     passed_over: Option<Skipper>,
 }
 
 impl Reader {
-    /// A reader at the start of a response.
+    /// Creates a reader at the start of a response.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The response at `position`, or `None` if the buffer ends before it does. Behind one that is `TooDeep` the next can be
-    /// read; all other errors are final.
+    /// Decodes the response at `position`, or returns `None` if it is incomplete. After `TooDeep` the next response
+    /// can be read; all other errors are final.
     pub fn read(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<Value>, ResponseError> {
         loop {
             if let Some(deep) = &mut self.passed_over {
@@ -272,14 +272,14 @@ impl Reader {
         }
     }
 
-    /// Forgets what has been read of a response whose innermost aggregate lacks this number of elements.
+    /// Skips the rest of a response whose innermost aggregate lacks this number of elements.
     fn give_up(&mut self, missing: u64) -> Result<Skipper, ResponseError> {
-        // Each aggregate is one of the missing elements of that around it.
+        // Each aggregate is one of the missing elements of its parent.
         let rest = self.open.drain(..).try_fold(missing, |sum, frame| sum.checked_add(frame.missing - 1));
         Ok(Skipper { missing: rest.ok_or(ResponseError::Number)?, is_error: false })
     }
 
-    /// Puts a value where it belongs; the response, if that completes it.
+    /// Adds a value to its parent; returns the response if that completes it.
     fn place(&mut self, mut value: Value) -> Option<Value> {
         while let Some(frame) = self.open.last_mut() {
             frame.items.push(value);
@@ -313,10 +313,10 @@ fn scalar_value(part: Part<'_>) -> Result<Value, ResponseError> {
     })
 }
 
-/// Finds the end of each response and keeps nothing of it.
+/// Finds the end of each response and discards its contents.
 #[derive(Debug)]
 pub struct Skipper {
-    /// Elements until the response is whole.
+    /// Number of elements that complete the response.
     missing: u64,
     is_error: bool,
 }
@@ -328,12 +328,12 @@ impl Default for Skipper {
 }
 
 impl Skipper {
-    /// A skipper at the start of a response.
+    /// Creates a skipper at the start of a response.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the response at `position` is an error, or `None` if the buffer ends before it does.
+    /// Returns whether the response at `position` is an error, or `None` if it is incomplete.
     pub fn skip(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<bool>, ResponseError> {
         while self.missing > 0 {
             let Some((part, len)) = part(&buffer[*position..])? else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! Reading, through a buffer. Nothing read is trusted: a length is believed only as far as bytes follow it.
+//! Decoder of RDB, with a buffer. Input is not trusted: memory is proportional to the bytes read, not to announced
+//! lengths.
 
 use super::encoding;
 use crate::convert::usize_of;
@@ -8,23 +9,24 @@ use std::io::{self, Read};
 use structures::lzf;
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Of files: longer strings would have the rest of the buffer moved too often.
+/// Strings up to this length are read from the buffer of a file: longer ones would move the rest of the buffer too
+/// often.
 const IN_PLACE_LEN_MAX: u64 = 64 * 1024;
-/// Room made for a long string before its bytes have come; it doubles with them.
+/// Capacity for a long string before its bytes were read; it doubles with them.
 const FIRST_PIECE_BYTES: u64 = 1 << 20;
-/// No string may be longer, as no client could have sent it.
+/// Maximum length of a string, as in requests.
 const STRING_LEN_MAX: u64 = 1 << 39;
 
-/// The reason why an element cannot be read.
+/// Why an element cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// Reading from the source failed.
+    /// An error of the source.
     Io(io::Error),
-    /// The data ends before it is complete.
+    /// The data is incomplete.
     UnexpectedEnd,
-    /// What no server writes.
+    /// Data that no server writes.
     Corrupt(&'static str),
-    /// What another server writes and this one has no place for.
+    /// Data of another server that this one does not support.
     Unsupported(Box<str>),
 }
 
@@ -47,17 +49,17 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// A string as it was written.
+/// A string in its stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringRef<'a> {
     /// The bytes, decompressed.
     Bytes(&'a [u8]),
-    /// Its decimal text is the string.
+    /// An integer, whose decimal text is the string.
     Integer(i64),
 }
 
 impl StringRef<'_> {
-    /// Hands over the bytes, without a copy on the heap.
+    /// Passes the bytes to a function, without a copy on the heap.
     #[inline]
     pub fn with_bytes<T>(&self, work: impl FnOnce(&[u8]) -> T) -> T {
         match self {
@@ -66,24 +68,24 @@ impl StringRef<'_> {
         }
     }
 
-    /// A copy of the bytes, or of the decimal text.
+    /// Copies the bytes, or the decimal text.
     pub fn to_vec(&self) -> Vec<u8> {
         self.with_bytes(<[u8]>::to_vec)
     }
 
-    /// Replaces what is in `out`, keeping its allocation.
+    /// Replaces the contents of `out`, reusing its allocation.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         out.clear();
         self.with_bytes(|bytes| out.extend_from_slice(bytes));
     }
 }
 
-/// As [`StringRef`], to keep.
+/// An owned [`StringRef`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnedString {
     /// The bytes, decompressed.
     Bytes(Vec<u8>),
-    /// Its decimal text is the string.
+    /// An integer, whose decimal text is the string.
     Integer(i64),
 }
 
@@ -92,35 +94,35 @@ enum Length {
     Encoded(u8),
 }
 
-/// Reads the elements of a file, or of a payload, and sums up their checksum.
+/// Decodes a file or a payload, and computes its checksum.
 pub struct Reader<R> {
     source: R,
     buffer: Box<[u8]>,
-    /// Strings up to this long are handed out as they lie in the buffer.
+    /// Strings up to this length are returned as slices of the buffer.
     in_place_len_max: u64,
-    /// What is unread lies at `at..end`.
+    /// The unread bytes are at `at..end`.
     at: usize,
     end: usize,
-    /// Of all before `checksummed_to` in the buffer.
+    /// Checksum of everything before `checksummed_to` in the buffer.
     checksum: u64,
     checksummed_to: usize,
-    /// Bytes that have left the buffer.
+    /// Number of bytes removed from the buffer.
     passed_bytes: u64,
-    /// The latest string that did not fit the buffer, as it came.
+    /// The latest string that did not fit in the buffer, in its stored form.
     scratch: Vec<u8>,
-    /// The latest string that came compressed and was not to be kept.
+    /// The latest compressed string that was borrowed.
     expanded: Vec<u8>,
 }
 
 impl Reader<io::Empty> {
-    /// For payloads, which lie in memory.
+    /// Creates a decoder of a payload in memory.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Reader { end: bytes.len(), ..Self::with_buffer(io::empty(), bytes.into(), bytes.len() as u64) }
     }
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads a file from `source`, through a buffer of 256 KiB.
+    /// Creates a decoder of a file, with a buffer of 256 KiB.
     pub fn new(source: R) -> Self {
         Self::with_buffer(source, vec![0; BUFFER_BYTES].into_boxed_slice(), IN_PLACE_LEN_MAX)
     }
@@ -140,17 +142,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read.
     pub fn position(&self) -> u64 {
         self.passed_bytes + self.at as u64
     }
 
-    /// What has been fetched and not read, and the source of the rest.
+    /// Returns the buffered unread bytes, and the source of the rest.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         (self.buffer[self.at..self.end].to_vec(), self.source)
     }
 
-    /// Whether no byte follows.
+    /// Returns whether the data has ended.
     pub fn is_at_end(&mut self) -> Result<bool, ReadError> {
         match self.fetch(1) {
             Ok(()) => Ok(false),
@@ -164,7 +166,7 @@ impl<R: Read> Reader<R> {
         self.checksummed_to = self.at;
     }
 
-    /// Makes `wanted` unread bytes lie in the buffer, which is large enough for them.
+    /// Fills the buffer with `wanted` unread bytes, for which it is large enough.
     #[inline]
     fn fetch(&mut self, wanted: usize) -> Result<(), ReadError> {
         if self.end - self.at >= wanted { Ok(()) } else { self.refill(wanted) }
@@ -187,7 +189,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The next `N` bytes.
+    /// Reads `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         self.fetch(N)?;
@@ -196,7 +198,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
-    /// The next byte.
+    /// Reads a byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, ReadError> {
         Ok(self.array::<1>()?[0])
@@ -218,7 +220,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// A length of 1, 2, 5 or 9 bytes; also the number of an encoding, where a length is expected.
+    /// Reads a length of 1, 2, 5 or 9 bytes, or the number of an encoding in place of a length.
     #[inline]
     pub fn length(&mut self) -> Result<u64, ReadError> {
         match self.length_or_encoding()? {
@@ -227,7 +229,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A string, to be used before the next is read.
+    /// Reads a string that is borrowed until the next read.
     #[inline]
     pub fn string(&mut self) -> Result<StringRef<'_>, ReadError> {
         match self.length_or_encoding()? {
@@ -237,7 +239,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A string to keep. What had to be put together is not copied.
+    /// Reads an owned string. Assembled bytes are moved, not copied.
     pub fn owned_string(&mut self) -> Result<OwnedString, ReadError> {
         match self.length_or_encoding()? {
             Length::Plain(len) if len <= self.in_place_len_max => {
@@ -251,7 +253,7 @@ impl<R: Read> Reader<R> {
             }
             Length::Encoded(encoding) => return Ok(OwnedString::Integer(self.integer(encoding)?)),
         }
-        // Larger than it is from a longer one that was read before: that room stays here.
+        // The buffer has the capacity of an earlier, longer string, and is kept.
         let is_exact = self.scratch.capacity() == self.scratch.len();
         Ok(OwnedString::Bytes(if is_exact {
             std::mem::take(&mut self.scratch)
@@ -282,7 +284,7 @@ impl<R: Read> Reader<R> {
         Ok(&self.buffer[start..start + len])
     }
 
-    /// Reads into `scratch`, whose size follows the bytes that really come.
+    /// Reads into `scratch`, whose size is proportional to the bytes read.
     fn long_bytes(&mut self, len: u64) -> Result<(), ReadError> {
         if len > STRING_LEN_MAX {
             return Err(ReadError::Corrupt("A string is longer than any can be"));
@@ -314,7 +316,7 @@ impl<R: Read> Reader<R> {
         Ok(&self.expanded)
     }
 
-    /// A string that is stored compressed, into `output` in place of what is there.
+    /// Reads a compressed string and replaces the contents of `output`.
     fn decompress(&mut self, output: &mut Vec<u8>) -> Result<(), ReadError> {
         const INVALID: ReadError = ReadError::Corrupt("Invalid LZF compressed string");
         let (packed_len, len) = (self.length()?, self.length()?);
@@ -324,12 +326,12 @@ impl<R: Read> Reader<R> {
         lzf::decompress_into(self.bytes(packed_len)?, usize_of(len), output).map_err(|_| INVALID)
     }
 
-    /// A double in binary.
+    /// Reads a binary double.
     pub fn double(&mut self) -> Result<f64, ReadError> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A double as text, as the first versions wrote it.
+    /// Reads a double in the text form of the first versions.
     pub fn text_double(&mut self) -> Result<f64, ReadError> {
         match self.byte()? {
             255 => Ok(f64::NEG_INFINITY),
@@ -342,12 +344,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Milliseconds.
+    /// Reads a time in milliseconds.
     pub fn time_ms(&mut self) -> Result<i64, ReadError> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// Reads a file's checksum and compares it; one of 0 stands for none.
+    /// Reads and verifies the checksum of a file; 0 stands for none.
     pub fn file_checksum(&mut self, verify: bool) -> Result<(), ReadError> {
         self.add_to_checksum();
         let calculated = self.checksum;
@@ -359,10 +361,10 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The bytes at the end of a payload: version and checksum.
+/// Length of a payload's end: version and checksum.
 pub const PAYLOAD_FOOTER_BYTES: usize = 10;
 
-/// A payload's content and version, if its checksum is right.
+/// Returns a payload's content and version, if its checksum is valid.
 pub fn split_payload(payload: &[u8]) -> Option<(&[u8], u16)> {
     let (content, footer) = payload.split_last_chunk::<PAYLOAD_FOOTER_BYTES>()?;
     let [low, high, checksum @ ..] = *footer;

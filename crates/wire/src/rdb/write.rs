@@ -1,4 +1,4 @@
-//! Writing, through a buffer: what is sent on is added to the checksum in large pieces. Payloads stay in theirs.
+//! Encoder of RDB, with a buffer: bytes are added to the checksum in large pieces. Payloads stay in their buffer.
 
 use super::encoding;
 use crate::convert::low_u8;
@@ -7,35 +7,36 @@ use crate::number;
 use std::io::{self, Write};
 use structures::lzf::Compressor;
 
-/// What a writer of files sends on at a time; what a writer of payloads keeps from one to the next.
+/// Size of a file's buffer, and the capacity that a payload's buffer keeps for the next one.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Shorter strings never shrink.
+/// Shorter strings are never compressed.
 const COMPRESSED_LEN_MIN: usize = 21;
-/// Longer strings are no integer of 32 bits.
+/// Longer strings are not integers of 32 bits.
 const INTEGER_LEN_MAX: usize = 11;
-/// What compression must save to be worth it.
+/// Minimum saving of compression.
 const SAVED_MIN: usize = 4;
 
-/// Writes the elements of a file, or of a payload, and sums up their checksum.
+/// Encodes a file or a payload, and computes its checksum.
 pub struct Writer<W> {
     sink: W,
     buffer: Vec<u8>,
-    /// More is sent on.
+    /// Size at which the buffer is written to the sink.
     buffer_bytes_max: usize,
-    /// Of what has been sent on.
+    /// Checksum of the bytes written to the sink.
     checksum: u64,
     checksummed: bool,
     sent_bytes: u64,
     compresses: bool,
-    /// Made for the first string that is long enough: its table takes longer to get than most values to write.
+    /// Allocated for the first string that is long enough: allocating its table takes longer than encoding most
+    /// values.
     compressor: Option<Compressor>,
-    /// Where it writes; as long as the longest string that it was to compress.
+    /// Output of compression, as long as the longest string compressed so far.
     compressed: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes a file to `sink`, through a buffer of 64 KiB. `compresses`: strings of 21 bytes or more are stored by LZF where
-    /// that saves 4 bytes or more; `checksummed`: the end has a checksum, else zeros.
+    /// Creates an encoder of a file, with a buffer of 64 KiB. `compresses`: strings of 21 bytes or more are stored as
+    /// LZF if that saves 4 bytes or more; `checksummed`: the file ends with a checksum instead of zeros.
     pub fn new(sink: W, compresses: bool, checksummed: bool) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
         Self::with_buffer(sink, buffer, BUFFER_BYTES, compresses, checksummed)
@@ -61,7 +62,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written.
     pub fn position(&self) -> u64 {
         self.sent_bytes + self.buffer.len() as u64
     }
@@ -76,7 +77,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Bytes as they are.
+    /// Writes bytes.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.buffer.len() + bytes.len() > self.buffer_bytes_max {
@@ -97,13 +98,13 @@ impl<W: Write> Writer<W> {
         self.sink.write_all(bytes)
     }
 
-    /// One byte.
+    /// Writes a byte.
     #[inline]
     pub fn byte(&mut self, byte: u8) -> io::Result<()> {
         self.raw(&[byte])
     }
 
-    /// A length, in the shortest of its forms: 1, 2, 5 or 9 bytes.
+    /// Writes a length in its shortest form: 1, 2, 5 or 9 bytes.
     #[inline]
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match length {
@@ -122,7 +123,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// A string in its shortest form.
+    /// Writes a string in its shortest form.
     #[inline]
     pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() <= INTEGER_LEN_MAX
@@ -140,7 +141,7 @@ impl<W: Write> Writer<W> {
         self.raw(bytes)
     }
 
-    /// The string that spells `value`.
+    /// Writes the decimal text of `value` as a string.
     pub fn integer(&mut self, value: i64) -> io::Result<()> {
         match i32::try_from(value) {
             Ok(small) => self.small_integer(small),
@@ -164,7 +165,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// How much of `compressed` the bytes take in a shorter form, if they have one.
+    /// Returns the length of the bytes' shorter form in `compressed`, if there is one.
     fn compress(&mut self, bytes: &[u8]) -> Option<usize> {
         let room = bytes.len() - SAVED_MIN;
         if self.compressed.len() < room {
@@ -183,17 +184,17 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The 8 bytes of the number, little-endian, as IEEE 754 has them.
+    /// Writes a double as 8 bytes in IEEE 754, little-endian.
     pub fn double(&mut self, value: f64) -> io::Result<()> {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Milliseconds.
+    /// Writes a time in milliseconds.
     pub fn time_ms(&mut self, time_ms: i64) -> io::Result<()> {
         self.raw(&time_ms.to_le_bytes())
     }
 
-    /// Writes the checksum of all before it, or 0 if there is to be none, and hands the sink back.
+    /// Writes the checksum, or 0 if it is disabled, and returns the sink.
     pub fn finish_file(mut self) -> io::Result<W> {
         self.send()?;
         let checksum = self.checksum.to_le_bytes();
@@ -201,14 +202,14 @@ impl<W: Write> Writer<W> {
         Ok(self.sink)
     }
 
-    /// Hands the sink back, with nothing behind what was written.
+    /// Returns the sink without writing a checksum.
     pub fn finish(mut self) -> io::Result<W> {
         self.send()?;
         Ok(self.sink)
     }
 }
 
-/// Makes payloads one after another: what the first needed, the others use again.
+/// Encodes payloads one after another in a shared buffer.
 pub struct PayloadWriter {
     writer: Writer<io::Sink>,
 }
@@ -220,7 +221,7 @@ impl Default for PayloadWriter {
 }
 
 impl PayloadWriter {
-    /// Hands `read` the payload of what `write` writes, with version and checksum at its end. `read` may take it.
+    /// Passes the payload of `write`, with version and checksum, to `read`, which may take it.
     pub fn make<R>(
         &mut self,
         compresses: bool,

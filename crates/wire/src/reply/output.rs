@@ -1,25 +1,27 @@
-//! Bytes on their way to a socket. Long ones are not copied among the others: they are referred to, and stay what they
-//! were when the reply was written, whatever becomes of the value they belong to. Own bytes that have become many are set
-//! aside as pieces too, so that writing more does not move them.
+//! Output of a client: bytes to be sent. Long values are not copied but referenced, and the referenced bytes do not
+//! change after the reply was written, whatever happens to the value. Long runs of own bytes become pieces too, so
+//! that they do not move when more are written.
 //!
 //! ```text
-//!   bytes    | +OK.. $65536.. | .. $70000.. | .. :1.. |        own, in order; `sent` of them have left
+//!   bytes    | +OK.. $65536.. | .. $70000.. | .. :1.. |        own bytes, in order; `sent` of them were sent
 //!                             ^at           ^at
-//!   pieces                 | Arc 0..65536 |  | Arc 0..70000 |  each stands before the byte at `at`
+//!   pieces                 | Arc 0..65536 |  | Arc 0..70000 |  each is sent before the byte at `at`
 //!
-//!   set aside:  pieces | own | Arc 0..65536 | own | Arc 0..70000 | own |   bytes | .. |   all of them at 0
+//!   set aside:  pieces | own | Arc 0..65536 | own | Arc 0..70000 | own |   bytes | .. |   all `at` are 0
 //! ```
 //!
 //! Invariants, verified by [`Output::check`]:
 //! 1. `at` does not decrease from piece to piece, and lies in `sent..=bytes.len()`.
-//! 2. No piece is empty; `pieces` is `None` when there is none.
-//! 3. `shared_len` is the length of all pieces together, `own_len` that of those that were own bytes.
-//! 4. Pieces that were own bytes stand before all own bytes that are left.
-//! 5. A buffer that was set aside has about twice the room of what is to be sent of it at most, or is the first and being
-//!    sent. Else replies that are taken back, of clients that want none, would hold memory that no limit counts.
+//! 2. No piece is empty; `pieces` is `None` if there are none.
+//! 3. `shared_len` is the total length of all pieces, `own_len` that of pieces of own bytes.
+//! 4. Pieces of own bytes precede all other unsent own bytes.
+//! 5. A buffer that was set aside has at most about twice the capacity of its unsent bytes, or is the first piece,
+//!    which is being sent. Otherwise discarded replies, of clients that want none, would occupy memory that no limit
+//!    counts.
 //!
-//! Rejected: one buffer that grows by a quarter moves each byte of megabytes four times: `GETEX` of 10 KB, 500 in a
-//! pipeline, took 7.7 and 8.0 us of processor time in place of 4.3 and 5.0; with 4 KB there was no clear difference.
+//! Rejected: one buffer that grows by a quarter, which moves each byte of megabytes four times: `GETEX` of 10 KB, 500
+//! in a pipeline, took 7.7 and 8.0 us of processor time in place of 4.3 and 5.0; with 4 KB there was no clear
+//! difference.
 //! Buffers of 64 KB: `GET` and `GETSET` of 10 KB, 60 in a pipeline, took 1.2 to 1.5 times what they take with 32 KB, `GETDEL`
 //! 1.04 and 1.15, `GET` of 1 to 16 KB 0.99 to 1.15.
 
@@ -29,26 +31,26 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that a value and the replies that show it hold together. Growable, because the value may be: it is changed
-/// in place only while there is no other reference.
+/// Bytes shared by a value and the replies that contain it. Growable like the value, which is changed in place only
+/// while there is no other reference.
 pub type SharedBytes = Arc<Vec<u8>>;
 
-/// What has been sent is cut off the front when it is this much and at least half.
+/// Sent bytes are removed from the front when there are this many and they are at least half.
 const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 
-/// A full buffer of at least this much is set aside and an empty one begun, so that nothing is moved. It is the most that
-/// jemalloc keeps for a thread: what is longer comes from the arena each time.
+/// A full buffer of at least this size is set aside, and another one is allocated, so that nothing is moved. It is
+/// the largest size that jemalloc caches per thread: longer buffers come from the arena each time.
 pub(super) const CHUNK_BYTES: usize = 32 * 1024;
 
-/// Bytes of headers filled in later that may be missing from a buffer that was set aside.
+/// Maximum number of bytes that a buffer set aside may lack for headers to be filled in later.
 const SPARSE_BYTES_FORGIVEN: usize = 64;
 
-/// Replies and messages in the order in which they are to be sent. Its length is what is left to send.
+/// Replies and messages in order of sending. Its length is the number of unsent bytes.
 #[derive(Debug, Default)]
 pub struct Output {
     pub(super) bytes: Vec<u8>,
     sent: usize,
-    /// Boxed, because few outputs have any and all of them are passed around.
+    /// Boxed, because few outputs have pieces and all outputs are moved.
     pieces: Option<Box<Pieces>>,
 }
 
@@ -63,9 +65,9 @@ struct Pieces {
 struct Piece {
     at: usize,
     shared: SharedBytes,
-    /// What of it is to be sent.
+    /// The range to be sent.
     range: Range<usize>,
-    /// It was own bytes.
+    /// Whether it was a buffer of own bytes.
     is_own: bool,
 }
 
@@ -76,56 +78,56 @@ impl From<Vec<u8>> for Output {
 }
 
 impl Output {
-    /// What is left to send.
+    /// Returns the number of unsent bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.sent + self.shared_len()
     }
 
-    /// Whether nothing is to be sent, neither bytes nor what is referred to.
+    /// Returns whether there are no unsent bytes, own or referenced.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent && self.pieces.is_none()
     }
 
-    /// How much of the length is referred to or set aside: it is not in the buffer.
+    /// Returns the number of unsent bytes outside the buffer.
     #[inline]
     pub fn shared_len(&self) -> usize {
         self.pieces.as_ref().map_or(0, |pieces| pieces.shared_len)
     }
 
-    /// Memory that is held, that of what is referred to included. Of a buffer that was set aside and is being sent all its
-    /// room counts until it has gone.
+    /// Returns the memory, including referenced bytes. A buffer that was set aside counts with its capacity until it
+    /// is sent.
     pub fn memory_bytes(&self) -> usize {
         let unused_bytes = self.pieces.as_ref().map_or(0, |pieces| pieces.unused_bytes_of_first());
         self.bytes.capacity() + self.shared_len() + unused_bytes
     }
 
-    /// Room held for bytes of its own.
+    /// Returns the capacity for own bytes.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// All that is left, if nothing of it is referred to.
+    /// Returns the unsent bytes if none are referenced.
     #[inline]
     pub fn as_slice(&self) -> Option<&[u8]> {
         self.pieces.is_none().then(|| &self.bytes[self.sent..])
     }
 
-    /// Forgets the contents and keeps the buffer.
+    /// Removes the contents and keeps the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
         (self.sent, self.pieces) = (0, None);
     }
 
-    /// Its buffer, emptied, to be used again.
+    /// Returns the emptied buffer for reuse.
     pub fn into_spare(mut self) -> Vec<u8> {
         self.bytes.clear();
         self.bytes
     }
 
-    /// Appends bytes without copying them; they may not be empty.
+    /// Appends a reference to bytes, which must not be empty.
     pub(super) fn push_shared(&mut self, shared: SharedBytes, range: Range<usize>) {
         assert!(!range.is_empty(), "an empty piece is indistinguishable from one that has been sent");
         let pieces = self.pieces.get_or_insert_default();
@@ -133,7 +135,7 @@ impl Output {
         pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range, is_own: false });
     }
 
-    /// Whether the buffer is long and half of it is to be sent, so that it can be set aside as it is.
+    /// Returns whether the buffer is long and half of it is unsent, so that it can be set aside as it is.
     pub(super) fn is_worth_setting_aside(&self) -> bool {
         self.bytes.capacity() >= CHUNK_BYTES && !self.is_sparse()
     }
@@ -142,7 +144,7 @@ impl Output {
         self.bytes.len() - self.sent < self.bytes.capacity() / 2
     }
 
-    /// Gives room of a long buffer back that next to nothing is left in, for those who count only what is to be sent.
+    /// Frees the capacity of a long buffer with few unsent bytes, since limits count only unsent bytes.
     pub fn shrink_if_sparse(&mut self) {
         if self.bytes.capacity() >= CHUNK_BYTES && self.is_sparse() {
             self.shrink();
@@ -156,7 +158,7 @@ impl Output {
         self.bytes.shrink_to_fit();
     }
 
-    /// Sets all own bytes aside: the buffer is empty and without capacity.
+    /// Sets all own bytes aside, which leaves an empty buffer without capacity.
     #[cold]
     pub(super) fn set_aside(&mut self) {
         if self.sent > 0 {
@@ -166,8 +168,8 @@ impl Output {
         let pieces = self.pieces.get_or_insert_default();
         let among = pieces.queue.partition_point(|piece| piece.at == 0);
         let mut among = pieces.queue.split_off(among);
-        // What is behind the last reference is set aside alone, so that headers of aggregates that are not at their end
-        // are filled in in place.
+        // Bytes after the last reference become a piece of their own, so that the headers of open aggregates are
+        // filled in in place.
         let behind = among.back().map(|last| bytes.split_off(last.at));
         if behind.is_some() {
             bytes.shrink_to_fit();
@@ -182,11 +184,11 @@ impl Output {
         self.pieces.take_if(|pieces| pieces.queue.is_empty());
     }
 
-    /// The byte at this offset of what is to be sent.
+    /// Returns the unsent byte at this offset.
     pub(super) fn byte_at(&self, position: usize) -> Option<u8> {
         let last_piece = self.pieces.as_ref().and_then(|pieces| pieces.queue.back());
         let behind_pieces = &self.bytes[last_piece.map_or(self.sent, |piece| piece.at)..];
-        // What is asked for has just been written: that is where it mostly is.
+        // Usually the byte was just written.
         if let Some(index) = position.checked_sub(self.len() - behind_pieces.len()) {
             return behind_pieces.get(index).copied();
         }
@@ -198,7 +200,7 @@ impl Output {
         })
     }
 
-    /// Where the next own byte stands among those that have not been sent, for [`Self::replace`].
+    /// Returns the position of the next own byte among the unsent ones, for [`Self::replace`].
     #[inline]
     pub(super) fn own_position(&self) -> usize {
         self.own_len() + self.bytes.len() - self.sent
@@ -209,7 +211,7 @@ impl Output {
         self.pieces.as_ref().map_or(0, |pieces| pieces.own_len)
     }
 
-    /// Appends what is left of another output.
+    /// Appends the unsent bytes of another output.
     pub fn append(&mut self, other: Output) {
         if let Some(more) = other.pieces {
             if more.own_len > 0 {
@@ -225,7 +227,7 @@ impl Output {
         self.bytes.extend_from_slice(&other.bytes[other.sent..]);
     }
 
-    /// What is left, in order, in runs of bytes that lie together. None of them is empty.
+    /// Returns the unsent bytes as consecutive slices, none of which is empty.
     pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
         let queue = self.pieces.as_deref().map(|pieces| &pieces.queue);
         let starts = queue.into_iter().flatten().map(|piece| piece.at);
@@ -239,12 +241,12 @@ impl Output {
             .filter(|run| !run.is_empty())
     }
 
-    /// Fills `slices` with the first of the runs, for one gathering write; answers how many there are.
+    /// Fills `slices` with the first slices, for one gathering write, and returns their number.
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         slices.iter_mut().zip(self.runs()).map(|(slice, run)| *slice = IoSlice::new(run)).count()
     }
 
-    /// A copy of what is left from `start` on.
+    /// Copies the unsent bytes from `start` on.
     pub fn copy_from(&self, start: usize) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.len().saturating_sub(start));
         let mut skipped = start;
@@ -255,7 +257,7 @@ impl Output {
         copy
     }
 
-    /// Records that this number of bytes has been sent. References to sent pieces are dropped.
+    /// Records that `count` bytes were sent. References to sent pieces are dropped.
     pub fn advance(&mut self, len: usize) {
         let mut left = len;
         if let Some(pieces) = &mut self.pieces {
@@ -280,7 +282,7 @@ impl Output {
         }
     }
 
-    /// Forgets all but the first `len` of what is left.
+    /// Truncates the unsent bytes to `len`.
     #[inline]
     pub(super) fn truncate(&mut self, len: usize) {
         if self.pieces.is_some() {
@@ -301,7 +303,8 @@ impl Output {
         self.pieces.take_if(|pieces| pieces.queue.is_empty());
     }
 
-    /// Invariant 5: what is left of the buffer that was set aside last is too little for its room, and moves to the
+    /// Invariant 5: the unsent bytes of the last buffer set aside are too few for its capacity, and move to the
+    /// current buffer, which is empty.
     /// present buffer, which is empty.
     fn take_back_if_sparse(&mut self) {
         let Some(pieces) = &mut self.pieces else { return };
@@ -316,8 +319,7 @@ impl Output {
         }
     }
 
-    /// `len` own bytes that were written at this [`Self::own_position`], at once, become others: pieces behind them move
-    /// along.
+    /// Replaces `len` own bytes, which were written together at this [`Self::own_position`]. Later pieces move along.
     pub(super) fn replace(&mut self, position: usize, len: usize, bytes: &[u8]) {
         let Some(start) = position.checked_sub(self.own_len()) else {
             let pieces = self.pieces.as_mut().expect("what is not in the buffer was set aside");
@@ -335,7 +337,7 @@ impl Output {
         self.bytes.splice(range, bytes.iter().copied());
     }
 
-    /// Verifies the documented invariants; panics on the first that does not hold.
+    /// Verifies the invariants; panics on the first violation.
     pub fn check(&self) {
         assert!(self.sent <= self.bytes.len());
         let Some(pieces) = &self.pieces else { return };
@@ -354,7 +356,7 @@ impl Output {
         let buffers = || own().filter(|piece| piece.is_of_buffer());
         for part in buffers() {
             let is_of_same = |piece: &&Piece| SharedBytes::ptr_eq(&piece.shared, &part.shared);
-            // Headers that were filled in are apart.
+            // Filled-in headers are separate pieces.
             let own_len = own().filter(is_of_same).map(len_of).sum::<usize>() + SPARSE_BYTES_FORGIVEN;
             let is_first = buffers().next().is_some_and(|piece| is_of_same(&piece));
             assert!(is_first || part.shared.capacity() <= 2 * own_len, "invariant 5");
@@ -363,7 +365,8 @@ impl Output {
 }
 
 impl Piece {
-    /// It was set aside, and is no header that was filled in since: those stand among the parts of a buffer.
+    /// Returns whether the piece is a buffer that was set aside, not a filled-in header, which is among the parts of
+    /// a buffer.
     fn is_of_buffer(&self) -> bool {
         self.is_own && self.shared.capacity() > HEADER_LEN_MAX
     }
@@ -379,7 +382,7 @@ impl Pieces {
         self.queue.push_back(Piece { at: 0, shared: SharedBytes::clone(bytes), range, is_own: true });
     }
 
-    /// Room of the first buffer that was set aside which is not, or no more, to be sent.
+    /// Returns the capacity that is not, or no longer, to be sent of the first buffer set aside.
     fn unused_bytes_of_first(&self) -> usize {
         if self.own_len == 0 {
             return 0;
@@ -391,13 +394,13 @@ impl Pieces {
         first.shared.capacity() - len
     }
 
-    /// Removes this number of bytes from a piece.
+    /// Removes this number of bytes from the front of a piece.
     fn forget(&mut self, len: usize, is_own: bool) {
         self.shared_len -= len;
         self.own_len -= if is_own { len } else { 0 };
     }
 
-    /// Forgets what stands behind the first `len` bytes, own ones from `sent` on counted.
+    /// Removes everything after the first `len` bytes, counting own bytes from `sent` on.
     fn truncate(&mut self, sent: usize, len: usize) {
         while let Some(last) = self.queue.back_mut() {
             let before = last.at - sent + self.shared_len - last.range.len();
@@ -412,7 +415,7 @@ impl Pieces {
         }
     }
 
-    /// Where the buffer that was set aside last begins, if less than half of its room is left to be sent.
+    /// Returns the start of the last buffer set aside, if less than half of its capacity is unsent.
     fn sparse_from(&self) -> Option<usize> {
         let last = &self.queue.iter().rfind(|piece| piece.is_of_buffer())?.shared;
         let is_other = |piece: &Piece| piece.is_of_buffer() && !SharedBytes::ptr_eq(&piece.shared, last);
@@ -422,7 +425,7 @@ impl Pieces {
         (own_len < last.capacity() / 2).then_some(from)
     }
 
-    /// See [`Output::replace`]. A piece is divided if others are parts of the same bytes.
+    /// See [`Output::replace`]. A piece is split if it shares its bytes with others.
     #[cold]
     fn replace(&mut self, position: usize, len: usize, bytes: &[u8]) {
         let mut start = self.own_len;
@@ -454,8 +457,8 @@ impl Pieces {
         }
     }
 
-    /// `len` bytes have been sent after own bytes up to `sent`. Answers up to where own bytes are sent now, and how
-    /// much was sent behind the last piece.
+    /// Computes the result of sending `len` bytes when own bytes up to `sent` were sent: the new `sent`, and the
+    /// number of bytes sent after the last piece.
     fn advance(&mut self, mut sent: usize, mut len: usize) -> (usize, usize) {
         while let Some(first) = self.queue.front_mut() {
             let own = first.at - sent;

@@ -1,11 +1,11 @@
-//! Commands typed by hand and lines of a configuration file: words with shell-like quotes.
+//! Inline commands and lines of configuration files: words with shell-like quotes.
 //!
-//! Inside `"..."`, `\xHH` is a byte and `\n \r \t \b \a` are control characters, a backslash before anything else
-//! means that character. Inside `'...'` only `\'` is special. Quotes may open and close anywhere in a word.
+//! Inside `"..."`, `\xHH` is a byte and `\n \r \t \b \a` are control characters; a backslash before any other
+//! character is that character. Inside `'...'` only `\'` is special. Quotes may open and close anywhere in a word.
 
 use super::ArgRange;
 
-/// A quote was opened and not closed.
+/// A quote is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
@@ -17,7 +17,7 @@ impl std::fmt::Display for UnbalancedQuotes {
 
 impl std::error::Error for UnbalancedQuotes {}
 
-/// The words of a line. A NUL ends the line.
+/// Splits a line into words. A NUL ends the line.
 pub fn split_args(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     let mut words = Words { line, cursor: 0, last_byte_escapable: true };
     let mut out = Vec::new();
@@ -29,8 +29,8 @@ pub fn split_args(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     Ok(out)
 }
 
-/// Bytes in double quotes, everything that is not printable ASCII escaped: the word that [`split_args`] reads back as
-/// these bytes, and the form in which MONITOR and the tools show strings.
+/// Quotes bytes, and escapes everything except printable ASCII: [`split_args`] parses the result to the same bytes,
+/// and MONITOR and the programs show strings in this form.
 pub fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     out.push(b'"');
@@ -53,15 +53,15 @@ pub fn quoted(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The words of one line of a request, each unquoted where it stands (a word never grows when it is unquoted),
-/// appended to `args` as ranges that count from `origin` bytes before the line.
+/// Splits a line of a request, unquotes each word in place (unquoting never grows a word), and appends the ranges to
+/// `args`, relative to `origin` bytes before the line.
 pub(super) fn unquote_in_place(
     line: &mut [u8],
     origin: usize,
     args: &mut Vec<ArgRange>,
 ) -> Result<(), UnbalancedQuotes> {
     let args_before = args.len();
-    // Over the network the line's last byte always closes a quote, even behind a backslash: `"a\"` is `a\`.
+    // In requests the last byte of the line always closes a quote, even after a backslash: `"a\"` is `a\`.
     let mut words = Words { line, cursor: 0, last_byte_escapable: false };
     while words.skip_blanks() {
         let start = words.cursor;
@@ -86,7 +86,7 @@ enum Quote {
     Single,
 }
 
-/// `L` is a line that is only read, or one that is rewritten behind the cursor.
+/// `L` is a read-only line, or one that is rewritten behind the cursor.
 struct Words<L> {
     line: L,
     cursor: usize,
@@ -94,7 +94,7 @@ struct Words<L> {
 }
 
 impl<L: AsRef<[u8]>> Words<L> {
-    /// Moves to the next word. False at the end of the line.
+    /// Moves to the next word. Returns false at the end of the line.
     fn skip_blanks(&mut self) -> bool {
         let rest = &self.line.as_ref()[self.cursor..];
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
@@ -102,7 +102,7 @@ impl<L: AsRef<[u8]>> Words<L> {
         !matches!(rest.get(blanks), None | Some(0))
     }
 
-    /// Hands each byte of the word at the cursor to `emit`, and moves behind the word.
+    /// Passes each byte of the word at the cursor to `emit`, and moves past the word.
     fn read_word(&mut self, mut emit: impl FnMut(&mut L, u8)) -> Result<(), UnbalancedQuotes> {
         let mut quote = Quote::None;
         while let Some((byte, taken)) = self.next_byte(&mut quote) {
@@ -114,8 +114,8 @@ impl<L: AsRef<[u8]>> Words<L> {
         if quote == Quote::None { Ok(()) } else { Err(UnbalancedQuotes) }
     }
 
-    /// The byte that the text at the cursor stands for (none for a quote), and the text's length. `None` at the
-    /// end of the word or line.
+    /// Returns the byte that the text at the cursor represents (none for a quote), and the text's length; `None` at
+    /// the end of the word or line.
     fn next_byte(&self, quote: &mut Quote) -> Option<(Option<u8>, usize)> {
         let rest = &self.line.as_ref()[self.cursor..];
         let escapable_len = rest.len() - usize::from(!self.last_byte_escapable && !rest.is_empty());
@@ -136,8 +136,8 @@ impl<L: AsRef<[u8]>> Words<L> {
     }
 }
 
-/// The byte that an escape stands for and the escape's length. `text` starts at the backslash, or is empty when
-/// the backslash is the line's last byte and so only stands for itself.
+/// Returns the byte that an escape represents, and the escape's length. `text` starts at the backslash; it is empty
+/// if the backslash is the last byte of the line, which then represents itself.
 fn unescape(text: &[u8]) -> (Option<u8>, usize) {
     let hex = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     if let [_, b'x', high, low, ..] = *text
