@@ -1,4 +1,4 @@
-//! What servers are compared by: a data set, and requests to it.
+//! Cases for the comparison of servers: a data set, and requests to it.
 
 use client::append_request;
 
@@ -7,20 +7,20 @@ use crate::template::Random;
 
 const MILLION: u64 = 1_000_000;
 
-/// Requests to data that is there before.
+/// Requests to existing data.
 pub struct Case {
     pub name: String,
     pub load: Load,
-    /// As on the command line; `__rand_int__` is below `keyspace`.
+    /// In the syntax of the command line; `__rand_int__` is below `keyspace`.
     pub command: String,
     pub pipeline: u64,
     pub requests: u64,
     pub keyspace: u64,
-    /// Bytes that `__data__` stands for.
+    /// Length of `__data__`.
     pub data_len: usize,
 }
 
-/// What is stored before requests are made.
+/// Data that is stored before the requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
     Nothing,
@@ -100,7 +100,7 @@ fn store_each(
     })
 }
 
-/// Numbers below a count in the same random order each time (Fisher and Yates).
+/// Returns the numbers below a count in a random order that is the same each time (Fisher-Yates).
 pub fn shuffled(count: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..count).collect();
     let mut random = Random::new(u64::MAX, 1);
@@ -111,7 +111,7 @@ pub fn shuffled(count: u64) -> Vec<u64> {
     numbers
 }
 
-/// What one row of the table says.
+/// A row of the table.
 type Row = (&'static str, Load, u64, &'static str, u64, u64);
 
 /// Name, data, depth of the pipeline, command, thousands of requests, keyspace.
@@ -197,7 +197,7 @@ fn rows_of_collections() -> Vec<Row> {
     ]
 }
 
-/// All cases, with their data and requests multiplied by `scale`.
+/// Returns all cases, with the size of data and number of requests multiplied by `scale`.
 pub fn all(scale: f64) -> Vec<Case> {
     let case = |(name, load, pipeline, command, thousands, keyspace): Row| Case {
         name: name.to_string(),
@@ -211,7 +211,7 @@ pub fn all(scale: f64) -> Vec<Case> {
     rows_of_strings().into_iter().chain(rows_of_collections()).map(case).collect()
 }
 
-/// `{3 a b}` becomes `a b a b a b`.
+/// Expands `{3 a b}` to `a b a b a b`.
 fn expanded(command: &str) -> String {
     let inner = command.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     let Some((before, (repeated, behind))) = inner else { return command.to_string() };

@@ -1,4 +1,4 @@
-//! A cluster's nodes, and hash tags that lead to their slots.
+//! Nodes of a cluster, and hash tags for their slots.
 
 use clap::ValueEnum;
 use client::Address;
@@ -7,10 +7,10 @@ use wire::response::Value;
 use crate::connection::{Conversation, Setup};
 
 const SLOTS: u16 = 16_384;
-/// Bytes between the braces of a tag.
+/// Length of a hash tag.
 pub const TAG_LEN: usize = 3;
 
-/// Which nodes are asked.
+/// The nodes that receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum ReadFrom {
     /// Primaries only
@@ -22,7 +22,7 @@ pub enum ReadFrom {
 }
 
 impl ReadFrom {
-    /// What the nodes are, for the report.
+    /// The description in the report.
     pub fn roles(self) -> &'static str {
         match self {
             Self::No => "primary",
@@ -41,7 +41,7 @@ pub struct Node {
     pub slots: Vec<u16>,
 }
 
-/// The nodes of the cluster to which a server belongs.
+/// Returns the nodes of the server's cluster.
 pub fn nodes(setup: &Setup, read_from: ReadFrom) -> Result<Vec<Node>, String> {
     let answer =
         Conversation::new(setup).and_then(|mut conversation| conversation.ask(&["CLUSTER", "SLOTS"]));
@@ -57,7 +57,7 @@ pub fn nodes(setup: &Setup, read_from: ReadFrom) -> Result<Vec<Node>, String> {
     }
 }
 
-/// Reads an answer to CLUSTER SLOTS; `host` is that of a node which does not say where it is.
+/// Parses a reply to CLUSTER SLOTS; `host` is used for nodes without an address.
 fn of_slots(answer: &Value, host: &str, read_from: ReadFrom) -> Option<Vec<Node>> {
     let slot = |value: &Value| match value {
         Value::Integer(slot) => u16::try_from(*slot).ok().filter(|slot| *slot < SLOTS),
@@ -95,7 +95,7 @@ fn of_slots(answer: &Value, host: &str, read_from: ReadFrom) -> Option<Vec<Node>
     Some(nodes)
 }
 
-/// A tag for each slot.
+/// A hash tag for each slot.
 pub struct Tags(Vec<[u8; TAG_LEN]>);
 
 impl Tags {
@@ -116,7 +116,7 @@ impl Tags {
     }
 }
 
-/// CRC-16/XMODEM of a key, below the number of slots.
+/// Returns the slot of a key: CRC-16/XMODEM modulo the number of slots.
 fn slot_of(key: &[u8]) -> u16 {
     let step = |crc: u16, bit: u16| {
         let is_odd = (crc >> 15) ^ bit == 1;

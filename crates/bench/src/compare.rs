@@ -1,4 +1,4 @@
-//! `compare`: the same requests to several servers by turns, and how their figures relate.
+//! `compare`: the same requests to several servers, alternating, and the ratios of the results.
 
 use std::time::Duration;
 
@@ -11,39 +11,40 @@ use crate::run::{self, Measured};
 use crate::server::{Pinned, Server};
 use crate::template::{self, Claims, Numbers, Random, Repeated, Template};
 
-/// Compares servers: starts each command anew for each case, stores the same data in each, and lets them take turns.
-/// A ratio above 1 in requests a second, below 1 in processor time or memory, is in favour of the later server.
+/// Compares servers: starts each command for each case, stores the same data in each, and alternates between them. A
+/// ratio above 1 in requests per second, or below 1 in processor time or memory, means that the later server is
+/// better.
 #[derive(Parser, Debug)]
 #[command(name = "warmline-benchmark compare", max_term_width = 100)]
 pub struct CompareOptions {
-    /// Commands that start servers, with {port} where the port goes; ratios are those of the others to the first
+    /// Commands that start servers, with {port} for the port; ratios are relative to the first
     #[arg(required_unless_present = "list", num_args = 2..)]
     pub servers: Vec<String>,
-    /// Only cases whose name contains one of these, separated by commas
+    /// Only cases whose name contains one of these words, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub cases: Vec<String>,
-    /// Names of the cases
+    /// List the cases
     #[arg(long)]
     pub list: bool,
-    /// A case of your own instead: a command, as on the command line of warmline-benchmark
+    /// A custom case: a command in the syntax of warmline-benchmark
     #[arg(long)]
     pub command: Option<String>,
-    /// Keys of 16 bytes that are stored first for --command, with values of -d bytes
+    /// Keys of 16 bytes stored before --command, with values of -d bytes
     #[arg(short = 'r', default_value_t = 1_000_000)]
     pub keyspace: u64,
-    /// Bytes of a value, for --command
+    /// Length of a value, for --command
     #[arg(short = 'd', default_value_t = 10)]
     pub data_len: usize,
-    /// Requests sent before their replies are awaited, for --command
+    /// Pipeline depth, for --command
     #[arg(short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub pipeline: u64,
-    /// Requests of a run, for --command
+    /// Requests per run, for --command
     #[arg(short = 'n', default_value_t = 300_000)]
     pub requests: u64,
-    /// Runs of each server that count; one more comes first and does not
+    /// Runs per server, after a warm-up run
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Multiplies the requests of all cases
+    /// Factor for the number of requests of all cases
     #[arg(long, default_value = "1", value_parser = scale)]
     pub scale: f64,
     /// Connections
@@ -52,10 +53,10 @@ pub struct CompareOptions {
     /// Threads that generate the load
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: u32,
-    /// Core of the servers; the load comes from the next one
+    /// Core of the servers; the load generator uses the next one
     #[arg(long)]
     pub core: Option<usize>,
-    /// Port of the first server; the others take those behind it
+    /// Port of the first server; the others use the following ports
     #[arg(long, default_value_t = 27_000)]
     pub port: u16,
     /// Print comma-separated values
@@ -63,21 +64,21 @@ pub struct CompareOptions {
     pub csv: bool,
 }
 
-/// What requests and data are multiplied by.
+/// Factors for requests and data.
 pub fn scale(text: &str) -> Result<f64, String> {
     const SCALE_MAX: f64 = 1000.0;
     let scale = text.parse().ok().filter(|scale| *scale > 0.0 && *scale <= SCALE_MAX);
     scale.ok_or_else(|| format!("not a number above 0, up to {SCALE_MAX}"))
 }
 
-/// How requests are made, whatever they are.
+/// How requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     pub clients: usize,
     pub threads: usize,
 }
 
-/// Medians of one server's runs, and its memory at the end.
+/// Medians of a server's runs, and its memory at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     pub per_second: f64,
@@ -88,7 +89,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of a run, and the processor time that the server used meanwhile.
+    /// Result of a run, and the server's processor time during it.
     pub fn of(measured: &Measured, used: Duration) -> Self {
         Self {
             per_second: measured.per_second(),
@@ -153,7 +154,7 @@ pub fn run(options: &CompareOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// One case on all servers, which take turns.
+/// Runs a case on all servers, alternating.
 fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<Figures>, String> {
     let mut servers = Vec::new();
     for (command, port) in options.servers.iter().zip(options.port..) {
@@ -179,7 +180,7 @@ fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<
     Ok(servers.iter().zip(runs).map(figures).collect())
 }
 
-/// Requests of a case to a server, but for its memory. The first turn is a short one that need not count.
+/// Runs a case on a server, without measuring memory. The first run is short and can be discarded.
 pub fn measure_turn(server: &Server, case: &Case, manner: Manner, turn: u32) -> Result<Figures, String> {
     let requests = if turn == 0 { case.requests.div_ceil(10) } else { case.requests };
     let before = server.processor_time();
@@ -187,14 +188,14 @@ pub fn measure_turn(server: &Server, case: &Case, manner: Manner, turn: u32) -> 
     Ok(Figures::of(&measured, server.processor_time_since(before)))
 }
 
-/// How many requests are made, or how often for how long.
+/// Number of requests, or number and duration of runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Requested {
     Count(u64),
     AtRate(f64, Duration),
 }
 
-/// Requests of a case to a server.
+/// Sends the requests of a case to a server.
 pub fn requests_to(
     setup: &Setup,
     case: &Case,
@@ -245,7 +246,7 @@ pub fn medians(runs: &[Figures]) -> Figures {
     }
 }
 
-/// The middle of some figures; of two, the greater.
+/// Returns the median; of two figures, the greater.
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
@@ -279,7 +280,7 @@ impl Ratios {
     }
 }
 
-/// A for the first server.
+/// Ratios of the first server are empty.
 fn letter(server: usize) -> char {
     char::from(b'A' + (server % 26) as u8)
 }

@@ -1,4 +1,4 @@
-//! Connections to a server, set up before their first request; and conversations, for what is asked once.
+//! Connections to a server, set up before their first request, and connections for single commands.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use client::{
 };
 use wire::response::{ResponseError, Value};
 
-/// Commands that a bulk load sends before it reads their replies.
+/// Pipeline depth of a bulk load.
 const BULK_COMMANDS: u64 = 500;
 
-/// What every connection does first.
+/// Commands that set up a connection.
 #[derive(Clone)]
 pub struct Setup {
     pub address: Address,
@@ -33,7 +33,7 @@ impl Setup {
 #[derive(Debug)]
 pub enum LoadError {
     Connect(Address, ConnectError),
-    /// An error instead of an answer.
+    /// An error reply.
     Answer(String),
     Poll(io::Error),
     Transfer(io::Error),
@@ -59,7 +59,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A connection, set up.
+/// Opens a connection and sets it up.
 pub fn prepared(setup: &Setup) -> Result<Stream, LoadError> {
     let refused = |error| LoadError::Connect(setup.address.clone(), error);
     let stream = Stream::connect(&setup.address, &setup.connect).map_err(refused)?;
@@ -70,7 +70,7 @@ pub fn prepared(setup: &Setup) -> Result<Stream, LoadError> {
     Ok(conversation.stream)
 }
 
-/// One command at a time, with its answer.
+/// A connection for one command at a time.
 pub struct Conversation {
     stream: Stream,
     replies: Replies,
@@ -81,7 +81,7 @@ impl Conversation {
         Ok(Self { stream: prepared(setup)?, replies: Replies::default() })
     }
 
-    /// A conversation with a server that may just have been started: it is tried until the time is over.
+    /// Connects to a server that may have just been started: retries until the time is over.
     pub fn with_patience(setup: &Setup, patience: Duration) -> Result<Self, LoadError> {
         let start = std::time::Instant::now();
         loop {
@@ -96,7 +96,7 @@ impl Conversation {
         }
     }
 
-    /// The answer to a command; one that is an error is [`LoadError::Answer`].
+    /// Returns the reply to a command; an error reply is [`LoadError::Answer`].
     pub fn ask<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, LoadError> {
         let mut request = Vec::new();
         append_request(&mut request, args);
@@ -136,7 +136,7 @@ impl Conversation {
         }
     }
 
-    /// A line of INFO, such as `used_memory`.
+    /// Returns a field of INFO, such as `used_memory`.
     pub fn info(&mut self, section: &str, field: &str) -> Result<Option<String>, LoadError> {
         let answer = self.ask(&["INFO", section])?;
         let text = String::from_utf8_lossy(answer.as_bytes().unwrap_or_default()).into_owned();

@@ -1,7 +1,7 @@
-//! Making the load: connections that each send a batch, await its replies, and send the next.
+//! Load generation: each connection sends a batch, waits for its replies, and sends the next.
 //!
-//! A thread runs a share of the connections on one epoll. With a rate, batches have times at which they are due, and
-//! latencies count from then: a server that stalls is charged for all who would have come meanwhile.
+//! A thread serves a share of the connections with one epoll instance. At a fixed rate, batches have scheduled times
+//! from which latencies are measured, so a server that stalls is charged for all requests scheduled meanwhile.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -16,21 +16,21 @@ use wire::response::{Reader, Skipper, Value};
 
 use crate::connection::{LoadError, Setup, prepared};
 
-/// Latencies from a microsecond to a minute, in nanoseconds.
+/// Range of latencies in nanoseconds, from a microsecond to a minute.
 const LATENCY_MIN_NS: u64 = 1_000;
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 const READ_LEN: usize = 64 * 1024;
 const EVENTS_PER_WAIT: usize = 128;
-/// How long a thread waits for events before it looks at the clock again.
+/// Maximum time of waiting for events before the clock is read again.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What one connection sends, batch by batch.
+/// The requests of a connection, in batches.
 pub trait Requests: Send {
-    /// Lays out the next batch; how many replies it will have, none when all has been sent. What is sent while the
-    /// server warms up does not count as sent.
+    /// Encodes the next batch and returns the number of its replies, zero at the end. Requests during the warm-up do
+    /// not count as sent.
     fn next_batch(&mut self, is_warming: bool) -> u64;
 
-    /// The batch that was laid out last.
+    /// Returns the latest batch.
     fn bytes(&self) -> &[u8];
 
     /// Whether [`Requests::reply`] receives the replies.
@@ -41,22 +41,22 @@ pub trait Requests: Send {
     fn reply(&mut self, _reply: Value) {}
 }
 
-/// One test, as all threads see it.
+/// A test, shared by all threads.
 pub struct Test<'a> {
-    /// Where connections go, by turns.
+    /// Addresses that connections are distributed over.
     pub setups: &'a [Setup],
-    /// Makes what a connection sends, by the connection's number.
+    /// Creates the requests of a connection, by its number.
     pub requests: &'a (dyn Fn(usize) -> Box<dyn Requests + 'a> + Sync),
     pub connections: usize,
     pub threads: usize,
-    /// A connection is closed and replaced after this number of replies.
+    /// Number of replies after which a connection is closed and replaced.
     pub reconnect_after: Option<u64>,
-    /// Commands a second of all connections together.
+    /// Commands per second of all connections together.
     pub rate: Option<f64>,
     pub warmup: Duration,
-    /// Ends the test, measured from the end of the warm-up.
+    /// End of the test, measured from the end of the warm-up.
     pub duration: Option<Duration>,
-    /// A reply that is an error ends the test.
+    /// Whether an error reply ends the test.
     pub stops_at_errors: bool,
     /// Significant digits of latencies.
     pub precision: u8,
@@ -68,7 +68,7 @@ impl Test<'_> {
     }
 }
 
-/// What threads report of a running test.
+/// Progress of a running test.
 pub struct Shared {
     connected: Barrier,
     pub start: OnceLock<Instant>,
@@ -77,11 +77,11 @@ pub struct Shared {
     pub first_error: Mutex<Option<String>>,
 }
 
-/// One thread's, which it alone writes.
+/// Progress of one thread, written by that thread only.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Counters {
-    /// Replies that came before measuring began, and after.
+    /// Number of replies during the warm-up, and after it.
     pub warming: AtomicU64,
     pub finished: AtomicU64,
     pub latency_sum_ns: AtomicU64,
@@ -122,7 +122,7 @@ pub fn new_histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(LATENCY_MIN_NS, LATENCY_MAX_NS, digits).expect("the bounds are in order")
 }
 
-/// `Ok(None)` instead of an error that only says "later".
+/// Returns `Ok(None)` instead of `WouldBlock`.
 fn unless_blocked(result: io::Result<usize>) -> Result<Option<usize>, LoadError> {
     match result {
         Ok(len) => Ok(Some(len)),
@@ -133,13 +133,13 @@ fn unless_blocked(result: io::Result<usize>) -> Result<Option<usize>, LoadError>
     }
 }
 
-/// Finds where replies end, or reads them for those who ask.
+/// Finds the ends of replies, or decodes them if they are needed.
 enum Replies {
     Skipped(Skipper),
     Read(Reader),
 }
 
-/// The first byte of a reply says that.
+/// Returns whether the first byte of a reply is that of an error.
 fn is_push(kind: u8) -> bool {
     kind == b'>'
 }
@@ -155,12 +155,12 @@ struct Client<'a> {
     waits_to_write: bool,
     replies_missing: u64,
     replies_had: u64,
-    /// When the batch was sent, or due.
+    /// Time at which the batch was sent, or scheduled.
     started: Instant,
-    /// What is sent while the server warms up is not measured.
+    /// Batches sent during the warm-up are not measured.
     is_measured: bool,
     replies: Replies,
-    /// The first byte of the reply that has begun to come.
+    /// The first byte of an incomplete reply.
     reply_kind: Option<u8>,
     received: Vec<u8>,
 }
@@ -187,7 +187,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Sends what the socket takes. True when all of the batch is sent.
+    /// Sends as much as the socket accepts. Returns whether the whole batch is sent.
     fn write(&mut self) -> Result<bool, LoadError> {
         let bytes = self.requests.bytes();
         while self.sent < bytes.len() {
@@ -200,14 +200,15 @@ impl<'a> Client<'a> {
         Ok(unless_blocked(flushed.map(|()| 0))?.is_some())
     }
 
-    /// Reads once; how many of the batch's replies are whole by that. Errors among them go to `note_error`.
+    /// Reads once, and returns the number of replies that are complete then. Error replies are passed to
+    /// `note_error`.
     fn read(&mut self, piece: &mut [u8], mut note_error: impl FnMut(&[u8])) -> Result<u64, LoadError> {
         let len = match unless_blocked(self.stream.read(piece))? {
             Some(0) => return Err(LoadError::Closed),
             Some(len) => len,
             None => return Ok(0),
         };
-        // Usually the replies are all here, and nothing needs to be kept.
+        // Usually the replies are complete, and no bytes need to be kept.
         let is_kept = !self.received.is_empty();
         if is_kept {
             self.received.extend_from_slice(&piece[..len]);
@@ -245,13 +246,13 @@ impl<'a> Client<'a> {
             false => self.received.extend_from_slice(&piece[position..len]),
         }
         self.replies_had += answered;
-        // A server that is about to close a connection may say why before anything was asked.
+        // A server that closes a connection may send an error without a request.
         self.replies_missing = self.replies_missing.saturating_sub(answered);
         Ok(answered)
     }
 }
 
-/// One thread's connections.
+/// The connections of a thread.
 struct Loop<'t, 'a> {
     test: &'t Test<'a>,
     thread: usize,
@@ -260,23 +261,23 @@ struct Loop<'t, 'a> {
     latencies: Histogram<u64>,
     poll: rustix::fd::OwnedFd,
     clients: Vec<Option<Client<'a>>>,
-    /// Connections that wait for their turn, when there is a rate.
+    /// Connections that wait for their scheduled time, at a fixed rate.
     resting: VecDeque<usize>,
-    /// When the next batch is due.
+    /// Scheduled time of the next batch.
     next_batch: Instant,
     measures_from: Instant,
     ends_at: Option<Instant>,
     live: usize,
 }
 
-/// What one thread found.
+/// Result of a thread.
 pub struct Share {
-    /// In nanoseconds.
+    /// Latencies in nanoseconds.
     pub latencies: Histogram<u64>,
     pub ended: Instant,
 }
 
-/// Runs one thread's share of a test.
+/// Runs a thread's share of a test.
 pub fn run(test: &Test<'_>, shared: &Shared, thread: usize) -> Result<Share, LoadError> {
     let connected = connect(test, thread);
     if connected.is_err() {
@@ -302,7 +303,7 @@ pub fn run(test: &Test<'_>, shared: &Shared, thread: usize) -> Result<Share, Loa
         live,
     };
     let outcome = all.run();
-    // All threads stop when one fails.
+    // All threads stop if one fails.
     if outcome.is_err() {
         shared.stops.store(true, Ordering::Relaxed);
     }
@@ -323,7 +324,7 @@ fn connect<'a>(test: &Test<'a>, thread: usize) -> Result<Connected<'a>, LoadErro
     Ok((poll, clients))
 }
 
-/// Registers a connection's interest with the poller.
+/// Registers a connection with the poller.
 fn watch(
     poll: &rustix::fd::OwnedFd,
     client: &Client<'_>,
@@ -377,7 +378,7 @@ impl Loop<'_, '_> {
         }
     }
 
-    /// Sends a connection's next batch, now or when its turn comes; closes it when there is nothing left.
+    /// Sends a connection's next batch, now or at its scheduled time; closes the connection at the end.
     fn begin(&mut self, index: usize) -> Result<(), LoadError> {
         let now = Instant::now();
         if self.test.rate.is_some() && now < self.next_batch {
@@ -429,7 +430,7 @@ impl Loop<'_, '_> {
         if flags.contains(epoll::EventFlags::OUT) {
             self.write(index)?;
         }
-        // A connection that rests has nothing to read, unless the server closes it.
+        // An idle connection is readable only if the server closes it.
         if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             return Ok(());
         }
@@ -463,7 +464,7 @@ impl Loop<'_, '_> {
         }
     }
 
-    /// All of a batch has been answered: the next one begins.
+    /// Starts the next batch, after all replies of this one.
     fn renew(&mut self, index: usize) -> Result<(), LoadError> {
         let limit = self.test.reconnect_after;
         let number = self.thread + index * self.test.threads;
@@ -478,7 +479,7 @@ impl Loop<'_, '_> {
     }
 }
 
-/// Opens connections and leaves them alone until the server says something or closes one.
+/// Opens connections and leaves them idle until the server sends something or closes one.
 pub fn idle(setup: &Setup, connections: usize) -> Result<(), LoadError> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| LoadError::Poll(error.into()))?;
     let mut streams = Vec::new();

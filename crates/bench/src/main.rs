@@ -1,16 +1,15 @@
-//! `warmline-benchmark`: requests as fast as a server answers them, and how long it took.
+//! `warmline-benchmark`: a load generator that measures throughput and latency.
 //!
-//! 1. `options` reads the command line, with the letters of `valkey-benchmark`; `suite` runs the tests that it asks for.
-//!    `compare` has servers, started as `server` does, answer the requests of `cases` by turns, `spec` runs definitions
-//!    that others have published,
-//!    `report` measures what is published of this project.
-//! 2. `workloads` are the tests by name, `template` the bytes of a test's requests.
-//! 3. `run` runs a test: `load` sends requests and times the replies, over the connections of `connection`;
-//!    `cluster` knows which keys belong to which node.
+//! 1. `options` parses the command line, with the letters of `valkey-benchmark`; `suite` runs the selected tests.
+//!    `compare` sends the requests of `cases` to servers started by `server`, alternating; `spec` runs published
+//!    definitions of benchmarks; `report` measures the published results of this project.
+//! 2. `workloads` are the tests by name, `template` encodes their requests.
+//! 3. `run` runs a test: `load` sends requests and measures replies over the connections of `connection`; `cluster`
+//!    maps keys to nodes.
 //! 4. `summary` prints the results.
 
-/// Prints a line on standard output, as [`client::print_bytes`] does. Servers that were started for a measurement have
-/// ended by then.
+/// Prints a line on standard output, as [`client::print_bytes`] does. Servers started for a measurement have ended
+/// before.
 macro_rules! print_line {
     ($($argument:tt)*) => { client::print_bytes(format!("{}\n", format_args!($($argument)*)).as_bytes()) };
 }
@@ -79,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The whole command line, with the words that stand for programs of their own.
+/// The command line, with subcommands.
 fn described() -> clap::Command {
     Options::command()
         .name("warmline-benchmark")

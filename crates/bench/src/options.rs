@@ -1,4 +1,4 @@
-//! The command line, with the letters of the load generators that people know.
+//! The command line, with the letters of `valkey-benchmark`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use client::{Address, ConnectSettings, ServerUri, TlsOptions, authentication, se
 use crate::cluster::ReadFrom;
 use crate::connection::Setup;
 
-/// The client's, in its order.
+/// Environment variables with a password, in the order of `warmline-cli`.
 const PASSWORD_VARIABLES: [&str; 3] = ["WARMLINECLI_AUTH", "VALKEYCLI_AUTH", "REDISCLI_AUTH"];
 
 /// A load generator for Warmline and other servers of the Redis protocol.
 ///
 /// Runs a set of tests, or the command given. Several commands are separated by ';' and sent as one sequence; a
-/// number before a command repeats it within the sequence. In arguments, __rand_int__ becomes a number of 12 digits
-/// below -r, anew at each place; __rand_1st__ to __rand_9th__ are equal wherever they stand in one sequence; __data__
-/// becomes -d bytes.
+/// number before a command repeats it within the sequence. In arguments, __rand_int__ is replaced by a random number
+/// of 12 digits below -r, different at each occurrence; __rand_1st__ to __rand_9th__ have the same number at each
+/// occurrence in a sequence; __data__ is replaced by -d bytes.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -36,10 +36,11 @@ pub struct Options {
     /// Unix socket of the server, instead of host and port
     #[arg(short = 's')]
     pub socket: Option<PathBuf>,
-    /// Password; safer in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH) than on the command line
+    /// Password; preferably in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH), not on the command
+    /// line
     #[arg(short = 'a')]
     pub password: Option<String>,
-    /// User that the password belongs to
+    /// User name for the password
     #[arg(long)]
     pub user: Option<String>,
     /// Server, user and database: valkey://user:password@host:port/database; valkeys:// for TLS; unix:///path is a
@@ -49,50 +50,50 @@ pub struct Options {
     /// Connections
     #[arg(short = 'c', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: u32,
-    /// Requests of each test (default 100000)
+    /// Requests per test (default 100000)
     #[arg(short = 'n')]
     pub requests: Option<u64>,
-    /// Run each test for this number of seconds, instead of -n
+    /// Duration of each test in seconds, instead of -n
     #[arg(long, value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// Warm up each test for this number of seconds
+    /// Warm-up of each test in seconds
     #[arg(long, value_parser = seconds, default_value = "0")]
     pub warmup: Duration,
-    /// Bytes of a value, 1 to 1 GiB
+    /// Length of a value, 1 to 1 GiB
     #[arg(short = 'd', default_value_t = 3)]
     pub data_len: usize,
-    /// Database
+    /// Database number
     #[arg(long = "dbnum", default_value_t = 0)]
     pub database: u32,
-    /// Speak RESP3
+    /// Use RESP3
     #[arg(short = '3')]
     pub resp3: bool,
     /// Threads that generate the load
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=500))]
     pub threads: Option<u32>,
-    /// Spread connections over the nodes of a cluster; keys of commands need {tag}, which leads to a node
+    /// Distribute connections over the nodes of a cluster; keys of commands need {tag}, the hash tag of a node
     #[arg(long, conflicts_with = "socket")]
     pub cluster: bool,
-    /// Nodes of the cluster to ask
+    /// Nodes of the cluster that receive requests
     #[arg(long, value_enum, default_value_t = ReadFrom::No, requires = "cluster")]
     pub rfr: ReadFrom,
-    /// Ask the server to track the keys that connections read
+    /// Enable client tracking for all connections
     #[arg(long)]
     pub enable_tracking: bool,
-    /// 1: connections live on; 0: a new one for each request
+    /// 1: keep connections open; 0: open one per request
     #[arg(short = 'k', default_value_t = 1)]
     pub keep_alive: u8,
-    /// Numbers that __rand_int__ and its like stand for are below this (without it they are left as they are)
+    /// Upper bound of the numbers that replace __rand_int__ and similar words (without it the words are kept)
     #[arg(short = 'r')]
     pub random_below: Option<u64>,
-    /// Numbers in order instead of random ones
+    /// Use sequential numbers instead of random ones
     #[arg(long, requires = "random_below")]
     pub sequential: bool,
-    /// Requests sent before their replies are awaited
+    /// Pipeline depth
     #[arg(short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub pipeline: u32,
-    /// Requests per second of all connections together (0: as many as the server takes); latencies then count from
-    /// when a request was due, not from when a connection was free to send it
+    /// Requests per second of all connections together (0: without limit); latencies are then measured from the
+    /// scheduled time of a request
     #[arg(long, default_value_t = 0)]
     pub rps: u64,
     /// Print one line per test
@@ -104,13 +105,13 @@ pub struct Options {
     /// Print comma-separated values
     #[arg(long)]
     pub csv: bool,
-    /// Run the tests for ever
+    /// Repeat the tests without end
     #[arg(short = 'l')]
     pub endless: bool,
     /// Open connections and leave them idle
     #[arg(short = 'I')]
     pub idle: bool,
-    /// Has no effect: an error always ends the test
+    /// No effect: an error always ends the test
     #[arg(short = 'e')]
     pub shows_errors: bool,
     /// Functions in the library of the test function_load
@@ -148,7 +149,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Settles what options say together; what of it cannot be.
+    /// Resolves combinations of options, and refuses invalid ones.
     pub fn settle(&mut self) -> Result<(), String> {
         if self.requests.is_some() && self.duration.is_some() {
             return Err("Options -n and --duration are mutually exclusive.".to_string());
@@ -162,7 +163,7 @@ impl Options {
         Ok(())
     }
 
-    /// Puts the parts of `-u` where their own options are.
+    /// Applies the components of `-u` to the options that they replace.
     fn apply_uri(&mut self) -> Result<(), String> {
         let Some(uri) = self.uri.take() else { return Ok(()) };
         let uri = ServerUri::parse(&uri)?;
@@ -178,7 +179,7 @@ impl Options {
         Ok(())
     }
 
-    /// What every connection does first.
+    /// Returns the commands that set up a connection.
     pub fn setup(&self) -> Result<Setup, String> {
         let address = match &self.socket {
             Some(path) => Address::Unix(path.clone()),

@@ -1,4 +1,4 @@
-//! `report`: the published results, measured from scratch.
+//! `report`: measures the published results.
 
 mod commands;
 mod encodings;
@@ -21,33 +21,33 @@ use crate::compare::{self, Figures, Manner};
 use crate::server::{Pinned, Server};
 use page::{Page, Section};
 
-/// Measures everything that is published, and writes it as a page of Markdown with plots, and as one of HTML.
+/// Measures all published results, and writes them as a page in Markdown with plots, and as one in HTML.
 #[derive(Parser, Debug)]
 #[command(name = "warmline-benchmark report", max_term_width = 100)]
 pub struct ReportOptions {
-    /// The server (default: warmline-server beside this program)
+    /// The server (default: warmline-server in the directory of this program)
     #[arg(long)]
     pub warmline: Option<PathBuf>,
-    /// A valkey-server to compare with
+    /// A valkey-server for comparison
     #[arg(long)]
     pub valkey: Option<PathBuf>,
-    /// A redis-server to compare with
+    /// A redis-server for comparison
     #[arg(long)]
     pub redis: Option<PathBuf>,
-    /// Sections by their letters: a sorted sets by number, b indexes of sorted sets, c small writes, d prefetching,
-    /// e encodings, f memory, g known commands
+    /// Sections by their letters: a sorted sets by number, b indexes of sorted sets, c small writes, d prefetching, e
+    /// encodings, f memory, g common commands
     #[arg(long, default_value = "abcdefg")]
     pub sections: String,
-    /// Multiplies data and requests, to see that all runs
+    /// Factor for data and requests, for a trial
     #[arg(long, default_value = "1", value_parser = compare::scale)]
     pub scale: f64,
-    /// Runs of which the median counts
+    /// Number of runs, of which the median is used
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Directory of results.md, results.html and results/*.svg
     #[arg(long, default_value = "docs")]
     pub out: PathBuf,
-    /// Core of the servers; the load comes from the next one
+    /// Core of the servers; the load generator uses the next one
     #[arg(long)]
     pub core: Option<usize>,
     /// Port of the servers
@@ -55,7 +55,7 @@ pub struct ReportOptions {
     pub port: u16,
 }
 
-/// A server to be measured, with what it is called.
+/// A server to be measured, with its name.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub name: String,
@@ -69,10 +69,10 @@ impl Candidate {
     }
 }
 
-/// What sections measure with.
+/// The environment of all sections.
 pub struct Bench {
     pub warmline: Candidate,
-    /// Others, if they are there.
+    /// Servers for comparison.
     pub valkey: Option<Candidate>,
     pub redis: Option<Candidate>,
     pub scale: f64,
@@ -110,12 +110,12 @@ impl Bench {
         self.start(candidate)?.version().map_err(|error| error.to_string())
     }
 
-    /// This server and the others that are there.
+    /// Returns this server and those for comparison.
     pub fn all(&self) -> Vec<Candidate> {
         [Some(self.warmline.clone()), self.valkey.clone(), self.redis.clone()].into_iter().flatten().collect()
     }
 
-    /// As many as `count`, or fewer for a trial.
+    /// Returns `count`, or fewer for a trial.
     pub fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale) as u64).max(1)
     }
@@ -124,12 +124,12 @@ impl Bench {
         Server::start(&candidate.command, self.port, self.core)
     }
 
-    /// Says what is done now.
+    /// Prints the current step.
     pub fn progress(&self, text: &str) {
         tell_line!("{:>5} s  {text}", self.started.elapsed().as_secs());
     }
 
-    /// Medians of several runs of a case, whose data is there, after a warm-up run.
+    /// Returns the medians of several runs of a case whose data is stored, after a warm-up run.
     pub fn measure(&self, server: &Server, case: &Case, manner: Manner) -> Result<Figures, String> {
         let _load_core = self.core.map(|core| Pinned::to(core + 1));
         let mut runs = Vec::new();
@@ -194,7 +194,7 @@ fn write(page: &Page, out: &Path) -> Result<(), String> {
     fs::write(out.join("results.md"), page.markdown()).map_err(failed)
 }
 
-/// The machine and the programs, as they report themselves.
+/// Describes machine and programs.
 fn circumstances(bench: &Bench) -> Vec<String> {
     let first = |path: &str, name: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -247,7 +247,7 @@ fn command(options: &ReportOptions) -> String {
     command
 }
 
-/// A number with few digits, for a table.
+/// Formats a number with few digits, for a table.
 pub fn short(number: f64) -> String {
     match number.abs() {
         _ if !number.is_finite() => "-".to_string(),
@@ -257,7 +257,7 @@ pub fn short(number: f64) -> String {
     }
 }
 
-/// 10 k, 2 M.
+/// Formats 10 k, 2 M.
 pub fn count(number: u64) -> String {
     match number {
         1_000_000.. if number.is_multiple_of(100_000) => format!("{} M", number as f64 / 1e6),

@@ -1,4 +1,4 @@
-//! A test from its first thread to its figures.
+//! Runs a test with its threads.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use crate::connection::LoadError;
 use crate::load::{self, Shared, Test};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// How often it is looked whether the threads have ended.
+/// Interval at which threads are checked for their end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a test found.
+/// Results of a test.
 pub struct Measured {
-    /// Without the warm-up.
+    /// Duration without the warm-up.
     pub elapsed: Duration,
-    /// Commands that were answered.
+    /// Number of replies.
     pub commands: u64,
-    /// Answers that were errors, and the text of the first.
+    /// Number of error replies, and the text of the first.
     pub errors: u64,
     pub first_error: Option<String>,
-    /// In nanoseconds.
+    /// Latencies in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Requests a second, by intervals of a quarter of a second.
+    /// Requests per second, in intervals of a quarter of a second.
     pub rates: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Servers that are started to be measured, and what the system says they use.
+//! Starts servers to be measured, and reads their resource use from the system.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::connection::{Conversation, LoadError, Setup};
 
-/// A server with much to load may take so long to answer.
+/// Time in which a server must answer, even if it has much to load.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server in a directory of its own; both go with it.
+/// A server in its own directory; both are removed at the end.
 pub struct Server {
     child: Child,
-    /// Of the server itself, which may have been started by a script.
+    /// Process id of the server, which may have been started by a script.
     process_id: u32,
     directory: PathBuf,
     pub setup: Setup,
 }
 
 impl Server {
-    /// Starts a command in which `{port}` stands for the port, and waits until it answers. With a core it stays there.
+    /// Starts a command with `{port}` replaced, and waits until it answers. With a core the server is pinned to it.
     pub fn start(command: &str, port: u16, core: Option<usize>) -> Result<Self, String> {
         let failed = |error: String| format!("cannot start \"{command}\": {error}");
         let words = shlex::split(&command.replace("{port}", &port.to_string()))
@@ -72,7 +72,7 @@ impl Server {
         };
         let process_id = conversation.info("server", "process_id").ok().flatten();
         self.process_id = process_id.and_then(|id| id.parse().ok()).unwrap_or(self.process_id);
-        // Another server may have been there before.
+        // Another server may have used the port before.
         match fs::read_to_string(format!("/proc/{}/comm", self.process_id)) {
             Ok(_) => Ok(()),
             Err(_) => Err("it cannot be found in /proc".to_string()),
@@ -97,17 +97,17 @@ impl Server {
         Conversation::new(&self.setup)
     }
 
-    /// Processor time of all its threads, to the nanosecond where the system counts so, else in ticks.
+    /// Returns the processor time of all threads, in nanoseconds if the system has them, otherwise in ticks.
     pub fn processor_time(&self) -> Duration {
         processor_time(self.process_id)
     }
 
-    /// What has been used since. Threads that have ended count no more, and may have counted for much.
+    /// Returns the time used since. Threads that have ended are not included.
     pub fn processor_time_since(&self, before: Duration) -> Duration {
         self.processor_time().saturating_sub(before)
     }
 
-    /// Physical memory.
+    /// Returns the resident memory.
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process_id)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -115,7 +115,7 @@ impl Server {
         kilobytes.unwrap_or(0) * 1024
     }
 
-    /// What its allocator has given out for data.
+    /// Returns the memory allocated for data.
     pub fn used_memory(&self) -> Result<u64, String> {
         let field = self
             .conversation()
@@ -124,7 +124,7 @@ impl Server {
         field.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| "INFO has no used_memory".to_string())
     }
 
-    /// Its name and version, from INFO.
+    /// Returns name and version, from INFO.
     pub fn version(&self) -> Result<String, LoadError> {
         let mut conversation = self.conversation()?;
         for (field, name) in
@@ -146,7 +146,7 @@ impl Drop for Server {
     }
 }
 
-/// Processor time of all threads of a process.
+/// Returns the processor time of all threads of a process.
 pub fn processor_time(process_id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process_id}/task")).into_iter().flatten().flatten();
     let run_ns = |thread: fs::DirEntry| -> Option<u64> {
@@ -158,7 +158,7 @@ pub fn processor_time(process_id: u32) -> Duration {
 
 fn processor_ticks(process_id: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap_or_default();
-    // The name, in brackets, may hold anything.
+    // The name in brackets may contain any characters.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().collect()).unwrap_or_default();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
@@ -166,7 +166,7 @@ fn processor_ticks(process_id: u32) -> Duration {
     Duration::from_secs_f64((ticks(11) + ticks(12)) as f64 / per_second)
 }
 
-/// The calling thread on one core; what it starts meanwhile inherits that. It gets its cores back with this.
+/// Pins the calling thread to a core, which new threads and processes inherit, until this is dropped.
 pub struct Pinned {
     before: Option<CpuSet>,
 }
@@ -176,7 +176,7 @@ impl Pinned {
         let before = rustix::thread::sched_getaffinity(None).ok();
         let mut cores = CpuSet::new();
         cores.set(core);
-        // A machine that lacks the core measures without.
+        // A machine without this core measures without pinning.
         let is_pinned = sched_setaffinity(None, &cores).is_ok();
         Self { before: before.filter(|_| is_pinned) }
     }

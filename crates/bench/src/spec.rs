@@ -1,4 +1,4 @@
-//! `spec`: definitions in the form of redis-benchmarks-specification, run against one server after the other.
+//! `spec`: runs definitions in the format of redis-benchmarks-specification, one server after another.
 
 mod definition;
 mod generator;
@@ -22,8 +22,8 @@ use definition::Definition;
 use generator::Generator;
 use memtier::Plan;
 
-/// Runs benchmark definitions in the form of redis-benchmarks-specification: options of the server, requests that
-/// store data, and what is measured, as arguments of memtier_benchmark. What is not understood is named.
+/// Runs benchmark definitions in the format of redis-benchmarks-specification: options of the server, requests that
+/// store data, and the measurement, as arguments of memtier_benchmark. Unsupported parts are named.
 #[derive(Parser, Debug)]
 #[command(name = "warmline-benchmark spec", disable_help_flag = true, max_term_width = 100)]
 pub struct SpecOptions {
@@ -33,22 +33,22 @@ pub struct SpecOptions {
     /// Command that starts a server for each definition, with {port} where the port goes
     #[arg(long)]
     pub server: Option<String>,
-    /// Host of a running server, if there is no --server; all its data is deleted
+    /// Host of a running server, without --server; all its data is deleted
     #[arg(short = 'h', default_value = "127.0.0.1")]
     pub host: String,
-    /// Its port, or that of the server to be started
+    /// Its port, or the port of the server to start
     #[arg(short = 'p', default_value_t = 6379)]
     pub port: u16,
-    /// Limit measurements to this number of seconds, overriding the definition
+    /// Maximum duration of measurements in seconds, overriding the definition
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
-    /// Stop loading data after this number of seconds
+    /// Maximum duration of loading data in seconds
     #[arg(long, default_value = "1800", value_parser = seconds)]
     pub preload_seconds: Duration,
-    /// Threads that generate the load, at most
+    /// Maximum number of threads that generate the load
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: u32,
-    /// Only say which definitions would run
+    /// Only list the definitions that would run
     #[arg(long)]
     pub check: bool,
     /// Print comma-separated values
@@ -59,12 +59,12 @@ pub struct SpecOptions {
     help: Option<bool>,
 }
 
-/// What one definition found.
+/// Result of a definition.
 struct Outcome {
     measured: Measured,
-    /// Microseconds of the server a request, if it was started here.
+    /// Processor time of the server per request in microseconds, if it was started here.
     processor_us: Option<f64>,
-    /// What was not as the definition says.
+    /// Deviations from the definition.
     remarks: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub fn run(options: &SpecOptions) -> Result<(), String> {
             }
             Err(reason) => {
                 print_line!("{}", refusal(options.csv, &name, &reason));
-                // What comes behind a colon differs from definition to definition.
+                // The text after a colon varies between definitions.
                 let kind = reason.split(": ").next().unwrap_or(&reason).to_string();
                 *refusals.entry(kind).or_default() += 1;
             }
@@ -105,7 +105,7 @@ pub fn run(options: &SpecOptions) -> Result<(), String> {
     }
 }
 
-/// A server to ask, started for this or there before.
+/// A server that was started, or was running.
 struct Place {
     started: Option<Server>,
     setup: Setup,
@@ -142,7 +142,7 @@ fn one(definition: &Definition, options: &SpecOptions) -> Result<Option<Outcome>
     check_commands(definition, &mut conversation)?;
     let mut remarks = prepare(definition, options, &place.setup, &mut conversation)?;
     let before = place.started.as_ref().map(Server::processor_time);
-    // What is measured comes last; what else goes on does so meanwhile.
+    // The last one is measured; the others run in parallel.
     let outcomes: Vec<Result<Measured, String>> = thread::scope(|scope| {
         let running: Vec<_> = definition
             .clients
@@ -169,7 +169,7 @@ fn one(definition: &Definition, options: &SpecOptions) -> Result<Option<Outcome>
     Ok(Some(Outcome { measured, processor_us, remarks }))
 }
 
-/// A server that is given more than there is would be ended by the system.
+/// A server that exceeds the machine's memory would be killed by the system.
 fn check_memory(definition: &Definition) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -183,7 +183,7 @@ fn check_memory(definition: &Definition) -> Result<(), String> {
     Err(format!("it asks for more memory than there is: {wanted} GiB of {there}"))
 }
 
-/// All commands must be known to the server.
+/// Checks that the server has all commands.
 fn check_commands(definition: &Definition, conversation: &mut Conversation) -> Result<(), String> {
     let names = definition.commands();
     let mut question = vec!["COMMAND".to_string(), "INFO".to_string()];
@@ -203,7 +203,7 @@ fn check_commands(definition: &Definition, conversation: &mut Conversation) -> R
     }
 }
 
-/// Options, data and what else comes first; what was not as it should be.
+/// Sets options and stores data; returns deviations from the definition.
 fn prepare(
     definition: &Definition,
     options: &SpecOptions,
@@ -247,7 +247,7 @@ fn prepare(
     Ok(remarks)
 }
 
-/// Runs a plan, no longer than `limit`.
+/// Runs a plan for at most `limit`.
 fn measure(plan: &Plan, setup: &Setup, threads: u32, limit: Option<Duration>) -> Result<Measured, String> {
     let mut setup = setup.clone();
     if plan.database != 0 {

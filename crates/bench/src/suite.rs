@@ -1,4 +1,4 @@
-//! The tests of `valkey-benchmark`, or a command, against one server.
+//! Runs the tests of `valkey-benchmark`, or a command, against one server.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Where requests go: one server, or the nodes of a cluster.
+/// The target of requests: a server, or the nodes of a cluster.
 struct Place {
     setups: Vec<Setup>,
     nodes: Option<(Vec<Node>, Tags)>,
@@ -87,7 +87,7 @@ impl Place {
         Ok(Self { setups: nodes.iter().map(to).collect(), nodes: Some((nodes, Tags::new())) })
     }
 
-    /// A thread for each node, unless it is said otherwise.
+    /// By default one thread per node.
     fn threads(&self, options: &Options) -> Option<u32> {
         let each = self.nodes.as_ref().map(|(nodes, _)| nodes.len() as u32);
         options.threads.filter(|threads| *threads > 0).or(each)
@@ -118,7 +118,7 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
     workloads::selected(&options.tests, &ingredients)
 }
 
-/// The command of the command line.
+/// Returns the command of the command line.
 fn of_command(options: &Options, data: &[u8]) -> Result<Workload, String> {
     let with_data = |word: &String| {
         let mut pieces = word.split("__data__");
@@ -135,7 +135,7 @@ fn of_command(options: &Options, data: &[u8]) -> Result<Workload, String> {
     Ok(Workload { title: options.command.join(" "), template, preparation: None })
 }
 
-/// The server's `save` and `appendonly`, if CONFIG GET is allowed.
+/// Returns `save` and `appendonly` of the server, if CONFIG GET is permitted.
 fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, String> {
     let ask = |name: &str| -> Result<Option<String>, LoadError> {
         match Conversation::new(setup)?.ask(&["CONFIG", "GET", name]) {
@@ -144,7 +144,7 @@ fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, Strin
                 let value = entries.first().and_then(|(_, value)| value.as_bytes());
                 Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
             }
-            // Who may not ask for options may still run tests; who may do nothing may not.
+            // A user without permission for CONFIG can run tests; a user without any permission cannot.
             Err(LoadError::Answer(text)) if !text.starts_with("NOAUTH") => Ok(None),
             Err(error) => Err(error),
         }
@@ -193,7 +193,7 @@ fn measure(options: &Options, place: &Place, workload: &Workload, seed: u64) -> 
     };
     let by_time = options.duration.is_some();
     let measured = run::run(&test, |progress| show_progress(options, &workload.title, progress, by_time));
-    // What comes next, be it an error, does not stand behind what was shown of progress.
+    // The next output, also an error, begins on a new line after the progress.
     if shows_progress(options) {
         print_bytes(b"\r\x1b[2K");
     }
@@ -231,7 +231,7 @@ fn shows_progress(options: &Options) -> bool {
     !options.csv && io::stdout().is_terminal()
 }
 
-/// A line that is written over itself until the test ends.
+/// A line that is overwritten until the test ends.
 fn show_progress(options: &Options, title: &str, progress: &Progress, by_time: bool) {
     if shows_progress(options) {
         print_bytes(format!("\r\x1b[2K{}", progress.line(title, by_time)).as_bytes());

@@ -1,4 +1,4 @@
-//! What a test found, in the forms that people and programs know from `valkey-benchmark`.
+//! Results of a test in the formats of `valkey-benchmark`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use hdrhistogram::Histogram;
 
 use crate::run::{Measured, Progress};
 
-/// How the test was run, for the long form.
+/// Settings of the test, for the long format.
 pub struct Circumstances<'a> {
     pub clients: usize,
     pub data_len: usize,
     pub keep_alive: bool,
-    /// None: a single thread, as by default.
+    /// `None` is a single thread, the default.
     pub threads: Option<usize>,
-    /// The server's `save` and `appendonly`.
+    /// `save` and `appendonly` of the server.
     pub server: Option<&'a (String, String)>,
-    /// Nodes of a cluster, and which of them are asked.
+    /// Nodes of a cluster, and their role.
     pub cluster: Option<(usize, &'a str)>,
-    /// Requests a second that were asked for.
+    /// The requested rate.
     pub rate: Option<f64>,
 }
 
@@ -29,7 +29,7 @@ pub fn milliseconds(nanoseconds: u64) -> f64 {
 pub const CSV_HEADING: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\
                                \"p99_latency_ms\",\"max_latency_ms\"";
 
-/// Latencies up to this are listed in steps of a tenth of a millisecond, greater ones in steps of one.
+/// Latencies up to this are listed in steps of 0.1 ms, longer ones in steps of 1 ms.
 const FINE_STEPS_END_NS: u64 = 2_000_000;
 
 impl Measured {
@@ -42,7 +42,7 @@ impl Measured {
         milliseconds(self.latencies.value_at_percentile(percentile))
     }
 
-    /// Mean, least, median, 95th and 99th percentile, greatest, in milliseconds.
+    /// Mean, minimum, median, 95th and 99th percentile, maximum, in milliseconds.
     fn summary(&self) -> [f64; 6] {
         let latencies = &self.latencies;
         [
@@ -68,7 +68,7 @@ impl Measured {
         format!("\"{title}\",\"{:.2}\",{}", self.per_second(), figures.join(","))
     }
 
-    /// Several lines.
+    /// Returns the long format.
     pub fn long(&self, title: &str, circumstances: &Circumstances<'_>) -> String {
         let mut lines = vec![format!("====== {title} ======")];
         let mut indented = |text: String| lines.push(format!("  {text}"));
@@ -126,7 +126,7 @@ impl Measured {
         lines
     }
 
-    /// Percentiles that each halve what is left above them, up to the greatest value.
+    /// Returns percentiles each of which halves the remainder, up to the maximum.
     fn percentile_lines(&self) -> Vec<String> {
         let (mut lines, mut cumulative, mut before) = (Vec::new(), 0, None);
         for step in self.latencies.iter_quantiles(1) {
@@ -144,7 +144,7 @@ fn cumulative_line(percentile: f64, value_ns: u64, cumulative: u64) -> String {
     format!("{percentile:.3}% <= {:.3} milliseconds (cumulative count {cumulative})", milliseconds(value_ns))
 }
 
-/// The end of the step that a latency belongs to.
+/// Returns the end of the step that a latency belongs to.
 fn step_end_ns(latency_ns: u64) -> u64 {
     let step = if latency_ns <= FINE_STEPS_END_NS { 100_000 } else { 1_000_000 };
     latency_ns.max(1).next_multiple_of(step)
@@ -177,7 +177,7 @@ fn columns(indent: &str, figures: &[f64; 6]) -> [String; 2] {
 }
 
 impl Progress {
-    /// Progress of a running test; `by_time`: the test is limited by time, not by requests.
+    /// Returns the progress of a running test; `by_time`: the test is limited by time, not by requests.
     pub fn line(&self, title: &str, by_time: bool) -> String {
         let per_second = |commands: u64, elapsed: Duration| commands as f64 / elapsed.as_secs_f64().max(1e-6);
         let mean = |sum: u64, count: u64| sum as f64 / 1e6 / count.max(1) as f64;

@@ -1,7 +1,7 @@
-//! Requests to be sent again and again: bytes with places for numbers that change each time.
+//! Requests that are sent repeatedly, with placeholders for numbers.
 //!
-//! A placeholder has as many letters as the number that takes its place, so a batch of requests is laid out once and
-//! only the numbers are written anew.
+//! A placeholder has as many characters as its number, so a batch is encoded once, and only the numbers are
+//! overwritten.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,9 +10,9 @@ use client::append_request;
 use crate::cluster::{TAG_LEN, Tags};
 use crate::load::Requests;
 
-/// Letters of a placeholder and digits of a number.
+/// Length of placeholders and numbers.
 const PLACE_LEN: usize = 12;
-/// `__rand_int__`, whose places are independent, and the nine whose places are equal.
+/// `__rand_int__`, whose occurrences are independent, and the nine whose occurrences are equal.
 const PLACEHOLDERS: [&[u8; PLACE_LEN]; 10] = [
     b"__rand_int__",
     b"__rand_1st__",
@@ -26,30 +26,30 @@ const PLACEHOLDERS: [&[u8; PLACE_LEN]; 10] = [
     b"__rand_9th__",
 ];
 const INDEPENDENT: usize = 0;
-/// Where a cluster's hash tag goes, between the braces too.
+/// The placeholder of a cluster's hash tag, which is used between braces.
 const TAG: &[u8; TAG_LEN + 2] = b"{tag}";
 
-/// Counters of numbers in order, one for each placeholder.
+/// Counters of sequential numbers, one per placeholder.
 pub type Sequence = [AtomicU64; PLACEHOLDERS.len()];
 
-/// One sequence of commands.
+/// A sequence of commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     pub bytes: Vec<u8>,
-    /// Commands in it, and so replies to it.
+    /// Number of commands, and so of replies.
     pub commands: u64,
-    /// Where numbers go, and which placeholder stands there.
+    /// Positions of numbers, with their placeholders.
     places: Vec<(usize, usize)>,
-    /// Where tags go.
+    /// Positions of hash tags.
     tag_places: Vec<usize>,
 }
 
-/// Where the numbers come from.
+/// The source of numbers.
 pub enum Numbers<'a> {
-    /// Placeholders stay.
+    /// Placeholders are kept.
     None,
     Random(Random),
-    /// All connections count together.
+    /// Sequential numbers, shared by all connections.
     Sequential {
         below: u64,
         next: &'a Sequence,
@@ -64,7 +64,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Numbers below a bound.
+    /// Returns a number below a bound.
     pub fn new(below: u64, seed: u64) -> Self {
         Self { below, state: seed }
     }
@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// Printable bytes of the given length that compress badly; the same for each call.
+/// Returns printable bytes that compress badly, the same at each call.
 pub fn data(len: usize) -> Vec<u8> {
     let mut random = Random::new(64, len as u64);
     (0..len).map(|_| b'0' + random.next_number() as u8).collect()
@@ -101,7 +101,7 @@ impl Numbers<'_> {
 }
 
 impl Template {
-    /// Commands sent as they are, inline.
+    /// Inline commands.
     pub fn inline(line: &[u8]) -> Self {
         Self::of_bytes(line.to_vec(), 1)
     }
@@ -112,7 +112,7 @@ impl Template {
         Self::of_bytes(bytes, 1)
     }
 
-    /// A command line: commands separated by `;`, a number before one repeats it.
+    /// Parses a command line: commands separated by `;`, a number before one repeats it.
     pub fn sequence(words: &[Vec<u8>]) -> Result<Self, String> {
         let (mut bytes, mut commands) = (Vec::new(), 0);
         for command in words.split(|word| word == b";").filter(|command| !command.is_empty()) {
@@ -145,7 +145,7 @@ impl Template {
         Self { bytes, commands, places, tag_places }
     }
 
-    /// The template repeated this number of times.
+    /// Repeats the template.
     pub fn repeated(&self, count: usize) -> Vec<u8> {
         self.bytes.repeat(count)
     }
@@ -168,7 +168,7 @@ impl Template {
     }
 }
 
-/// The slots of one node, with tags that lead there.
+/// The slots of a node, with hash tags.
 pub struct Route<'a> {
     pub tags: &'a Tags,
     pub slots: &'a [u16],
@@ -176,7 +176,8 @@ pub struct Route<'a> {
 }
 
 impl Route<'_> {
-    /// Writes a tag of the node into each of the first `count` copies of the template; one key's is all keys'.
+    /// Writes a hash tag of the node into each of the first `count` copies of the template; all keys of a copy share
+    /// it.
     fn renew(&mut self, template: &Template, batch: &mut [u8], count: usize) {
         for copy in batch.chunks_exact_mut(template.bytes.len()).take(count) {
             let tag = self.tags.of(self.slots[self.random.next_number() as usize]);
@@ -194,7 +195,7 @@ fn write_number(place: &mut [u8], mut number: u64) {
     }
 }
 
-/// How many sequences all connections together may send.
+/// Number of sequences that all connections together may still send.
 pub struct Claims {
     pub sequences: u64,
     pub claimed: AtomicU64,
@@ -205,22 +206,22 @@ impl Claims {
         Self { sequences, claimed: AtomicU64::new(0) }
     }
 
-    /// Takes up to this number of values.
+    /// Takes up to this number of sequences.
     fn claim(&self, count: u64) -> u64 {
         let before = self.claimed.fetch_add(count, Ordering::Relaxed);
         self.sequences.saturating_sub(before).min(count)
     }
 }
 
-/// A template as often as the pipeline is deep, again and again.
+/// Sends a template repeatedly, once per pipeline slot.
 pub struct Repeated<'a> {
     template: &'a Template,
     claims: &'a Claims,
     pipeline: u64,
     numbers: Numbers<'a>,
-    /// In a cluster.
+    /// The node's hash tags, in a cluster.
     route: Option<Route<'a>>,
-    /// A full batch, of which the part before `len` is to be sent.
+    /// A full batch, of which `len` bytes are sent.
     batch: Vec<u8>,
     len: usize,
 }

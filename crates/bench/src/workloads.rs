@@ -1,30 +1,29 @@
-//! The tests that run when no command is given.
+//! The tests that run without a command.
 
 use crate::template::Template;
 
 pub struct Workload {
     pub title: String,
     pub template: Template,
-    /// Run once before the test.
+    /// A command that runs once before the test.
     pub preparation: Option<Vec<Vec<u8>>>,
 }
 
-/// What the commands of tests are made of.
+/// Parameters of the tests' commands.
 pub struct Ingredients {
     /// The value.
     pub data: Vec<u8>,
-    /// Whether placeholders become numbers.
+    /// Whether placeholders are replaced by numbers.
     pub is_random: bool,
-    /// In a library that is loaded.
+    /// Number of functions in the loaded library.
     pub functions: u32,
     /// Whether keys have a hash tag.
     pub is_cluster: bool,
-    /// Of a function that is called.
+    /// Number of keys of the called function.
     pub function_keys: u32,
 }
 
-/// Names by which `-t` selects the test, its title, and its command (`DATA` stands for the value, `#` for a
-/// cluster's hash tag).
+/// Names for `-t`, title, and command (`DATA` is the value, `#` a cluster's hash tag).
 const TESTS: &[(&[&str], &str, &str)] = &[
     (&["ping_inline", "ping"], "PING_INLINE", ""),
     (&["ping_mbulk", "ping"], "PING_MBULK", "PING"),
@@ -56,7 +55,7 @@ const TESTS: &[(&[&str], &str, &str)] = &[
     (&["fcall"], "FCALL", "FCALL foo1 FUNCTION_KEYS"),
 ];
 
-/// The selected tests, all of them when none is named.
+/// Returns the selected tests, all by default.
 pub fn selected(names: &[String], ingredients: &Ingredients) -> Result<Vec<Workload>, String> {
     let known =
         |name: &&String| TESTS.iter().any(|(names, ..)| names.contains(&name.to_lowercase().as_str()));
@@ -103,7 +102,7 @@ fn template(command: &str, ingredients: &Ingredients) -> Template {
     Template::command(&args)
 }
 
-/// A library with this number of functions.
+/// Returns a library with this number of functions.
 fn library(functions: u32) -> Vec<u8> {
     let function =
         |number: u32| format!("redis.register_function('foo{number}', function(keys, args) return 0 end)\n");

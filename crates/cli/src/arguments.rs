@@ -1,4 +1,4 @@
-//! From words on the command line to the arguments of a command.
+//! Converts words of the command line to the arguments of a command.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -9,7 +9,7 @@ use wire::request::split_args;
 use crate::Failure;
 use crate::options::Options;
 
-/// One word with quotes and escapes, if it is one.
+/// Parses a word with quotes and escapes; `None` if it is not one word.
 pub fn unquoted(word: &str) -> Option<Vec<u8>> {
     let mut words = split_args(word.as_bytes()).ok()?;
     if words.len() == 1 { words.pop() } else { None }
@@ -21,7 +21,7 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The words as they stand or unquoted, with what must come from standard input.
+/// Returns the words, unquoted if requested, with the arguments read from standard input.
 pub fn command(options: &Options, words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
     let mut args = Vec::new();
     for word in words {
@@ -45,14 +45,14 @@ pub fn command(options: &Options, words: &[String]) -> Result<Vec<Vec<u8>>, Fail
     Ok(args)
 }
 
-/// A file that holds a script.
+/// Reads the file of a script.
 pub fn script(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| {
         Failure::Usage(format!("Can't open file '{}': {}", path.display(), system_text(&error)))
     })
 }
 
-/// `EVAL` of a script: what stands before the first comma that is a word are keys, what follows are arguments.
+/// Builds `EVAL` of a script: words before the first comma are keys, words after it arguments.
 pub fn eval(script: Vec<u8>, words: &[String]) -> Vec<Vec<u8>> {
     let keys = words.iter().position(|word| word == ",").unwrap_or(words.len());
     let mut args = vec![b"EVAL".to_vec(), script, keys.to_string().into_bytes()];

@@ -1,4 +1,4 @@
-//! `--bigkeys` and `--memkeys`: the largest key of each type, found by walking over all of them.
+//! `--bigkeys` and `--memkeys`: the largest key of each type, found by a scan of all keys.
 
 use crate::Failure;
 use crate::key_sizes::{KeyTypes, Measure};
@@ -7,10 +7,10 @@ use crate::progress::Progress;
 use crate::scan::{Walk, allow_reads, shown, total_keys};
 use crate::session::Session;
 
-/// Keys between two rows that only say how far it is.
+/// Number of keys between rows that show only the progress.
 const KEYS_PER_NOTE: u64 = 1_000_000;
 
-/// What the walk has met so far.
+/// Results of the scan so far.
 #[derive(Default)]
 struct Met {
     keys: u64,
@@ -64,7 +64,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `interruption`: how far it came, if not to the end.
+/// `interruption` is the progress, if the scan was interrupted.
 fn summary(types: &KeyTypes, met: &Met, interruption: Option<f64>, measure: Measure) -> String {
     let mean = |total: u64, count: u64| if count == 0 { 0.0 } else { total as f64 / count as f64 };
     let so_far = interruption.map_or(String::new(), |percent| format!("[{percent:05.2}%] "));

@@ -1,4 +1,4 @@
-//! `--cluster`: commands for all nodes of a cluster, those that look at it and change nothing of who owns which slots.
+//! `--cluster`: commands for all nodes of a cluster, without those that change the assignment of slots.
 
 mod backup;
 mod check;
@@ -18,14 +18,14 @@ use crate::session::{Session, Settings};
 use nodes::{Cluster, Node};
 
 const SLOTS: usize = 16384;
-/// Shorter node timeouts take any pause for a failure.
+/// Shorter node timeouts treat any pause as a failure.
 const NODE_TIMEOUT_MS_MIN: u64 = 100;
 
 const ANY_NODE: &str = "<host:port> or <host> <port> - separated by either colon or space";
 
 struct ClusterCommand {
     name: &'static str,
-    /// Exactly, or at least if negative.
+    /// The exact number, or the minimum if negative.
     arity: i64,
     arguments: &'static str,
     options: &'static [&'static str],
@@ -45,7 +45,7 @@ const COMMANDS: [ClusterCommand; 6] = [
     ClusterCommand { name: "help", arity: 0, arguments: "", options: &[] },
 ];
 
-/// Those of other clients that move slots or nodes.
+/// Commands of other clients that move slots or nodes.
 const CHANGES: [&str; 7] = ["create", "fix", "reshard", "rebalance", "add-node", "del-node", "import"];
 
 /// The severity of a line.
@@ -67,7 +67,7 @@ fn tell(level: Level, text: impl Display) {
     if has_colors() { print_line!("\x1b[{color}{text}\x1b[0m") } else { print_line!("{text}") }
 }
 
-/// What connections to all nodes have in common.
+/// Settings of the connections to all nodes.
 struct Access {
     user: Option<String>,
     password: Option<String>,
@@ -97,10 +97,10 @@ impl Access {
     }
 }
 
-/// `words`: the command and its arguments.
+/// Runs a command; `words` are its name and arguments.
 pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(), Failure> {
     let [name, given @ ..] = words else { return Err(Failure::Usage("Unknown --cluster subcommand".into())) };
-    // Arguments may also stand behind the options.
+    // Arguments may also follow the options.
     let given = if given.is_empty() { &options.command } else { given };
     if CHANGES.contains(&name.as_str()) {
         return Err(Failure::Usage(format!(
@@ -166,7 +166,7 @@ fn help() -> String {
     out + "\nFor check, info, call, set-timeout and backup you can specify the host and port of any working node in the cluster.\n\n"
 }
 
-/// Keys, slots and replicas of each primary.
+/// Prints keys, slots and replicas of each primary.
 fn show(cluster: &mut Cluster) -> Result<(), Failure> {
     let replicated: Vec<String> = cluster.nodes.iter().filter_map(|node| node.replicates.clone()).collect();
     let (mut primaries, mut keys) = (0, 0);

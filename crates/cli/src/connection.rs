@@ -1,4 +1,4 @@
-//! One connection to a server: commands out, responses in.
+//! A connection to a server: sends commands and receives responses.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use wire::response::{ResponseError, Value};
 use crate::encrypted::{Encrypted, EncryptedSender};
 use crate::program::Program;
 
-/// What went wrong between us and the server.
+/// Why an exchange with the server failed.
 #[derive(Debug)]
 pub enum ConnectionError {
     Connect(Address, ConnectError),
@@ -42,7 +42,7 @@ impl fmt::Display for ConnectionError {
 impl std::error::Error for ConnectionError {}
 
 impl ConnectionError {
-    /// The other side has gone, so that a new connection may help.
+    /// Returns whether the peer has closed the connection, so that reconnecting may help.
     pub fn is_loss(&self) -> bool {
         match self {
             Self::Closed => true,
@@ -60,7 +60,7 @@ enum Stream {
     Tls(Box<Encrypted>),
 }
 
-/// Calls the same method on whichever stream there is.
+/// Calls a method of the variant's stream.
 macro_rules! on_stream {
     ($self:expr, $stream:ident => $call:expr) => {
         match $self {
@@ -76,7 +76,7 @@ pub struct Connection {
     replies: Replies,
 }
 
-/// The half of a connection that only sends, for another thread.
+/// The sending half of a connection, for another thread.
 pub enum Sender {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -132,7 +132,7 @@ impl Connection {
         on_stream!(&mut self.stream, stream => stream.write_all(bytes)).map_err(ConnectionError::Write)
     }
 
-    /// Bytes that are no response, such as a snapshot's: some of those that come next.
+    /// Reads bytes that are not a response, such as a snapshot's.
     pub fn read_bytes(&mut self, out: &mut [u8]) -> Result<usize, ConnectionError> {
         let count = match self.replies.take_bytes(out) {
             0 => {
@@ -144,8 +144,8 @@ impl Connection {
         if count == 0 && !out.is_empty() { Err(ConnectionError::Closed) } else { Ok(count) }
     }
 
-    /// Waits for bytes from the server, and from `other` if there is one: whether each has some. A signal or the time
-    /// may end it before either has.
+    /// Waits for bytes from the server, and from `other` if given, and returns which has some. A signal or the
+    /// timeout may end the wait before.
     pub fn wait(
         &self,
         other: Option<BorrowedFd<'_>>,
@@ -169,23 +169,23 @@ impl Connection {
         Ok((has_some(0), has_some(1)))
     }
 
-    /// A response that has come already, if there is a whole one.
+    /// Returns a response that has been received completely, if there is one.
     pub fn received(&mut self) -> Result<Option<Value>, ConnectionError> {
         self.replies.whole().map_err(ConnectionError::Malformed)
     }
 
-    /// The next response, however long it takes.
+    /// Returns the next response, without a timeout.
     pub fn receive(&mut self) -> Result<Value, ConnectionError> {
         self.set_read_timeout(None)?;
         loop {
-            // Without a timeout only an interrupting signal ends a read early.
+            // Without a timeout only a signal ends a read early.
             if let Some(value) = self.receive_some()? {
                 return Ok(value);
             }
         }
     }
 
-    /// The next response, or `None` if it does not come in time.
+    /// Returns the next response, or `None` after the timeout.
     pub fn receive_within(&mut self, timeout: Duration) -> Result<Option<Value>, ConnectionError> {
         self.set_read_timeout(Some(timeout))?;
         self.receive_some()
@@ -195,7 +195,7 @@ impl Connection {
         on_stream!(&self.stream, stream => stream.set_read_timeout(timeout)).map_err(ConnectionError::Read)
     }
 
-    /// Reads until a response is whole, or until a read times out or is interrupted.
+    /// Reads until a response is complete, or a read times out or is interrupted.
     fn receive_some(&mut self) -> Result<Option<Value>, ConnectionError> {
         loop {
             if let Some(value) = self.received()? {

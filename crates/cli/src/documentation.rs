@@ -1,5 +1,5 @@
-//! What is known about commands: from the server's COMMAND DOCS, or from what this program was built with if the server
-//! cannot be asked. Help and completion come from it, hints too ([`crate::hints`]).
+//! Documentation of commands: from the server's COMMAND DOCS, or the table compiled into this program if the server
+//! does not provide it. Help, completion and hints ([`crate::hints`]) use it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use crate::hints::full_syntax;
 use crate::program::Program;
 use crate::session::Session;
 
-/// The commands of this version's server; `tests/documentation.rs` holds it current.
+/// The commands of the server of this version; `tests/documentation.rs` keeps it current.
 const BUILT_IN: &str = include_str!("../commands.json");
 
 #[derive(Default)]
 pub struct Documentation {
-    /// In the order of their names.
+    /// Sorted by name.
     commands: Vec<Command>,
 }
 
 pub struct Command {
-    /// Upper case, a subcommand behind a space.
+    /// In upper case; a subcommand follows a space.
     pub name: String,
     pub arguments: Vec<Argument>,
-    /// All arguments, as a person would write them.
+    /// The syntax of all arguments.
     syntax: String,
     summary: String,
     since: String,
@@ -36,7 +36,7 @@ pub enum ArgumentKind {
     Text,
     Integer,
     Double,
-    /// Only the token.
+    /// A keyword without a value.
     PureToken,
     OneOf,
     Block,
@@ -44,25 +44,25 @@ pub enum ArgumentKind {
 
 #[derive(Debug, Default)]
 pub struct Argument {
-    /// What stands for the value in the syntax.
+    /// The placeholder of the value in the syntax.
     pub display: String,
-    /// The word that comes before the value.
+    /// The keyword before the value.
     pub token: Option<String>,
     pub kind: ArgumentKind,
     pub is_optional: bool,
     pub is_multiple: bool,
-    /// The token comes again with each repetition.
+    /// The keyword is repeated with each value.
     pub repeats_token: bool,
-    /// What a block or a choice consists of.
+    /// The arguments of a block or a choice.
     pub parts: Vec<Argument>,
 }
 
-/// The value of a field, in a map of either protocol.
+/// Returns a field of a map in either protocol.
 fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     map.entries().into_iter().find(|(key, _)| key.as_bytes() == Some(name.as_bytes())).map(|(_, value)| value)
 }
 
-/// A text of the server's, which is shown on one line.
+/// Returns a text of the server on one line.
 fn text_of(value: &Value) -> String {
     let text = String::from_utf8_lossy(value.as_bytes().unwrap_or_default());
     text.chars().filter(|letter| !letter.is_control()).collect()
@@ -104,7 +104,7 @@ impl Argument {
     }
 }
 
-/// Whether a server of this version has what this map is about.
+/// Returns whether a server of this version has the documented item.
 fn is_supported(about: &Value, version: Option<&str>) -> bool {
     let numbers =
         |text: &str| -> Vec<u64> { text.split('.').map(|part| part.parse().unwrap_or(0)).collect() };
@@ -115,7 +115,7 @@ fn is_supported(about: &Value, version: Option<&str>) -> bool {
 }
 
 impl Documentation {
-    /// Asks the server, which is connected to if it is not yet and that works.
+    /// Asks the server, and connects if necessary and possible.
     pub fn load(session: &mut Session) -> Self {
         if !session.is_connected() && session.connect().is_err() {
             return Self::built_in(None);
@@ -129,7 +129,7 @@ impl Documentation {
         }
     }
 
-    /// As far as a server of this version has it.
+    /// Returns the part that a server of this version has.
     pub fn built_in(version: Option<&str>) -> Self {
         match serde_json::from_str(BUILT_IN) {
             Ok(docs) => Self::read(&from_json(docs), version),
@@ -137,7 +137,7 @@ impl Documentation {
         }
     }
 
-    /// `docs`: as COMMAND DOCS answers.
+    /// `docs` is a reply to COMMAND DOCS.
     pub fn read(docs: &Value, version: Option<&str>) -> Self {
         let mut commands = Vec::new();
         collect(docs, version, &mut commands);
@@ -145,8 +145,8 @@ impl Documentation {
         Self { commands }
     }
 
-    /// The command that these words begin with, a subcommand rather than its container, and how many words its
-    /// name takes.
+    /// Returns the command at the start of these words, a subcommand before its container, and the number of words in
+    /// its name.
     pub fn find(&self, words: &[Vec<u8>]) -> Option<(&Command, usize)> {
         [2, 1].into_iter().filter(|&len| words.len() >= len).find_map(|len| {
             let name = words[..len].join(&b' ').to_ascii_uppercase();
@@ -154,7 +154,7 @@ impl Documentation {
         })
     }
 
-    /// Names that a beginning can become, in the case of that beginning.
+    /// Returns the names that complete a prefix, in the prefix's case.
     pub fn completions(&self, beginning: &str, with_groups: bool) -> Vec<String> {
         let is_lower = beginning.chars().any(|letter| letter.is_ascii_lowercase());
         let wanted = beginning.to_ascii_uppercase();
@@ -181,7 +181,7 @@ impl Documentation {
         )
     }
 
-    /// The answer to `help` with these words behind it.
+    /// Returns the text for `help` with these arguments.
     pub fn help(&self, words: &[Vec<u8>]) -> String {
         let text = String::from_utf8_lossy(&words.join(&b' ')).into_owned();
         let group = text.strip_prefix('@');
@@ -211,7 +211,7 @@ impl Documentation {
     }
 }
 
-/// Adds the commands of a reply to COMMAND DOCS, subcommands included.
+/// Adds the commands of a reply to COMMAND DOCS, with subcommands.
 fn collect(docs: &Value, version: Option<&str>, out: &mut Vec<Command>) {
     for (name, about) in docs.entries() {
         if !is_supported(about, version) {
@@ -232,7 +232,7 @@ fn collect(docs: &Value, version: Option<&str>, out: &mut Vec<Command>) {
     }
 }
 
-/// The version that Valkey servers report; Redis servers are versioned differently.
+/// Returns the version that Valkey servers report; Redis servers are versioned differently.
 fn server_version(session: &mut Session) -> Option<String> {
     if let Some(version) = &session.server_version {
         return Some(version.clone());

@@ -1,7 +1,7 @@
-//! A connection under TLS, on which one thread may read while another writes.
+//! A TLS connection on which one thread can read while another writes.
 //!
-//! A writer holds `outgoing` until its bytes are written, and `session` only while it encrypts; a reader holds
-//! `session` only while it decrypts. So neither waits for a server that waits for the other.
+//! A writer locks `outgoing` until its bytes are written, and `session` only while it encrypts; a reader locks
+//! `session` only while it decrypts. So neither blocks while the server waits for the other.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -21,16 +21,16 @@ struct Shared {
 pub struct Encrypted {
     socket: TcpStream,
     shared: Arc<Shared>,
-    /// What was read of the socket.
+    /// Bytes read from the socket.
     received: Vec<u8>,
-    /// What was decrypted and has not been taken.
+    /// Decrypted bytes that have not been taken.
     decrypted: Vec<u8>,
 }
 
-/// The half that writes.
+/// The writing half.
 pub struct EncryptedSender(Arc<Shared>);
 
-/// Bytes that have come, in place of a socket; what is written in answer is kept for later.
+/// Received bytes in place of a socket; bytes written in response are kept.
 struct Received<'a>(&'a [u8]);
 
 impl Read for Received<'_> {
@@ -64,7 +64,7 @@ impl Shared {
 }
 
 impl Encrypted {
-    /// Right after the handshake.
+    /// Creates the connection after the handshake.
     pub fn new(stream: TlsStream<TcpStream>) -> io::Result<Self> {
         let (socket, session) = stream.into_parts();
         let shared = Shared { outgoing: Mutex::new(socket.try_clone()?), session: Mutex::new(session) };
@@ -75,7 +75,7 @@ impl Encrypted {
         EncryptedSender(Arc::clone(&self.shared))
     }
 
-    /// Whether there are bytes that a read gives without the socket.
+    /// Returns whether there are bytes that can be read without the socket.
     pub fn has_decrypted(&self) -> bool {
         !self.decrypted.is_empty()
     }
@@ -92,7 +92,7 @@ impl Encrypted {
         self.socket.set_read_timeout(timeout)
     }
 
-    /// Decrypts what has come, if there is anything in it: 0 is the end, `None` that more is needed.
+    /// Decrypts received bytes: returns 0 at the end, `None` if more are needed.
     fn decrypt(&mut self, received: usize) -> io::Result<Option<usize>> {
         let mut session = locked(&self.shared.session);
         let mut incoming = Received(&self.received[..received]);
@@ -103,7 +103,7 @@ impl Encrypted {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // What came before the error is handed out before it.
+                // Bytes decrypted before the error are returned first.
                 Err(_) if !self.decrypted.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -114,7 +114,7 @@ impl Encrypted {
 
 impl Read for Encrypted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // What the handshake has left is decrypted without anything new.
+        // Bytes left from the handshake are decrypted without a read.
         let mut is_over = !self.decrypted.is_empty() || self.decrypt(0)?.is_some();
         while !is_over {
             let count = self.socket.read(&mut self.received)?;

@@ -1,4 +1,4 @@
-//! Replies as text: for people, for scripts, as comma-separated values and as JSON.
+//! Formats replies: for people, for scripts, as comma-separated values and as JSON.
 
 use anstyle::AnsiColor;
 use client::printable;
@@ -20,16 +20,16 @@ impl Style {
     }
 }
 
-/// Whether a terminal shows colors and its user wants them.
+/// Returns whether the terminal supports colors and its user wants them.
 pub fn colors_are_welcome() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !is_set("NO_COLOR") && std::env::var("TERM").is_ok_and(|name| name != "dumb")
 }
 
-/// Colors of the parts of a reply for people, or none.
+/// Colors of the parts of a formatted reply, or none.
 struct Palette {
     error: anstyle::Style,
-    /// What says of which kind a value is, and its place.
+    /// Color of types and positions.
     label: anstyle::Style,
     text: anstyle::Style,
     number: anstyle::Style,
@@ -49,7 +49,7 @@ const COLORED: Palette = Palette {
     number: AnsiColor::Cyan.on_default(),
 };
 
-/// A whole reply, its line end included. `verbatim` replies (INFO, CLIENT LIST and such) are texts already.
+/// Formats a reply with its line end. `verbatim` replies (INFO, CLIENT LIST and so on) are texts already.
 pub fn reply(value: &Value, style: &Style, verbatim: bool, is_colored: bool) -> Vec<u8> {
     let mut out = Vec::new();
     match style {
@@ -72,14 +72,14 @@ pub fn reply(value: &Value, style: &Style, verbatim: bool, is_colored: bool) -> 
     out
 }
 
-/// Text in a color.
+/// Returns a text in a color.
 fn paint(out: &mut Vec<u8>, style: anstyle::Style, text: &[u8]) {
     out.extend_from_slice(style.render().to_string().as_bytes());
     out.extend_from_slice(text);
     out.extend_from_slice(style.render_reset().to_string().as_bytes());
 }
 
-/// Numbered and indented, ends with a line end. `prefix` is what stands before each further line.
+/// Appends a reply, numbered, indented and with a line end. `prefix` precedes each further line.
 fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
     let mut line = |label: &str, style: anstyle::Style, text: &[u8]| {
         if !label.is_empty() {
@@ -112,12 +112,12 @@ fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
     }
 }
 
-/// A line that a server has sent as it is, without what a terminal would obey.
+/// Returns a line of the server with its control characters escaped.
 fn harmless(line: &[u8]) -> Vec<u8> {
     printable(&String::from_utf8_lossy(line)).into_bytes()
 }
 
-/// The label of each element and the indentation of what is inside it.
+/// Returns the label of each element and the indentation of its contents.
 fn labels<'a>(len: usize, separator: char, prefix: &'a str) -> (impl Fn(usize) -> String + 'a, String) {
     let width = len.to_string().len();
     let label = move |index: usize| {
@@ -167,7 +167,7 @@ fn takes_lines(value: &Value) -> bool {
     }
 }
 
-/// Bytes as they are, elements behind one another.
+/// Appends the bytes, elements separated by a delimiter.
 fn raw(out: &mut Vec<u8>, value: &Value, delimiter: &str) {
     let delimit = |out: &mut Vec<u8>, index: usize| {
         if index > 0 {
@@ -265,7 +265,7 @@ fn json(out: &mut Vec<u8>, value: &Value, ascii: bool) {
     }
 }
 
-/// Keys must be strings: what is none is put into quotes.
+/// Keys must be strings: other values are quoted.
 fn json_key(out: &mut Vec<u8>, key: &Value, ascii: bool) {
     if let Value::Simple(text) | Value::Bulk(text) | Value::Verbatim(_, text) = key {
         return json_string(out, text, ascii);
@@ -277,7 +277,7 @@ fn json_key(out: &mut Vec<u8>, key: &Value, ascii: bool) {
 
 fn json_string(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
     if ascii {
-        // The client's own quotes, their backslashes doubled for JSON.
+        // The client's own quotes, with backslashes doubled for JSON.
         let text = quoted(bytes);
         return out
             .extend(text.iter().flat_map(|&byte| if byte == b'\\' { vec![byte, byte] } else { vec![byte] }));

@@ -1,4 +1,4 @@
-//! `--test_hint` and `--test_hint_file`: hints outside a dialogue, for tests.
+//! `--test_hint` and `--test_hint_file`: hints without a terminal, for tests.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub fn print(session: &mut Session, line: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lines of the file: a line to be hinted at, and the hint, both in quotes.
+/// Parses the lines of the file: the input and its hint, both quoted.
 pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!("Can't open file '{}': {}", path.display(), system_text(&error)))

@@ -1,7 +1,7 @@
-//! What may still be typed: the arguments of a command, without those that are there already.
+//! Hints: the arguments of a command that can still be typed.
 //!
-//! Words are matched against arguments from the left. Optional arguments in a row may come in any order; the last word
-//! counts once a space follows it; where a word fits nothing there is no hint.
+//! Words are matched against arguments from the left. Consecutive optional arguments may come in any order; the last
+//! word is matched once a space follows it; if a word does not match, there is no hint.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::documentation::{Argument, ArgumentKind, Documentation};
 /// How far the words have matched an argument.
 struct Matching<'a> {
     argument: &'a Argument,
-    /// Words that matched.
+    /// Number of words that matched.
     words: usize,
     has_token: bool,
     has_value: bool,
@@ -25,7 +25,7 @@ struct Matching<'a> {
     parts: Vec<Matching<'a>>,
 }
 
-/// Whether a number stands at the start of a word; what follows it is the server's to refuse.
+/// Returns whether a word starts with a number; the server checks the rest.
 fn starts_with_number(word: &[u8], with_fraction: bool) -> bool {
     let unsigned = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);
     match unsigned {
@@ -40,7 +40,7 @@ fn starts_with_number(word: &[u8], with_fraction: bool) -> bool {
     }
 }
 
-/// A token or name; an empty one as it would be typed.
+/// Returns a keyword or name; an empty one as it would be typed.
 fn push_word(hint: &mut String, word: &str) {
     hint.push_str(if word.is_empty() { "\"\"" } else { word });
 }
@@ -55,7 +55,7 @@ impl<'a> Matching<'a> {
         *self = Matching::new(self.argument);
     }
 
-    /// Matches as many repetitions as there are: how many words they take.
+    /// Matches as many repetitions as possible, and returns the number of words.
     fn take(&mut self, words: &[Vec<u8>]) -> usize {
         let mut taken = self.take_once(words);
         if !self.argument.is_multiple {
@@ -72,7 +72,7 @@ impl<'a> Matching<'a> {
                 self.take_once(rest)
             };
         }
-        // More may always follow.
+        // More repetitions can follow.
         self.is_whole = false;
         taken
     }
@@ -124,7 +124,7 @@ impl<'a> Matching<'a> {
         if self.is_whole {
             return;
         }
-        // What has begun is no longer optional.
+        // An argument that has begun is not optional.
         if self.argument.is_optional && self.words == 0 {
             hint.push('[');
         }
@@ -150,7 +150,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// The argument once more, as it always can be.
+    /// The argument again, since it can be repeated.
     fn hint_repetition(&mut self, hint: &mut String) {
         if !self.argument.is_multiple {
             return;
@@ -176,7 +176,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// How many words match these arguments in their order; 0 if a required one fails.
+/// Returns the number of words that match these arguments in order; 0 if a required one does not match.
 fn take_all(arguments: &mut [Matching<'_>], words: &[Vec<u8>]) -> usize {
     let (mut taken, mut index) = (0, 0);
     while taken < words.len() && index < arguments.len() {
@@ -197,7 +197,7 @@ fn take_all(arguments: &mut [Matching<'_>], words: &[Vec<u8>]) -> usize {
     taken
 }
 
-/// How many arguments at the start are optional.
+/// Returns the number of optional arguments at the start.
 fn optional_run(arguments: &[Matching<'_>]) -> usize {
     arguments.iter().take_while(|matching| matching.argument.is_optional).count()
 }
@@ -212,7 +212,7 @@ fn take_optional(arguments: &mut [Matching<'_>], words: &[Vec<u8>]) -> usize {
             more => Some((index, more)),
         });
         let Some((index, more)) = found else { break };
-        // The next one has begun, so whatever the last one still lacks is not coming.
+        // The next argument has begun, so the rest of the last one cannot follow.
         if let Some(last) = last.replace(index) {
             arguments[last].is_whole = true;
         }
@@ -243,7 +243,7 @@ fn hint_all(arguments: &mut [Matching<'_>], hint: &mut String, separator: &str) 
         for matching in arguments[index..end].iter_mut().filter(|matching| has_begun(matching)) {
             add(matching, hint, index == count - 1);
         }
-        // Once the argument behind them is there, no optional one can come any more.
+        // After the next required argument no optional one can follow.
         if end == count || arguments[end].words == 0 {
             for at in (index..end).filter(|&at| Some(at) != begun) {
                 add(&mut arguments[at], hint, at == count - 1);
@@ -253,7 +253,7 @@ fn hint_all(arguments: &mut [Matching<'_>], hint: &mut String, separator: &str) 
     }
 }
 
-/// All arguments, as a person would write them.
+/// Returns the syntax of all arguments.
 pub fn full_syntax(arguments: &[Argument]) -> String {
     let (mut matchings, mut hint) = (arguments.iter().map(Matching::new).collect::<Vec<_>>(), String::new());
     hint_all(&mut matchings, &mut hint, " ");
@@ -261,7 +261,7 @@ pub fn full_syntax(arguments: &[Argument]) -> String {
 }
 
 impl Documentation {
-    /// What may follow a line; `None` if it begins with no command.
+    /// Returns the hint for a line; `None` if it does not begin with a command.
     pub fn hint(&self, line: &str) -> Option<String> {
         let mut words = split_args(line.as_bytes()).ok()?;
         if !line.ends_with(|last: char| last.is_ascii_whitespace()) {
@@ -277,7 +277,7 @@ impl Documentation {
     }
 }
 
-/// What the line editor asks while a line is typed.
+/// The callbacks of the line editor.
 pub struct LineHelper {
     pub documentation: Documentation,
     pub hints_on: bool,

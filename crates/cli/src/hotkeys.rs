@@ -1,4 +1,4 @@
-//! `--hotkeys`: the keys that are used most, as servers know that evict by frequency.
+//! `--hotkeys`: the most used keys, on servers with an LFU policy.
 
 use wire::response::Value;
 
@@ -9,10 +9,10 @@ use crate::scan::{Walk, allow_reads, shown, total_keys};
 use crate::session::Session;
 
 const COUNT: usize = 16;
-/// Keys between two rows that only say how far it is.
+/// Number of keys between rows that show only the progress.
 const KEYS_PER_NOTE: u64 = 1_000_000;
 
-/// The hottest keys so far, the least hot first.
+/// The hottest keys so far, in ascending order.
 struct Hottest {
     keys: Vec<(u64, String)>,
     len_max: usize,
@@ -23,7 +23,7 @@ impl Hottest {
         Hottest { keys: Vec::new(), len_max }
     }
 
-    /// Whether the key is among them now. One that was never used is not.
+    /// Adds a key and returns whether it is among them. A key that was never used is not.
     fn add(&mut self, key: &[u8], counter: u64) -> bool {
         let place = self.keys.partition_point(|(other, _)| *other < counter);
         let is_full = self.keys.len() >= self.len_max;
@@ -38,7 +38,7 @@ impl Hottest {
     }
 }
 
-/// How often each key was used lately.
+/// Returns the access frequency of each key.
 fn counters(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<u64>, Failure> {
     let command = |key: &Vec<u8>| vec![b"OBJECT".to_vec(), b"FREQ".to_vec(), key.clone()];
     let replies = session.pipeline(&keys.iter().map(command).collect::<Vec<_>>())?;

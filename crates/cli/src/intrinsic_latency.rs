@@ -1,4 +1,4 @@
-//! `--intrinsic-latency`: how long the system keeps a running program waiting, by computing without any call to it.
+//! `--intrinsic-latency`: the scheduling latency of the system, measured by a computation without system calls.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::scan::heed_interrupts;
 
-/// What takes a few microseconds and cannot be left out.
+/// A computation of a few microseconds that the compiler cannot remove.
 fn compute() -> u64 {
     let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
     for _ in 0..2000 {

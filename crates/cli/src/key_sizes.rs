@@ -1,4 +1,4 @@
-//! Types and sizes of keys, asked for many at a time.
+//! Types and sizes of keys, requested in batches.
 
 use client::printable;
 use wire::response::Value;
@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::scan::shown;
 use crate::session::Session;
 
-/// The types that every server has: name, the command that returns the size, and its unit.
+/// The types of every server: name, command that returns the size, and unit.
 const KNOWN: [(&str, &str, &str); 6] = [
     ("string", "STRLEN", "bytes"),
     ("list", "LLEN", "items"),
@@ -17,20 +17,20 @@ const KNOWN: [(&str, &str, &str); 6] = [
     ("stream", "XLEN", "entries"),
 ];
 
-/// The command that returns the length of values of this type, if every server has it.
+/// Returns the command for the length of values of this type, if every server has it.
 pub fn size_command(type_name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(name, ..)| *name == type_name).map(|(_, command, _)| *command)
 }
 
-/// What is measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     Elements,
-    /// Memory, sampled from this number of elements, or the server's default number.
+    /// Memory, sampled from this number of elements, or the server's default.
     Memory(Option<u64>),
 }
 
-/// One type of keys, and what was found of it.
+/// A type of keys, with its results.
 #[derive(Debug, Default)]
 pub struct KeyType {
     pub name: String,
@@ -43,7 +43,7 @@ pub struct KeyType {
 }
 
 impl KeyType {
-    /// Whether this key is the biggest so far.
+    /// Adds a key and returns whether it is the largest so far.
     pub fn add(&mut self, key: &[u8], size: u64) -> bool {
         self.keys += 1;
         self.total = self.total.saturating_add(size);
@@ -64,7 +64,7 @@ impl KeyType {
     }
 }
 
-/// All types, those that every server has first.
+/// All types, those of every server first.
 pub struct KeyTypes(pub Vec<KeyType>);
 
 impl KeyTypes {
@@ -85,7 +85,7 @@ impl KeyTypes {
         })
     }
 
-    /// The type of each key, as an index; `None` if it is gone.
+    /// Returns the type of each key, as an index; `None` if the key is gone.
     pub fn of_keys(
         &mut self,
         session: &mut Session,
@@ -104,7 +104,7 @@ impl KeyTypes {
         types.collect()
     }
 
-    /// The size of each key; 0 for one that is gone, has become another type, or has a type that cannot be measured.
+    /// Returns the size of each key; 0 if it is gone, has changed its type, or has a type that cannot be measured.
     pub fn sizes(
         &self,
         session: &mut Session,

@@ -1,5 +1,5 @@
-//! `--keystats`: how much memory keys take and how many elements they have, with the largest of them, by type, and how
-//! sizes and lengths of names are distributed.
+//! `--keystats`: memory and number of elements of keys, the largest keys, results by type, and distributions of sizes
+//! and lengths of names.
 
 mod report;
 
@@ -15,7 +15,7 @@ use crate::scan::{Walk, allow_reads, total_keys};
 use crate::session::Session;
 
 const REFRESH: Duration = Duration::from_millis(300);
-/// Sizes are kept to one part in ten thousand, up to a terabyte.
+/// Resolution of sizes: one part in ten thousand, up to a terabyte.
 const SIZE_MAX: u64 = 1 << 40;
 const SIZE_DIGITS: u8 = 4;
 
@@ -25,7 +25,7 @@ struct TopKey {
     key: Vec<u8>,
 }
 
-/// What the walk has met so far.
+/// Results of the scan so far.
 struct Statistics {
     total_keys: u64,
     sampled: u64,
@@ -33,7 +33,7 @@ struct Statistics {
     /// By memory, and by elements.
     by_memory: KeyTypes,
     by_elements: KeyTypes,
-    /// The largest first.
+    /// In descending order.
     top: Vec<TopKey>,
     top_len_max: usize,
     sizes: Histogram<u64>,
@@ -74,7 +74,7 @@ impl Statistics {
     fn sample(&mut self, session: &mut Session, keys: &[Vec<u8>], memory: Measure) -> Result<(), Failure> {
         let types = self.by_memory.of_keys(session, keys)?;
         let bytes = self.by_memory.sizes(session, keys, &types, memory)?;
-        // The same types in the same order, so that an index means the same in both.
+        // Both have the same types in the same order, so an index means the same in both.
         let again = self.by_elements.of_keys(session, keys)?;
         let elements = self.by_elements.sizes(session, keys, &again, Measure::Elements)?;
         for (place, key) in keys.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Statistics {
     }
 }
 
-/// Prints lines over those that were printed before, if anybody looks on.
+/// Overwrites the lines printed before, at a terminal.
 fn print_lines(lines: &[String], is_watched: bool) {
     let clear = if is_watched { "\x1b[2K\r" } else { "" };
     let text: String = lines.iter().map(|line| format!("{clear}{line}\n")).collect();

@@ -1,4 +1,4 @@
-//! `--latency` and `--latency-history`: PING after PING, and how long each took.
+//! `--latency` and `--latency-history`: the round-trip times of consecutive PINGs.
 
 pub mod distribution;
 
@@ -46,8 +46,8 @@ impl Samples {
     }
 }
 
-/// At a terminal one line shows the figures so far for ever; elsewhere they are printed once, after `interval`. With
-/// `history` a new row begins after each interval.
+/// At a terminal one line shows the current results without end; elsewhere they are printed once, after `interval`.
+/// With `history` a new row begins after each interval.
 pub fn run(session: &mut Session, interval: Option<Duration>, history: bool) -> Result<(), Failure> {
     session.connect()?;
     let is_live = session.settings.style == Style::Terminal;

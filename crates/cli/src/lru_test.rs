@@ -1,4 +1,4 @@
-//! `--lru-test`: the server as a cache, for keys of which a fifth is asked for four times out of five.
+//! `--lru-test`: the server as a cache, where a fifth of the keys receives four fifths of the requests.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const VALUE_LEN: usize = 5;
 /// Exponent of the power law that gives a fifth of the keys four fifths of the requests.
 const ALPHA: f64 = 6.2;
 
-/// Numbers that need not be good, only many.
+/// A fast random number generator of low quality.
 struct Random(u64);
 
 impl Random {
@@ -26,12 +26,12 @@ impl Random {
         self.0
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// From 1 to `max`; the smaller, the likelier.
+    /// Returns a number from 1 to `max`, small ones with higher probability.
     fn skewed(&mut self, max: u64) -> u64 {
         let end = max as f64 + 1.0;
         let power = (end.powf(ALPHA + 1.0) - 1.0) * self.fraction() + 1.0;

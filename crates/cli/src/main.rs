@@ -1,12 +1,15 @@
-//! `warmline-cli`: commands from the command line, the terminal or standard input to a server, and its replies back.
+//! `warmline-cli`: sends commands from the command line, the terminal or standard input to a server, and prints the
+//! replies.
 //!
-//! 1. `options` reads the command line; what it asks for decides the mode. `program` knows by which name it was called.
-//! 2. `session` connects, authenticates, and runs commands; `connection` moves the bytes, `encrypted` those under TLS.
-//! 3. `format` turns replies into text, `pager` shows long ones a page at a time.
-//! 4. `repl` is the dialogue; `documentation` has what the server says of its commands, `hints` what may still be typed.
-//! 5. Modes that run more than one command: `scan`, and on top of it `bigkeys`, `hotkeys`, `keystats` and `sizing`;
-//!    `sync`, and on top of it `rdb` and `replica`; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
-//!    `progress` shows how far long ones are.
+//! 1. `options` parses the command line, which determines the mode. `program` is the name by which it was called.
+//! 2. `session` connects, authenticates, and runs commands; `connection` transfers bytes, `encrypted` those under
+//!    TLS.
+//! 3. `format` formats replies, `pager` shows long ones a page at a time.
+//! 4. `repl` is the interactive mode; `documentation` has the commands' documentation, `hints` completes a command's
+//!    arguments.
+//! 5. Modes that run several commands: `scan`, which `bigkeys`, `hotkeys`, `keystats` and `sizing` use; `sync`, which
+//!    `rdb` and `replica` use; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
+//!    `progress` shows the progress of long ones.
 
 /// Prints a text on standard output, as [`client::print_bytes`] does.
 macro_rules! print_text {
@@ -66,16 +69,16 @@ use options::{NoOptions, Options};
 use program::Program;
 use session::{Session, SessionError, Settings, is_command};
 
-/// What ends the program early.
+/// Why the program ends early.
 #[derive(Debug)]
 pub enum Failure {
     Session(SessionError),
-    /// Something of this machine: a file, standard input or output.
+    /// An error of this machine: a file, standard input or output.
     Io(&'static str, io::Error),
     Usage(String),
-    /// The server's error.
+    /// An error of the server.
     Reply(String),
-    /// The error has been printed already.
+    /// An error that has been printed.
     Reported,
 }
 
@@ -122,7 +125,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The password: asked for, given, or from the environment.
+/// Returns the password: from a prompt, the command line, or the environment.
 fn password(options: &Options) -> Result<Option<String>, Failure> {
     if options.password.is_some() && !options.no_auth_warning {
         tell_line!(
@@ -216,7 +219,7 @@ fn run_script(session: &mut Session, path: &Path, options: &Options) -> Result<(
     run_command(session, &command, options)
 }
 
-/// Runs a command as often as it is wanted, and prints what its subscriptions bring.
+/// Runs a command as often as requested, and prints messages of its subscriptions.
 fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Result<(), Failure> {
     if is_command(args, "HELP") || is_command(args, "?") {
         let text = match &args[1..] {
@@ -228,7 +231,7 @@ fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Re
     }
     if !session.is_connected() {
         match session.connect() {
-            // The connection stays, and the command gets the server's own answer.
+            // The connection stays, and the command receives the server's reply.
             Err(error @ SessionError::Setup(..)) => tell_line!("{error}"),
             outcome => outcome?,
         }

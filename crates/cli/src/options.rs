@@ -1,4 +1,4 @@
-//! The command line, the same letters and names as the clients that people know.
+//! The command line, with the letters and names of valkey-cli.
 
 mod sizing;
 
@@ -43,53 +43,55 @@ pub struct Options {
     /// Server's port
     #[arg(short = 'p', default_value = "6379", value_parser = port)]
     pub port: u16,
-    /// Seconds to wait for a connection (0: as long as the system does)
+    /// Timeout of the connection in seconds (0: that of the system)
     #[arg(short = 't', default_value = "0", value_parser = connect_timeout)]
     pub timeout: Duration,
     /// Unix socket of the server, instead of host and port
     #[arg(short = 's')]
     pub socket: Option<PathBuf>,
-    /// Password; safer in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH) than on the command line
+    /// Password; preferably in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH), not on the command
+    /// line
     #[arg(short = 'a', long = "pass", visible_alias = "password")]
     pub password: Option<String>,
-    /// User that the password belongs to
+    /// User name for the password
     #[arg(long)]
     pub user: Option<String>,
-    /// Ask for the password at the terminal
+    /// Prompt for the password at the terminal
     #[arg(long)]
     pub askpass: bool,
     /// Do not warn about passwords on the command line
     #[arg(long)]
     pub no_auth_warning: bool,
-    /// Server as valkey://user:password@host:port/database (also redis://, warmline://); valkeys:// and rediss:// are
-    /// the same with --tls; unix:///path is a socket
+    /// Server as valkey://user:password@host:port/database (also redis://, warmline://); valkeys:// and rediss://
+    /// imply --tls; unix:///path is a socket
     #[arg(short = 'u')]
     pub uri: Option<String>,
-    /// Database
+    /// Database number
     #[arg(short = 'n', default_value_t = 0)]
     pub database: i64,
-    /// Speak RESP2
+    /// Use RESP2
     #[arg(short = '2')]
     pub resp2: bool,
-    /// Speak RESP3
+    /// Use RESP3
     #[arg(short = '3')]
     pub resp3: bool,
-    /// Take the last argument from standard input
+    /// Read the last argument from standard input
     #[arg(short = 'x')]
     pub last_from_stdin: bool,
-    /// Take the argument that equals this tag from standard input
+    /// Read the argument that equals this tag from standard input
     #[arg(short = 'X', value_name = "TAG")]
     pub tag_from_stdin: Option<String>,
     /// Run the command this number of times (negative: forever)
     #[arg(short = 'r', default_value_t = 1)]
     pub repeat: i64,
-    /// Seconds between repetitions, calls of --scan and rows of --stat; between every hundred calls of the other scans
+    /// Interval in seconds between repetitions, calls of --scan and rows of --stat; between every hundred calls of
+    /// the other scans
     #[arg(short = 'i', value_parser = seconds)]
     pub interval: Option<Duration>,
-    /// Text between elements in raw output
+    /// Delimiter of elements in raw output
     #[arg(short = 'd', default_value = "\n")]
     pub element_delimiter: String,
-    /// Text between replies in raw output
+    /// Delimiter of replies in raw output
     #[arg(short = 'D', default_value = "\n")]
     pub reply_delimiter: String,
     /// Follow redirections to other nodes of a cluster
@@ -104,13 +106,13 @@ pub struct Options {
     /// Prefer a name's IPv6 addresses
     #[arg(short = '6')]
     pub ipv6: bool,
-    /// Connect by several paths at once
+    /// Use multipath TCP
     #[arg(long)]
     pub mptcp: bool,
-    /// Plain replies (default unless the output is a terminal)
+    /// Raw replies (default unless the output is a terminal)
     #[arg(long)]
     pub raw: bool,
-    /// Replies for people, even if the output is no terminal
+    /// Formatted replies, even if the output is not a terminal
     #[arg(long, overrides_with = "raw")]
     pub no_raw: bool,
     /// Replies as comma-separated values
@@ -119,22 +121,22 @@ pub struct Options {
     /// Replies as JSON (in RESP3 unless -2 is given)
     #[arg(long)]
     pub json: bool,
-    /// As --json, in ASCII only
+    /// Like --json, in ASCII only
     #[arg(long)]
     pub quoted_json: bool,
-    /// Print RESP3's push messages: yes or no (default: if the output is a terminal)
+    /// Print push messages of RESP3: yes or no (default: if the output is a terminal)
     #[arg(long)]
     pub show_pushes: Option<String>,
-    /// Take arguments as quoted strings
+    /// Parse arguments as quoted strings
     #[arg(long)]
     pub quoted_input: bool,
     /// List keys
     #[arg(long)]
     pub scan: bool,
-    /// Pattern of the keys for all modes that scan
+    /// Pattern of keys in all modes that scan
     #[arg(long)]
     pub pattern: Option<String>,
-    /// As --pattern, quoted
+    /// Like --pattern, quoted
     #[arg(long)]
     pub quoted_pattern: Option<String>,
     /// COUNT of each SCAN
@@ -143,25 +145,25 @@ pub struct Options {
     /// Only keys of this type
     #[arg(long = "type")]
     pub key_type: Option<String>,
-    /// Send what standard input holds, which is the protocol itself, as fast as the server takes it
+    /// Send standard input, which must be in the protocol's encoding, at full speed
     #[arg(long)]
     pub pipe: bool,
-    /// Seconds that --pipe waits for the last replies (0: for ever)
+    /// Timeout of --pipe for the last replies in seconds (0: none)
     #[arg(long, default_value = "30", value_parser = seconds)]
     pub pipe_timeout: Duration,
-    /// Print a row of statistics again and again
+    /// Print rows of statistics continuously
     #[arg(long)]
     pub stat: bool,
-    /// Measure the time of a PING again and again
+    /// Measure the round-trip time of PINGs continuously
     #[arg(long)]
     pub latency: bool,
-    /// As --latency, a row every 15 seconds or -i
+    /// Like --latency, with a row every 15 seconds or -i
     #[arg(long)]
     pub latency_history: bool,
-    /// Show how latencies are distributed as a spectrum, in 256 colors
+    /// Show the distribution of latencies as a spectrum, in 256 colors
     #[arg(long)]
     pub latency_dist: bool,
-    /// Show that spectrum in grey
+    /// Show the spectrum in grey
     #[arg(long, hide = true)]
     pub mono: bool,
     /// Measure scheduling latency of the system for this number of seconds
@@ -176,51 +178,51 @@ pub struct Options {
     /// Find the largest key of each type, by memory
     #[arg(long)]
     pub memkeys: bool,
-    /// As --memkeys, with this number of sampled elements per key
+    /// Like --memkeys, with this number of sampled elements per key
     #[arg(long, value_name = "ELEMENTS")]
     pub memkeys_samples: Option<u64>,
-    /// Find the keys that are used most (needs a maxmemory-policy that ends in lfu)
+    /// Find the most used keys (requires a maxmemory-policy that ends in lfu)
     #[arg(long)]
     pub hotkeys: bool,
-    /// As --hotkeys, with this number of keys instead of 16
+    /// Like --hotkeys, with this number of keys instead of 16
     #[arg(long, value_name = "KEYS")]
     pub hotkeys_count: Option<usize>,
-    /// Show sizes and lengths of all keys: the largest, by type, and how they are distributed
+    /// Show sizes and name lengths of all keys: the largest, by type, and distributions
     #[arg(long)]
     pub keystats: bool,
-    /// As --keystats, with this number of sampled elements per key
+    /// Like --keystats, with this number of sampled elements per key
     #[arg(long, value_name = "ELEMENTS")]
     pub keystats_samples: Option<u64>,
-    /// Where --keystats goes on
+    /// Cursor at which --keystats continues
     #[arg(long, default_value_t = 0)]
     pub cursor: u64,
-    /// How many of the largest keys --keystats shows
+    /// Number of the largest keys that --keystats shows
     #[arg(long, default_value_t = 10)]
     pub top: usize,
     #[command(flatten)]
     pub sizing_options: sizing::SizingOptions,
-    /// Print the commands that a replica would be sent
+    /// Print the commands that a replica receives
     #[arg(long, visible_alias = "slave")]
     pub replica: bool,
     /// Write a snapshot of the server's data to this file (-: standard output)
     #[arg(long, value_name = "FILE")]
     pub rdb: Option<PathBuf>,
-    /// As --rdb, with nothing but functions in it
+    /// Like --rdb, with functions only
     #[arg(long, value_name = "FILE")]
     pub functions_rdb: Option<PathBuf>,
-    /// Run the script in this file: key... , argument...
+    /// Run the script in this file; arguments: key... , argument...
     #[arg(long, value_name = "FILE")]
     pub eval: Option<PathBuf>,
-    /// Run that script in the server's debugger, which there is not
+    /// Run the script in the server's debugger, which is not supported
     #[arg(long, hide = true)]
     pub ldb: bool,
-    /// As --ldb, synchronously: the server serves no other client meanwhile
+    /// Like --ldb, synchronously: the server serves no other client meanwhile
     #[arg(long, hide = true)]
     pub ldb_sync_mode: bool,
-    /// Say more
+    /// Verbose output
     #[arg(long)]
     pub verbose: bool,
-    /// Print the hint for this line
+    /// Print the hint for this input
     #[arg(long = "test_hint", hide = true)]
     pub test_hint: Option<String>,
     /// Compare hints with those in this file
@@ -251,16 +253,16 @@ pub struct ClusterOptions {
     /// Command for a cluster and its arguments; `--cluster help` lists them
     #[arg(long = "cluster", value_name = "COMMAND", num_args = 1..)]
     pub cluster_command: Option<Vec<String>>,
-    /// Only nodes that are no replicas
+    /// Only primaries
     #[arg(long, alias = "cluster-only-masters")]
     pub cluster_only_primaries: bool,
     /// Only replicas
     #[arg(long)]
     pub cluster_only_replicas: bool,
-    /// Look for slots that several nodes take for theirs
+    /// Search for slots that several nodes claim
     #[arg(long)]
     pub cluster_search_multiple_owners: bool,
-    /// Nothing is asked for; accepted for scripts
+    /// No effect; accepted for scripts
     #[arg(long, hide = true)]
     pub cluster_yes: bool,
 }
@@ -273,26 +275,26 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "Invalid server port.".to_string())
 }
 
-/// Why there is nothing to run.
+/// Why no command runs.
 #[derive(Debug, PartialEq)]
 pub enum NoOptions {
-    /// What was asked for instead: help or the version.
+    /// Help or version were requested.
     Text(String),
     Error(String),
 }
 
 impl Options {
-    /// The command line as `clap` sees it, for parsing, manual pages and completions.
+    /// Returns the command line for parsing, manual pages and completions.
     pub fn definition() -> clap::Command {
         let takes_any_word = |arg: clap::Arg| {
-            // An option's value may begin with a dash, such as a password or a delimiter.
+            // An option's value can begin with a dash, such as a password or a delimiter.
             let is_single = arg.get_num_args().is_none_or(|count| count.max_values() == 1);
             if arg.get_action().takes_values() && is_single { arg.allow_hyphen_values(true) } else { arg }
         };
         Options::command().name(Program::current().name).mut_args(takes_any_word)
     }
 
-    /// `arguments`: with the program's name.
+    /// Parses `arguments`, which include the program's name.
     pub fn read(arguments: &[OsString]) -> Result<Options, NoOptions> {
         let mut definition = Options::definition();
         let parsed = definition.try_get_matches_from_mut(arguments);
@@ -319,7 +321,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Puts the parts of `-u` where their own options are.
+    /// Applies the components of `-u` to the options that they replace.
     fn apply_uri(&mut self) -> Result<(), String> {
         let Some(uri) = self.uri.take() else { return Ok(()) };
         let uri = ServerUri::parse(&uri)?;
@@ -335,7 +337,7 @@ impl Options {
         Ok(())
     }
 
-    /// What cannot be asked for together.
+    /// Checks combinations of options.
     fn check(&self) -> Result<(), String> {
         let exclusive: [(bool, &str); 8] = [
             (
@@ -389,7 +391,7 @@ impl Options {
         })
     }
 
-    /// Whether push messages are printed.
+    /// Returns whether push messages are printed.
     pub fn shows_pushes(&self, is_watched: bool) -> bool {
         match self.show_pushes.as_deref() {
             Some(choice) if choice.starts_with(['n', 'N']) => false,
@@ -402,7 +404,7 @@ impl Options {
         }
     }
 
-    /// The pattern that keys of a scan match, if not all do.
+    /// Returns the pattern of a scan, if there is one.
     pub fn scan_pattern(&self) -> Result<Option<Vec<u8>>, String> {
         match (&self.quoted_pattern, &self.pattern) {
             (Some(pattern), _) => unquoted(pattern)
@@ -413,7 +415,7 @@ impl Options {
         }
     }
 
-    /// Settings that options decide together.
+    /// Returns the settings that depend on several options.
     pub fn style(&self, is_terminal: bool) -> Style {
         match () {
             () if self.csv => Style::Csv,
@@ -432,7 +434,7 @@ impl Options {
     }
 }
 
-/// One line about a command line that makes no sense.
+/// Returns the error of an invalid command line on one line.
 fn complaint(error: &clap::Error) -> String {
     if let (ErrorKind::ValueValidation, Some(source)) = (error.kind(), std::error::Error::source(error)) {
         let text = source.to_string();
@@ -441,7 +443,7 @@ fn complaint(error: &clap::Error) -> String {
         }
     }
     match error.get(ContextKind::InvalidArg) {
-        // What another option needs.
+        // An option that another one requires.
         Some(ContextValue::Strings(missing)) => {
             let names: Vec<&str> = missing.iter().filter_map(|option| option.split(' ').next()).collect();
             format!("Option {} is missing.", names.join(" or "))

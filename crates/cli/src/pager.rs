@@ -1,4 +1,4 @@
-//! Replies that are longer than the screen, a page at a time: by the program in `PAGER`, or `less`.
+//! Shows replies that exceed the screen a page at a time, with the program in `PAGER`, or `less`.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -9,14 +9,14 @@ use rustix::termios::tcgetwinsize;
 
 use crate::program::Program;
 
-/// Shows a text if it is too long for the screen. False if it was not shown.
+/// Shows a text if it exceeds the screen. Returns whether it was shown.
 pub fn show(text: &[u8], exit_on_interrupt: &Arc<AtomicBool>) -> bool {
     let Ok(size) = tcgetwinsize(io::stdout()) else { return false };
-    // A terminal that does not know its size has none to exceed.
+    // A terminal of unknown size has no limit.
     if size.ws_row == 0 || rows(text, size.ws_col.into()) <= size.ws_row.into() {
         return false;
     }
-    // Ctrl-C is for the pager.
+    // Ctrl-C is handled by the pager.
     exit_on_interrupt.store(false, Ordering::Relaxed);
     let was_shown = run(text).is_ok();
     exit_on_interrupt.store(true, Ordering::Relaxed);
@@ -33,7 +33,7 @@ fn run(text: &[u8]) -> io::Result<()> {
         }
         None => {
             let mut less = Command::new("less");
-            // Colors stay, and so does the text when it ends.
+            // Keep colors, and leave the text on the screen.
             less.args(["-R", "-X"]);
             less
         }
@@ -46,7 +46,7 @@ fn run(text: &[u8]) -> io::Result<()> {
     child.wait().map(drop)
 }
 
-/// How many lines of a screen a text takes. Colors count as if they were shown, which they are not.
+/// Returns the number of screen lines of a text. Escape sequences of colors are counted as characters.
 fn rows(text: &[u8], columns: usize) -> usize {
     let columns = columns.max(1);
     text.split_inclusive(|&byte| byte == b'\n').map(|line| line.len().div_ceil(columns)).sum()

@@ -1,5 +1,5 @@
-//! `--pipe`: standard input, which holds commands in the protocol's own form, goes to the server as fast as it is
-//! taken, while the replies are counted. One thread sends, one receives, so neither side's buffers can lock up.
+//! `--pipe`: sends standard input, which contains encoded commands, at full speed, and counts the replies. One thread
+//! sends and one receives, so that full buffers cannot cause a deadlock.
 
 use std::fs::File;
 use std::io::{self, Read, StdinLock};
@@ -65,8 +65,8 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
     if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Everything from standard input, then an ECHO whose reply marks the end. A line end comes before it, in case the
-/// input broke off within a line.
+/// Sends standard input, then an ECHO whose reply marks the end. A line end precedes it, in case the input ends
+/// within a line.
 fn copy_stdin(mut sender: Sender, marker: &[u8], all_sent: &AtomicBool) -> Result<(), Failure> {
     let (mut stdin, mut buffer) = (io::stdin().lock(), vec![0; COPY_LEN]);
     let progress = Progress::bytes(file_len(&stdin));
@@ -81,20 +81,20 @@ fn copy_stdin(mut sender: Sender, marker: &[u8], all_sent: &AtomicBool) -> Resul
     drop(progress);
     let mut last = b"\r\n".to_vec();
     append_request(&mut last, &[b"ECHO".as_slice(), marker]);
-    // Before the reply can come, whose line is the next.
+    // Set before the reply can arrive.
     print_bytes(b"All data transferred. Waiting for the last reply...\n");
     sender.send_bytes(&last)?;
     all_sent.store(true, Ordering::Release);
     Ok(())
 }
 
-/// How long standard input is, if it is a file.
+/// Returns the length of standard input, if it is a file.
 fn file_len(stdin: &StdinLock<'_>) -> Option<u64> {
     let file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
     file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len())
 }
 
-/// Bytes that no other reply is likely to be.
+/// Returns bytes that no other reply is likely to contain.
 fn random_marker() -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
     (0..MARKER_LEN).map(|index| RandomState::new().hash_one(index) as u8).collect()

@@ -1,5 +1,5 @@
-//! The name that the program was called by, and what follows from it: how it speaks of itself and of the server, which
-//! variables of the environment it reads, and where it keeps a user's files.
+//! The name by which the program was called, and what depends on it: names in messages, environment variables, and
+//! the user's files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Program {
     pub name: &'static str,
     pub server: &'static str,
-    /// What names of variables begin with, and, in lower case, of files.
+    /// Prefix of environment variables, and in lower case of files.
     prefix: &'static str,
 }
 
@@ -17,7 +17,7 @@ const VALKEY: Program = Program { name: "valkey-cli", server: "Valkey", prefix: 
 const REDIS: Program = Program { name: "redis-cli", server: "Redis", prefix: "REDISCLI" };
 
 impl Program {
-    /// The one that runs.
+    /// The running program.
     pub fn current() -> &'static Program {
         Self::called(std::env::args_os().next().unwrap_or_default())
     }
@@ -35,13 +35,13 @@ impl Program {
         format!("{} {}", self.name, env!("CARGO_PKG_VERSION"))
     }
 
-    /// The variable that ends so: its own comes before those of the other names.
+    /// Returns the variable with this suffix: with its own prefix before those of other names.
     pub fn variable(&self, ending: &str) -> Option<OsString> {
         let prefixes = [self.prefix, WARMLINE.prefix, VALKEY.prefix, REDIS.prefix];
         prefixes.iter().find_map(|prefix| std::env::var_os(format!("{prefix}_{ending}")))
     }
 
-    /// A user's own file: where a variable says, else in the home directory under the program's name. `None`: nowhere.
+    /// Returns the path of a user's file: from a variable, otherwise in the home directory; `None` without one.
     pub fn user_file(&self, variable: &str, ending: &str) -> Option<PathBuf> {
         match self.variable(variable) {
             Some(path) if path == "/dev/null" => None,
@@ -52,19 +52,19 @@ impl Program {
         }
     }
 
-    /// The name of the file of preferences, as messages call it.
+    /// Returns the name of the preferences file for messages.
     pub fn preferences_name(&self) -> String {
         format!(".{}rc", self.prefix.to_lowercase())
     }
 }
 
-/// Whether replies are for somebody who looks at them. `FAKETTY` says so where there is no terminal.
+/// Returns whether replies are formatted for people. `FAKETTY` forces it without a terminal.
 pub fn is_watched() -> bool {
     use std::io::IsTerminal;
     std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some()
 }
 
-/// Whether the terminal shows colours, by its name.
+/// Returns whether the terminal shows colours, by its name.
 pub fn has_colors() -> bool {
     std::env::var("TERM").is_ok_and(|name| name.contains("xterm"))
 }

@@ -1,4 +1,4 @@
-//! How far something long is: a bar on standard error, where that is a terminal.
+//! The progress of a long mode: a bar on standard error, if it is a terminal.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Progress {
         self.0.inc(more);
     }
 
-    /// Prints a line on standard output, where the bar does not touch it.
+    /// Prints a line on standard output, without disturbing the bar.
     pub fn print(&self, line: &str) {
         self.0.suspend(|| print_line!("{line}"));
     }

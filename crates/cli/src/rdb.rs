@@ -1,4 +1,5 @@
-//! `--rdb` and `--functions-rdb`: a snapshot of the server's data as a file, received as a replica receives it.
+//! `--rdb` and `--functions-rdb`: receives a snapshot of the server's data as a replica does, and writes it to a
+//! file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,10 +12,10 @@ use crate::Failure;
 use crate::session::Session;
 use crate::sync::{self, SnapshotEnd, Start};
 
-/// Where a snapshot goes. A file takes its name when it is whole, so that one of that name stays until then.
+/// The destination of a snapshot. A file is renamed when it is complete, so an existing one stays until then.
 enum Target {
     Stdout,
-    /// A pipe, a device and their like.
+    /// A pipe or a device.
     Stream(File),
     File {
         file: File,
@@ -34,7 +35,7 @@ impl Target {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(format!(".{}.part", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
-        // Not one that somebody else has put there; with the permissions that the server gives to its own.
+        // Created exclusively, with the permissions of the server's files.
         let file = File::options().write(true).create_new(true).mode(0o640).open(&unfinished)?;
         Ok(Target::File { file, unfinished, path: path.to_owned() })
     }
@@ -61,7 +62,7 @@ impl Target {
 
     fn give_up(self) {
         if let Target::File { unfinished, .. } = self {
-            // The failure that led here says more.
+            // The original error is reported.
             let _gone = fs::remove_file(unfinished);
         }
     }
@@ -78,7 +79,7 @@ pub fn run(session: &mut Session, path: &Path, functions_only: bool) -> Result<(
     transfer(session, path)
 }
 
-/// Writes the snapshot that the server answers SYNC with, which ends the connection.
+/// Writes the snapshot that the server sends for SYNC, which ends the connection.
 pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     let connection = session.connection()?;
     let Start::Full(end) = sync::begin(connection, &["SYNC"])? else {
@@ -102,7 +103,7 @@ pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
             return Err(error);
         }
     };
-    // The server need not wait for our disk.
+    // The server need not wait for the local disk.
     session.disconnect();
     target.finish().map_err(|error| failed("Fail to fsync", &error))?;
     match end {

@@ -1,4 +1,4 @@
-//! The dialogue: a line, its reply, and so on; from a terminal, or from a file or another program.
+//! The interactive mode: reads lines from a terminal, a file or another program, and prints the replies.
 
 mod history;
 mod messages;
@@ -30,12 +30,12 @@ use crate::session::{Session, SessionError, is_command};
 use history::{HistoryFile, is_secret};
 use preferences::Preference;
 
-/// Commands that take this long are shown with their time.
+/// Commands that take this long are shown with their duration.
 const SLOW: Duration = Duration::from_millis(500);
 
 type LineEditor = Editor<LineHelper, DefaultHistory>;
 
-/// Where lines come from.
+/// The source of lines.
 enum Input {
     /// A terminal, with history, hints and completion.
     Terminal(Box<LineEditor>),
@@ -45,15 +45,15 @@ enum Input {
 struct Dialogue<'a> {
     session: &'a mut Session,
     input: Input,
-    /// Lines that were pasted together, behind the one that runs.
+    /// Lines that were pasted together and have not run.
     pasted: VecDeque<String>,
-    /// Where lines of a terminal are kept.
+    /// The history file of a terminal.
     history: HistoryFile,
-    /// What the lines of a stream may ask about, once one has.
+    /// The documentation for lines of a stream, once requested.
     documentation: Option<Documentation>,
 }
 
-/// Runs lines until they end.
+/// Runs lines until their end.
 pub fn converse(session: &mut Session) -> Result<(), Failure> {
     flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&session.exit_on_interrupt))
         .and_then(|_| flag::register(SIGINT, Arc::clone(&session.interrupted)))
@@ -103,7 +103,7 @@ impl Dialogue<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         loop {
             let Some(line) = self.read_line()? else {
-                // The end of the lines ends the subscriptions first.
+                // The end of input first ends the subscriptions.
                 if self.session.is_subscribed() && self.session.connect().is_ok() {
                     continue;
                 }
@@ -118,7 +118,7 @@ impl Dialogue<'_> {
         }
     }
 
-    /// The next line, without its end.
+    /// Returns the next line, without its end.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         if let Some(line) = self.pasted.pop_front() {
             print_line!("{}{line}", self.session.prompt());
@@ -145,7 +145,7 @@ impl Dialogue<'_> {
         }
     }
 
-    /// Whether the dialogue is over.
+    /// Returns whether the interactive mode has ended.
     fn run_line(&mut self, line: &[u8]) -> Result<bool, Failure> {
         let Ok(mut words) = split_args(line) else {
             print_bytes(b"Invalid argument(s)\n");
@@ -242,11 +242,11 @@ impl Dialogue<'_> {
         }
     }
 
-    /// Keeps a line for later, unless no file should have it.
+    /// Adds a line to the history, unless there is no file for it.
     fn remember(&mut self, line: &[u8], is_secret: bool) {
         let (Input::Terminal(editor), false) = (&mut self.input, is_secret) else { return };
         let line = String::from_utf8_lossy(line);
-        // A history that cannot be written must not stop the work; the same line twice in a row is kept once.
+        // A failed write of the history is ignored; a repeated line is stored once.
         if editor.add_history_entry(line.as_ref()).is_ok_and(|is_new| is_new) {
             let _unwritable = self.history.add(&line);
         }
@@ -254,7 +254,7 @@ impl Dialogue<'_> {
 
     fn load_preferences(&mut self) {
         let Some(path) = Program::current().user_file("RCFILE", "rc") else { return };
-        // Most users have none.
+        // Most users have no such file.
         let Ok(text) = std::fs::read(path) else { return };
         for line in text.split(|&byte| byte == b'\n') {
             match split_args(line) {
@@ -283,7 +283,7 @@ impl Dialogue<'_> {
     }
 }
 
-/// A command and what it leads to, such as everything that MONITOR shows. The last reply.
+/// Runs a command and prints what follows, such as the output of MONITOR. Returns the last reply.
 pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Value, Failure> {
     if is_command(words, "SYNC") || is_command(words, "PSYNC") {
         return Err(replica::follow_typed(session, words));
@@ -295,7 +295,7 @@ pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Valu
     Ok(reply)
 }
 
-/// The number before a command: `5 INCR counter`.
+/// Parses the count before a command: `5 INCR counter`.
 fn repetitions(words: &[Vec<u8>]) -> Option<i64> {
     if words.len() < 2 {
         return None;

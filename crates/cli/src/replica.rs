@@ -1,4 +1,4 @@
-//! `--replica`, or SYNC and PSYNC typed: the commands that a replica is sent, one on a line.
+//! `--replica`, or SYNC and PSYNC in the interactive mode: prints the commands that a replica receives, one per line.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use crate::format::Style;
 use crate::session::{Session, SessionError};
 use crate::sync::{self, SnapshotEnd, Start};
 
-/// A primary that has just sent a snapshot waits so long before it takes an answer for one.
+/// Time for which a primary ignores acknowledgements after it has sent a snapshot.
 const ONLINE_PAUSE: Duration = Duration::from_secs(1);
 
 pub fn run(session: &mut Session) -> Result<(), Failure> {
     session.connect()?;
     sync::introduce(session)?;
-    // Nothing of the data is needed, only the commands behind it.
+    // The data is discarded; only the commands after it are needed.
     sync::send_setting(session, "rdb-filter-only", "")?;
     Err(follow(session, &[b"SYNC".to_vec()])?)
 }
 
-/// As it was typed in a dialogue; the connection ends with it.
+/// Runs the command as typed in the interactive mode; the connection ends with it.
 pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
     print_line!("Entering replica output mode...  (press Ctrl-C to quit)");
     let end = follow(session, request).unwrap_or_else(|error| error);
@@ -26,7 +26,7 @@ pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
     end
 }
 
-/// What ended it, whether that is `Ok` or not: nothing but a loss of the connection does.
+/// Returns why it ended; without an error of this machine, the connection was lost.
 fn follow(session: &mut Session, request: &[Vec<u8>]) -> Result<Failure, Failure> {
     let connection = session.connection()?;
     match sync::begin(connection, request)? {

@@ -1,4 +1,4 @@
-//! Walking over the keys with SCAN.
+//! Iterates over the keys with SCAN.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::format::Style;
 use crate::options::Options;
 use crate::session::Session;
 
-/// Calls of SCAN between two pauses of `-i`, where the calls themselves are the work.
+/// Number of SCAN calls between two pauses of `-i`, in modes whose output is not shown per call.
 const CALLS_PER_PAUSE: u64 = 100;
 
-/// The keys of one database, one SCAN call's worth at a time, until all have been seen or Ctrl-C comes.
+/// The keys of one database, a SCAN call at a time, until the end or Ctrl-C.
 pub struct Walk {
     pub cursor: u64,
     pattern: Option<Vec<u8>>,
@@ -27,7 +27,7 @@ pub struct Walk {
     calls: u64,
 }
 
-/// From now on Ctrl-C sets the flag, and nothing else.
+/// Makes Ctrl-C only set the flag.
 pub fn heed_interrupts(flag: &Arc<AtomicBool>) -> Result<(), Failure> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(flag))
         .map(drop)
@@ -48,7 +48,7 @@ impl Walk {
         })
     }
 
-    /// Whether it meets only some of the keys.
+    /// Returns whether it visits only some of the keys.
     pub fn is_selective(&self) -> bool {
         self.pattern.is_some() || self.key_type.is_some()
     }
@@ -57,7 +57,7 @@ impl Walk {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The next keys, perhaps none; `None` when it is over.
+    /// Returns the next keys, which can be empty; `None` at the end.
     pub fn next(&mut self, session: &mut Session) -> Result<Option<Vec<Vec<u8>>>, Failure> {
         if (self.calls > 0 && self.cursor == 0) || self.was_interrupted() {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Walk {
     }
 }
 
-/// How many keys there are, before a walk.
+/// Returns the number of keys, before a scan.
 pub fn total_keys(session: &mut Session) -> Result<u64, Failure> {
     match session.request(&["DBSIZE"])? {
         Value::Integer(count) => Ok(count as u64),
@@ -103,7 +103,7 @@ pub fn total_keys(session: &mut Session) -> Result<u64, Failure> {
     }
 }
 
-/// Lets a replica in a cluster answer. Servers outside of clusters refuse that, and need it not.
+/// Permits a replica in a cluster to reply. Servers without cluster mode refuse this, and need not be asked.
 pub fn allow_reads(session: &mut Session) -> Result<(), Failure> {
     match session.request(&["READONLY"])? {
         Value::Error(text) if text != b"ERR This instance has cluster support disabled" => {
@@ -113,16 +113,16 @@ pub fn allow_reads(session: &mut Session) -> Result<(), Failure> {
     }
 }
 
-/// A key as it is shown: in quotes, with escapes.
+/// Formats a key with quotes and escapes.
 pub fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(&quoted(key)).into_owned()
 }
 
-/// `--scan`: all keys, one on a line.
+/// `--scan`: prints all keys, one per line.
 pub fn list_keys(session: &mut Session, options: &Options) -> Result<(), Failure> {
     session.connect()?;
     let mut walk = Walk::new(session, options)?;
-    // Here the pauses come after each call, where there is output to look at.
+    // Pauses follow each call, whose output is shown.
     walk.interval = None;
     while let Some(keys) = walk.next(session)? {
         let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! What one user does with one server: the connection and how it must be set up again when it breaks, the state that
-//! the prompt shows, and running a command with everything that its replies lead to.
+//! A session with a server: the connection, its setup after a reconnect, the state shown in the prompt, and the
+//! execution of commands with their follow-ups.
 
 mod replies;
 
@@ -19,10 +19,10 @@ use crate::pager;
 use crate::program::Program;
 use replies::{invalidated_keys, is_subscription, is_unsubscription, is_verbatim, message_kind};
 
-/// How often a wait for messages looks whether it was interrupted.
+/// Interval at which waiting for messages checks for interrupts.
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// Redirections that one command may take before it is given up.
+/// Maximum number of redirections of a command.
 const REDIRECTIONS_MAX: usize = 16;
 
 pub struct Settings {
@@ -30,23 +30,23 @@ pub struct Settings {
     pub password: Option<String>,
     pub connect: ConnectSettings,
     pub resp3: bool,
-    /// Without RESP3 the output would be another, but still be one.
+    /// Whether output depends on RESP3, but is possible without.
     pub resp3_is_optional: bool,
     pub follow_redirections: bool,
     pub show_pushes: bool,
     /// Errors are not printed: the caller reports them.
     pub errors_to_caller: bool,
-    /// Somebody types commands.
+    /// Whether it is interactive.
     pub interactive: bool,
-    /// Between two runs of a command that is repeated.
+    /// Delay between repetitions of a command.
     pub interval: Option<Duration>,
     pub style: Style,
     pub is_colored: bool,
-    /// Replies that are longer than the screen go through a pager.
+    /// Whether replies that exceed the screen are shown in a pager.
     pub uses_pager: bool,
 }
 
-/// How many channels a connection listens to.
+/// Number of subscriptions of a connection.
 #[derive(Clone, Copy, Default)]
 struct Subscriptions {
     /// Channels and patterns.
@@ -57,30 +57,30 @@ struct Subscriptions {
 pub struct Session {
     pub settings: Settings,
     pub address: Address,
-    /// What a new connection is to use.
+    /// Database and protocol of new connections.
     pub wanted_database: i64,
-    /// What this one uses.
+    /// Database and protocol of this connection.
     database: i64,
     in_transaction: bool,
     database_before_transaction: i64,
     subscriptions: Subscriptions,
     is_resp3: bool,
-    /// What HELLO said.
+    /// The reply to HELLO.
     pub server_version: Option<String>,
-    /// Ctrl-C came.
+    /// Ctrl-C was pressed.
     pub interrupted: Arc<AtomicBool>,
-    /// Ctrl-C ends the program, not what it is doing.
+    /// Whether Ctrl-C ends the program instead of the current command.
     pub exit_on_interrupt: Arc<AtomicBool>,
-    /// How long replies have been looked at in a pager.
+    /// Time spent in the pager.
     pub paged: Cell<Duration>,
     connection: Option<Connection>,
 }
 
-/// Why a command did not come to its end.
+/// Why a command did not complete.
 #[derive(Debug)]
 pub enum SessionError {
     Connection(ConnectionError),
-    /// The server refused to set up the connection, which stays: what was tried and its answer.
+    /// The server refused the setup of the connection, which stays open: the command and its reply.
     Setup(String, String),
     TooManyRedirections,
 }
@@ -142,8 +142,8 @@ impl Session {
         format!("{name}{database}{transaction}{subscribed}> ")
     }
 
-    /// A new connection, authenticated, in the wanted database and protocol. One that could not be set up so is there
-    /// all the same: commands may still mend it.
+    /// Opens a connection, authenticated, in the wanted database and protocol. If the setup fails the connection
+    /// stays, since commands may repair it.
     pub fn connect(&mut self) -> Result<(), SessionError> {
         self.disconnect();
         self.connection = Some(Connection::connect(&self.address, &self.settings.connect)?);
@@ -155,7 +155,7 @@ impl Session {
         self.switch_protocol()
     }
 
-    /// Forgets the connection and all that it was.
+    /// Drops the connection and its state.
     pub fn disconnect(&mut self) {
         self.connection = None;
         (self.database, self.in_transaction, self.is_resp3) = (0, false, false);
@@ -201,7 +201,7 @@ impl Session {
         }
     }
 
-    /// The connection, made if there is none.
+    /// Returns the connection, opened if there is none.
     pub fn connection(&mut self) -> Result<&mut Connection, SessionError> {
         if self.connection.is_none() {
             self.connect()?;

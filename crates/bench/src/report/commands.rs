@@ -1,4 +1,4 @@
-//! Known commands on all servers, and latencies when requests come at a fixed rate.
+//! Common commands on all servers, and latencies at a fixed rate.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const CASES: [&str; 12] = [
     "xadd-p10",
 ];
 const MANNER: Manner = Manner { clients: 50, threads: 1 };
-/// Requests per second at which latencies are measured, and the duration.
+/// The rate at which latencies are measured, and the duration.
 const RATE: f64 = 40_000.0;
 const RATE_SECONDS: f64 = 8.0;
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
@@ -85,7 +85,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     })
 }
 
-/// Latencies of GET when requests come at a rate that all servers can bear.
+/// Measures latencies of GET at a rate that all servers can serve.
 fn at_a_rate(bench: &Bench, candidates: &[Candidate], cases: &[&Case]) -> Result<(Table, Plot), String> {
     let case = cases.iter().find(|case| case.name == "get10-p1").ok_or("there is no such case")?;
     let seconds = (RATE_SECONDS * bench.scale).max(0.5);

@@ -1,4 +1,4 @@
-//! A hash and a list of ten thousand integers, in each way they can be stored.
+//! A hash and a list of ten thousand integers in each encoding.
 
 use client::append_request;
 
@@ -10,10 +10,10 @@ use crate::connection::{Conversation, LoadError};
 use crate::server::Server;
 
 const ELEMENTS: u64 = 10_000;
-/// Whole reads of the collection.
+/// Number of reads of the whole collection.
 const WHOLE_READS: u64 = 50;
 
-/// Microseconds an element of each step, and what is stored.
+/// Microseconds per element of each step, and the encoding.
 #[derive(Default)]
 struct Found {
     encoding: String,
@@ -23,7 +23,7 @@ struct Found {
 
 type Append = fn(u64, &mut Vec<u8>);
 
-/// What is done: its name, how often, over how many elements each time, and the request.
+/// A step: name, number of requests, elements per request, and the request.
 struct Step {
     name: &'static str,
     requests: u64,
@@ -35,7 +35,7 @@ const fn step(name: &'static str, append: Append) -> Step {
     Step { name, requests: ELEMENTS, elements_each: 1, append }
 }
 
-/// The element of the collection that is asked for at a step, in no order.
+/// Returns the element accessed at a step, in a random-like order.
 fn place(number: u64) -> u64 {
     // A prime that does not divide the number of elements.
     number * 7_919 % ELEMENTS
@@ -151,7 +151,7 @@ fn measure_steps(server: &Server, runs: u32, steps: &[Step]) -> Result<Found, Lo
     Ok(found)
 }
 
-/// How the collection is stored, and how many bytes it takes.
+/// Returns encoding and size of the collection.
 fn weigh(conversation: &mut Conversation) -> Result<(String, f64), LoadError> {
     let encoding = conversation.ask(&["OBJECT", "ENCODING", "c"])?;
     let encoding = String::from_utf8_lossy(encoding.as_bytes().unwrap_or_default()).into_owned();

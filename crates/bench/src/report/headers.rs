@@ -1,4 +1,4 @@
-//! The structures under sorted sets by themselves, in this process: what a separate header costs.
+//! Structures of sorted sets without a server: the cost of a separate header.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::template::Random;
 
 const VISITS: u64 = 1_000_000;
 
-/// Bytes of one set, and nanoseconds that its first member takes.
+/// Bytes per set, and nanoseconds to access its first member.
 type Found = (f64, f64);
 
 pub fn table(bench: &Bench, counts: &[u64], members: u64) -> Table {

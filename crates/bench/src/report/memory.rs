@@ -1,4 +1,4 @@
-//! What an element takes, by type and shape.
+//! Memory per element, by type and shape.
 
 use client::append_request;
 
@@ -10,7 +10,7 @@ use crate::connection::Conversation;
 
 const MILLION: u64 = 1_000_000;
 
-/// A name, commands, elements a command, and what makes the command of a number below that of the commands.
+/// Name, number of commands, elements per command, and the encoder of the command with a number.
 type Weighed = (&'static str, u64, u64, fn(u64, u64, &mut Vec<u8>));
 
 fn pairs(count: u64, pair: impl Fn(u64) -> [String; 2]) -> Vec<String> {
@@ -26,7 +26,7 @@ fn key(number: u64) -> String {
     format!("key:{number:012}")
 }
 
-/// The number comes with one in shuffled order.
+/// The encoder receives the number and a shuffled one.
 const SHAPES: &[Weighed] = &[
     ("string of 10", MILLION, 1, |i, _, out| append_request(out, &["SET", &key(i), &format!("v{i:09}")])),
     ("string of 10, with expiry", MILLION, 1, |i, _, out| {
@@ -123,7 +123,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
         cells.extend(row.iter().skip(1).map(|other| short(row[0] / other)));
         table.row(cells);
     }
-    // Long strings would make everything else small.
+    // Long strings would make all other bars small.
     let shown = |points: &Vec<(f64, f64)>| points[5..].to_vec();
     let plot = Plot {
         name: "memory".to_string(),
@@ -147,7 +147,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     })
 }
 
-/// By how many bytes a server's memory grows.
+/// Returns the growth of a server's memory.
 fn weigh(
     conversation: &mut Conversation,
     commands: u64,
@@ -163,7 +163,7 @@ fn weigh(
     Ok(bytes)
 }
 
-/// The server's memory, once what it does by the way has been done.
+/// Returns the server's memory, after its background work has ended.
 fn settled(conversation: &mut Conversation) -> Result<f64, String> {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let bytes = conversation.info("memory", "used_memory").map_err(|error| error.to_string())?;

@@ -1,13 +1,13 @@
-//! What is shown of measurements: sections of text, tables and plots, as Markdown and as one HTML page.
+//! The page of results: sections of text, tables and plots, as Markdown and HTML.
 
 use std::fmt::Write as _;
 
 use super::plot::Plot;
 
-/// One subject of the results.
+/// A section of the results.
 pub struct Section {
     pub title: &'static str,
-    /// What is measured and how, a paragraph.
+    /// A paragraph on what is measured and how.
     pub text: String,
     pub tables: Vec<Table>,
     pub plots: Vec<Plot>,
@@ -54,9 +54,9 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Everything that was measured.
+/// All results.
 pub struct Page {
-    /// What it was measured on and with, a line each.
+    /// Machine and programs, one line each.
     pub circumstances: Vec<String>,
     pub command: String,
     pub sections: Vec<Section>,
@@ -69,7 +69,7 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em aut
                      th:first-child,td:first-child{text-align:left}svg{max-width:100%;height:auto}";
 
 impl Page {
-    /// With plots as files, which are `results/NAME.svg`.
+    /// Returns Markdown, with plots in `results/NAME.svg`.
     pub fn markdown(&self) -> String {
         let mut out = format!("# {TITLE}\n\n");
         out.push_str("One command measures everything and writes this page:\n\n");
@@ -87,7 +87,7 @@ impl Page {
         out
     }
 
-    /// With plots in it.
+    /// Returns HTML, with the plots in it.
     pub fn html(&self) -> Result<String, String> {
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{TITLE}</title>\
