@@ -697,6 +697,41 @@ fn samples_have_the_wanted_number_of_distinct_entries() {
 }
 
 #[test]
+fn samples_visit_all_places_of_a_bucket_alike() {
+    let count = scaled(600, 60);
+    let mut table = KeyTable::<u64>::new(HashSeed::new(6, 9));
+    for i in 0..count as u64 {
+        let expiry_ms = i.is_multiple_of(2).then_some(1);
+        table.put(table.hash(&i.to_le_bytes()), &i.to_le_bytes(), NewValue::Integer(0), expiry_ms, 0);
+    }
+    let mut random = Random::new(9);
+    for only_expiring in [false, true] {
+        let mut visits = HashMap::new();
+        let rounds = 200 * count;
+        for _ in 0..rounds {
+            table.sample(&mut random, 5, only_expiring, &mut |entry| {
+                *visits.entry(entry.key().to_vec()).or_insert(0) += 1;
+            });
+        }
+        let mut in_buckets = HashMap::new();
+        for _ in 0..rounds {
+            table.visit_bucket(&mut random, only_expiring, &mut |entry| {
+                assert!(!only_expiring || entry.expiry_ms().is_some());
+                *in_buckets.entry(entry.key().to_vec()).or_insert(0) += 1;
+            });
+        }
+        let entries = if only_expiring { table.expiring_len() } else { count };
+        assert_eq!(in_buckets.len(), entries, "each entry was visited with its bucket");
+        let (least, most) = (in_buckets.values().min().unwrap(), in_buckets.values().max().unwrap());
+        assert!(cfg!(miri) || *most < least * 2, "{least} to {most} visits of buckets");
+        assert_eq!(visits.len(), entries, "each entry was visited");
+        let mean = rounds * 5 / entries;
+        let (least, most) = (visits.values().min().unwrap(), visits.values().max().unwrap());
+        assert!(*least > mean / 4 && *most < mean * 4, "{least} to {most} visits, {mean} in the mean");
+    }
+}
+
+#[test]
 fn a_probe_leads_to_the_object_and_survives_changes_between_steps() {
     let mut table = KeyTable::<u64>::new(HashSeed::new(6, 8));
     let mut random = Random::new(3);

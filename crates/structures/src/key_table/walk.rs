@@ -183,9 +183,12 @@ impl<T> KeyTable<T> {
         None
     }
 
-    /// Visits up to `n` neighbouring entries, from a random bucket on: much cheaper than `n` random entries. Returns the
+    /// Visits up to `n` neighbouring entries, from a random one on: much cheaper than `n` random entries. Returns the
     /// number visited: fewer than `n` only if the table has fewer, or if entries with an expiry are wanted and are so
     /// sparse that 64 buckets for each do not suffice.
+    ///
+    /// Entries anywhere in a bucket have the same chance. From the first entry of each bucket on, those behind the `n`-th
+    /// would hardly ever be visited, and these are the youngest.
     pub fn sample(
         &self,
         random: &mut Random,
@@ -206,33 +209,39 @@ impl<T> KeyTable<T> {
         }
         let mut sampled = 0;
         let is_sparse = only_expiring && self.expiring < self.len / 8;
-        let buckets_max = self.buckets.min(n * if is_sparse { TRIES_MAX } else { 4 } + TRIES_MAX);
+        // The first bucket may be visited again at the end, for what was skipped there.
+        let buckets_max = (self.buckets + 1).min(n * if is_sparse { TRIES_MAX } else { 4 } + TRIES_MAX);
         let mut passed = 0;
-        for _ in 0..buckets_max {
+        for nth in 0..buckets_max {
             if is_sparse {
                 let next = self.skip_to_expiring(at);
                 passed += (next + self.buckets - at) % self.buckets;
                 at = next;
             }
-            if passed >= self.buckets {
+            if passed > self.buckets {
                 break;
             }
             passed += 1;
             work::visited(1);
             let slots = &self.directory.bucket(self.bucket_number(at)).slots;
             let is_wanted = |slot: Slot| !only_expiring || slot.expires();
-            let mut prefetched = sampled;
+            let starts_anywhere = nth == 0 && !is_sparse && !is_bare;
+            let skips = if starts_anywhere { random.index(bucket::entry_count(slots).max(1)) } else { 0 };
+            let (mut at_entry, mut prefetched) = (0, sampled);
             bucket::for_each_entry(slots, |slot| {
-                if is_wanted(slot) && prefetched < wanted {
+                if at_entry >= skips && is_wanted(slot) && prefetched < wanted {
                     prefetched += 1;
                     prefetch(slot.address());
                 }
+                at_entry += 1;
             });
+            at_entry = 0;
             bucket::for_each_entry(slots, |slot| {
-                if is_wanted(slot) && sampled < wanted {
+                if at_entry >= skips && is_wanted(slot) && sampled < wanted {
                     sampled += 1;
                     visit(Self::entry_ref(slot));
                 }
+                at_entry += 1;
             });
             if sampled == wanted {
                 break;
@@ -240,6 +249,30 @@ impl<T> KeyTable<T> {
             at = if at + 1 == self.buckets { 0 } else { at + 1 };
         }
         sampled
+    }
+
+    /// Visits all entries of a random bucket, for estimates: of many buckets so visited each entry has the same share.
+    /// Entries with an expiry, if only these are wanted and are sparse, are visited one at a time.
+    pub fn visit_bucket(
+        &self,
+        random: &mut Random,
+        only_expiring: bool,
+        visit: &mut dyn FnMut(EntryRef<'_, T>),
+    ) {
+        if only_expiring && self.expiring < self.len / 2 {
+            if let Some(entry) = self.random_expiring(random) {
+                visit(entry);
+            }
+        } else if self.buckets > 0 {
+            work::visited(1);
+            let slots = &self.directory.bucket(self.bucket_number(random.index(self.buckets))).slots;
+            bucket::for_each_entry(slots, |slot| prefetch(slot.address()));
+            bucket::for_each_entry(slots, |slot| {
+                if !only_expiring || slot.expires() {
+                    visit(Self::entry_ref(slot));
+                }
+            });
+        }
     }
 
     /// The bucket from which to look for an entry with an expiry, from the `at`-th on, wrapping around to the first.
