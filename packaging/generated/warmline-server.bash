@@ -258,7 +258,7 @@ _warmline__server() {
                     return 0
                     ;;
                 --maxmemory-policy)
-                    COMPREPLY=($(compgen -W "volatile-lru volatile-lfu volatile-random volatile-ttl volatile-lrm allkeys-lru allkeys-lfu allkeys-random allkeys-lrm noeviction" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "volatile-lru volatile-lfu volatile-random volatile-ttl volatile-lrm volatile-s3fifo allkeys-lru allkeys-lfu allkeys-random allkeys-lrm allkeys-s3fifo noeviction" -- "${cur}"))
                     return 0
                     ;;
                 --maxmemory-samples)

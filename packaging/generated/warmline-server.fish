@@ -71,15 +71,17 @@ complete -c warmline-server -l acllog-max-len -d 'The maximum number of entries 
 complete -c warmline-server -l acl-pubsub-default -d 'Whether a new user has access to all channels or none. Takes allchannels, resetchannels; default resetchannels' -r -f -a "allchannels\t''
 resetchannels\t''"
 complete -c warmline-server -l maxmemory -d 'The memory for data and clients above which keys are evicted or writes refused; 0 is no limit. Takes a size; default 0' -r
-complete -c warmline-server -l maxmemory-policy -d 'What is evicted above maxmemory: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, a random one, or the one that expires next. noeviction evicts nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, volatile-lrm, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm, noeviction; default noeviction' -r -f -a "volatile-lru\t''
+complete -c warmline-server -l maxmemory-policy -d 'What is evicted above maxmemory: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, a random one, or the one that expires next. noeviction evicts nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, volatile-lrm, volatile-s3fifo, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm, allkeys-s3fifo, noeviction; default noeviction' -r -f -a "volatile-lru\t''
 volatile-lfu\t''
 volatile-random\t''
 volatile-ttl\t''
 volatile-lrm\t''
+volatile-s3fifo\t''
 allkeys-lru\t''
 allkeys-lfu\t''
 allkeys-random\t''
 allkeys-lrm\t''
+allkeys-s3fifo\t''
 noeviction\t''"
 complete -c warmline-server -l maxmemory-samples -d 'The number of keys that are compared to find one to evict: more are more exact and slower. Takes 1 to 64; default 5' -r
 complete -c warmline-server -l maxmemory-eviction-tenacity -d 'The time that eviction takes at once; with 100 it runs until memory is within its limit. Takes 0 to 100; default 10' -r

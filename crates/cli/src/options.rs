@@ -181,7 +181,7 @@ pub struct Options {
     /// Like --memkeys, with this number of sampled elements per key
     #[arg(long, value_name = "ELEMENTS")]
     pub memkeys_samples: Option<u64>,
-    /// Find the most used keys (requires a maxmemory-policy that ends in lfu)
+    /// Find the most used keys (requires a maxmemory-policy that ends in lfu or s3fifo)
     #[arg(long)]
     pub hotkeys: bool,
     /// Like --hotkeys, with this number of keys instead of 16

@@ -47,7 +47,7 @@ pub use turn::{ExpiredKeys, Turn};
 
 use crate::config::PrefixRule;
 use crate::error::ClientError;
-use access::{AccessPolicy, UsedKey};
+use access::{AccessPolicy, Meaning, NewKey, UsedKey};
 use compression::Compression;
 use compression::dictionary::CompressedText;
 use embedded::{TakenOut, embedded};
@@ -385,14 +385,14 @@ impl Db {
 
     #[inline]
     fn note_change(&mut self, key: &[u8]) {
-        if self.access.lrm {
+        if self.access.bits.meaning() == Meaning::LastChange {
             self.note_change_time(key);
         }
     }
 
     #[cold]
     fn note_change_time(&mut self, key: &[u8]) {
-        let (hash, access) = (self.key_hash(key), self.access.initial(self.turn.now_ms));
+        let (hash, access) = (self.key_hash(key), self.access.changed(self.turn.now_ms));
         if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(hash, key) {
             entry.set_access(access);
         }
@@ -589,6 +589,7 @@ impl Db {
         let fields_expire_ms = self.note_put_size(hash, key, &value);
         let keys_before = self.len();
         let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
+        let new = NewKey { hash, db_index: self.turn.database, expires: expiry_ms.is_some() };
         let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);
         let access = |replaced: Option<EntryRef<'_, Object>>| {
             was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
@@ -597,7 +598,7 @@ impl Db {
                 Some(entry) if !is_new && !was_expired => {
                     policy.used(UsedKey::new(hash, key), entry.access(), now_ms, random)
                 }
-                Some(_) | None => policy.initial(now_ms),
+                Some(_) | None => policy.initial(new, now_ms),
             }
         };
         let database = self.keyspace.database_mut(self.turn.database);
@@ -713,7 +714,7 @@ impl Db {
         let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
         beside.policies = self.policies.clone();
         beside.compression = self.compression.beside();
-        beside.access = self.access.clone();
+        beside.access = self.access.beside();
         beside.begin(Turn::new(0, self.turn.now_ms));
         beside.count_prefixes(&self.prefix_rule);
         beside
@@ -725,6 +726,7 @@ impl Db {
         (0..self.database_count()).for_each(|index| self.change_log.audit.database_changed(index));
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
+        self.access.exchange(&mut others.access);
         if others.prefix_rule != self.prefix_rule {
             // The option has changed since `others` was created.
             self.begin_counting_prefixes();

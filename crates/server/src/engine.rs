@@ -158,10 +158,9 @@ impl Executor {
         self.server.observed.keep_hottest(config.hot_keys, self.server.now.monotonic_us);
         let insecure = config.lua_enable_insecure_api;
         self.server.scripts.change_environment(environment::Options { insecure });
-        self.db.access.lfu = config.maxmemory_policy.is_lfu();
-        self.db.access.lrm = config.maxmemory_policy.is_lrm();
-        self.db.access.lfu_log_factor = config.lfu_log_factor;
-        self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
+        self.db.follow_eviction(config.maxmemory_policy, self.server.now.unix_ms());
+        self.db.access.bits.lfu_log_factor = config.lfu_log_factor;
+        self.db.access.bits.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.change_log.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
         self.server.observed.command_logs.thresholds = Thresholds::of(

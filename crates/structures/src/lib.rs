@@ -9,6 +9,7 @@ mod byte_compare;
 pub mod decimal;
 pub mod exact_bytes;
 pub mod expiring_list;
+pub mod ghost;
 pub mod hash;
 pub mod hyperloglog;
 pub mod integer_set;

@@ -141,6 +141,8 @@ pub const ROWS: &[Row] = rows! {
         "Memory of buffers not yet written to the append-only file";
     gauge "used_memory_dictionaries", "memory_dictionaries_bytes", ONE, "",
         "Memory of compression dictionaries";
+    gauge "used_memory_s3fifo_ghost", "memory_s3fifo_ghost_bytes", ONE, "",
+        "Memory of the ghost, with an s3fifo policy";
     gauge "mem_overhead_db_hashtable_rehashing", "memory_tables_growing_bytes", ONE, "mem_overhead_db_hashtable_rehashing_bytes",
         "Memory of key tables that are being freed";
     gauge "active_defrag_running", "active_defragmentation_running", ONE, "active_defrag_running",
@@ -239,6 +241,10 @@ pub const ROWS: &[Row] = rows! {
     counter "expire_cycle_cpu_milliseconds", "expire_cycle_seconds", MILLISECONDS, "expire_cycle_cpu_time_ms",
         "Time spent in expiry cycles";
     counter "evicted_keys", "evicted_keys", ONE, "evicted_keys", "Keys evicted";
+    gauge "s3fifo_small_keys", "s3fifo_small_keys", ONE, "", "Keys in small, with an s3fifo policy";
+    gauge "s3fifo_main_keys", "s3fifo_main_keys", ONE, "", "Keys in main, with an s3fifo policy";
+    counter "s3fifo_promoted_keys", "s3fifo_promoted_keys", ONE, "", "Keys moved from small to main";
+    counter "s3fifo_ghost_hits", "s3fifo_ghost_hits", ONE, "", "New keys that were in the ghost";
     counter "evicted_clients", "evicted_clients", ONE, "evicted_clients", "Clients evicted";
     counter "evicted_scripts", "evicted_scripts", ONE, "evicted_scripts", "Scripts evicted from the cache";
     counter "total_eviction_exceeded_time", "memory_exceeded_seconds", MILLISECONDS, "eviction_exceeded_time_ms",

@@ -110,6 +110,9 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.observed.reset();
     ctx.db.figures = crate::db::DbFigures::default();
+    if let Some(queues) = ctx.db.access.queues_mut() {
+        queues.reset_counters();
+    }
     ctx.server.scripts.evicted = 0;
     ctx.reply.ok();
     Ok(())

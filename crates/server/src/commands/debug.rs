@@ -3,6 +3,7 @@
 use crate::command::flag::{ADMIN, LOADING, LOCAL, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
+use crate::db::access::Meaning;
 use crate::db::list::List;
 use crate::db::rdb::write_value;
 use crate::db::{StringValue, Value};
@@ -400,8 +401,7 @@ fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
-    let policy = ctx.db.access.clone();
+    let (bits, now_ms) = (ctx.db.access.bits, ctx.db.now_ms());
     let limits = ctx.db.policies.of_key(args.at(2)).limits.clone();
     let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
     let compresses = ctx.server.config.rdbcompression;
@@ -414,11 +414,17 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !is_fast {
         line += &format!(" serializedlength:{}", serialized_bytes(&value, compresses));
     }
-    line += &match lfu {
-        true => {
-            format!(" lfu_freq:{} lfu_access_time_minutes:{}", policy.frequency(access, now_ms), access >> 8)
+    line += &match bits.meaning() {
+        Meaning::Frequency => {
+            format!(" lfu_freq:{} lfu_access_time_minutes:{}", bits.frequency(access, now_ms), access >> 8)
         }
-        false => format!(" lru:{access} lru_seconds_idle:{}", policy.idle_ms(access, now_ms) / 1000),
+        Meaning::Queue => {
+            let place = bits.place(access);
+            format!(" s3fifo_queue:{} s3fifo_uses:{}", place.queue.name(), place.uses)
+        }
+        Meaning::LastUse | Meaning::LastChange => {
+            format!(" lru:{access} lru_seconds_idle:{}", bits.idle_ms(access, now_ms) / 1000)
+        }
     };
     line += &format!(" memory_bytes:{}", value.memory_bytes());
     if let Some(list) = value.collection::<List>().filter(|_| value.encoding_name() == "quicklist") {

@@ -152,7 +152,8 @@ fn totals(server: &Server, breakdown: &Breakdown) -> Figures {
 
 fn overheads(breakdown: &Breakdown) -> Figures {
     let tables: u64 = breakdown.tables_bytes.iter().map(|(_, bytes)| bytes).sum();
-    vec![
+    let ghost = breakdown.ghost_bytes.map(|ghost_bytes| ("s3fifo.ghost", bytes(ghost_bytes)));
+    let others = [
         ("overhead.db.hashtable.lut", bytes(tables)),
         ("overhead.db.hashtable.rehashing", bytes(0)),
         ("overhead.total", bytes(breakdown.overhead_bytes)),
@@ -161,7 +162,8 @@ fn overheads(breakdown: &Breakdown) -> Figures {
         ("keys.bytes-per-key", bytes(breakdown.dataset_bytes.checked_div(breakdown.keys).unwrap_or(0))),
         ("dataset.bytes", bytes(breakdown.dataset_bytes)),
         ("dataset.percentage", Figure::Ratio(breakdown.dataset_percent)),
-    ]
+    ];
+    ghost.into_iter().chain(others).collect()
 }
 
 fn ratios(server: &Server, breakdown: &Breakdown) -> Figures {

@@ -123,9 +123,9 @@ fn refcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn idletime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (access, now_ms) = (ctx.db.access.clone(), ctx.db.now_ms());
+    let (access, now_ms) = (ctx.db.access.bits, ctx.db.now_ms());
     look(ctx, args, |value| {
-        if access.lfu {
+        if access.count_uses() {
             return Err(ClientError::text(
                 "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
             ));
@@ -135,9 +135,9 @@ fn idletime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn freq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (access, now_ms) = (ctx.db.access.clone(), ctx.db.now_ms());
+    let (access, now_ms) = (ctx.db.access.bits, ctx.db.now_ms());
     look(ctx, args, |value| {
-        if !access.lfu {
+        if !access.count_uses() {
             return Err(ClientError::text(
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
             ));

@@ -5,6 +5,7 @@ use crate::command::flag::{
 };
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access, propagation};
 use crate::config::{EventClasses, RdbVersionCheck};
+use crate::db::access::GivenAccess;
 use crate::db::object::REFERRED_LEN_MIN;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use crate::error::ClientError;
@@ -82,8 +83,7 @@ struct Restore<'a> {
     payload: &'a [u8],
     replace: bool,
     absolute: bool,
-    idle_s: Option<u64>,
-    frequency: Option<u8>,
+    access: GivenAccess,
 }
 
 impl<'a> Restore<'a> {
@@ -95,8 +95,7 @@ impl<'a> Restore<'a> {
             payload: args.at(3),
             replace: false,
             absolute: false,
-            idle_s: None,
-            frequency: None,
+            access: GivenAccess::default(),
         };
         let mut at = 4;
         while at < args.len() {
@@ -105,15 +104,15 @@ impl<'a> Restore<'a> {
                 restore.replace = true;
             } else if args.is(at, "ABSTTL") {
                 restore.absolute = true;
-            } else if args.is(at, "IDLETIME") && has_next && restore.frequency.is_none() {
+            } else if args.is(at, "IDLETIME") && has_next && restore.access.frequency.is_none() {
                 let idle_s = args.integer(at + 1)?;
                 let invalid = ClientError::text("ERR Invalid IDLETIME value, must be >= 0");
-                restore.idle_s = Some(u64::try_from(idle_s).map_err(|_| invalid)?);
+                restore.access.idle_s = Some(u64::try_from(idle_s).map_err(|_| invalid)?);
                 at += 1;
-            } else if args.is(at, "FREQ") && has_next && restore.idle_s.is_none() {
+            } else if args.is(at, "FREQ") && has_next && restore.access.idle_s.is_none() {
                 let frequency = args.integer(at + 1)?;
                 let invalid = ClientError::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
-                restore.frequency = Some(u8::try_from(frequency).map_err(|_| invalid)?);
+                restore.access.frequency = Some(u8::try_from(frequency).map_err(|_| invalid)?);
                 at += 1;
             } else {
                 return Err(ClientError::Syntax);
@@ -196,14 +195,8 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.ok();
         return Ok(());
     }
-    let policy = &ctx.db.access;
-    let access = match (restore.frequency, restore.idle_s) {
-        (Some(frequency), _) if policy.lfu => Some(policy.with_frequency(frequency, now_ms)),
-        (_, Some(idle_s)) if !policy.lfu => Some(policy.with_idle_ms(idle_s.saturating_mul(1000), now_ms)),
-        _ => None,
-    };
     // An expired key that cannot be removed automatically (`import-mode`) counts as absent, but still exists.
-    let about = LoadedKey { expiry_ms, access, replaces: true };
+    let about = LoadedKey { expiry_ms, access: restore.access, replaces: true };
     let loaded = ctx.db.restore_read(restore.key, value, about);
     assert!(loaded == Loaded::Stored, "the value is not empty");
     ctx.db.event(EventClasses::NEW, "new", restore.key);

@@ -34,10 +34,12 @@ choices! {
         VolatileRandom = "volatile-random",
         VolatileTtl = "volatile-ttl",
         VolatileLrm = "volatile-lrm",
+        VolatileS3fifo = "volatile-s3fifo",
         AllkeysLru = "allkeys-lru",
         AllkeysLfu = "allkeys-lfu",
         AllkeysRandom = "allkeys-random",
         AllkeysLrm = "allkeys-lrm",
+        AllkeysS3fifo = "allkeys-s3fifo",
         NoEviction = "noeviction",
     }
     SyslogFacility {
@@ -99,12 +101,25 @@ impl MaxmemoryPolicy {
     /// Whether the policy evicts only keys with a TTL.
     pub fn is_volatile(self) -> bool {
         use MaxmemoryPolicy::*;
-        matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl | VolatileLrm)
+        matches!(
+            self,
+            VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl | VolatileLrm | VolatileS3fifo
+        )
     }
 
     /// Whether the policy uses the access frequency of a key instead of its idle time.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+
+    /// Whether the policy evicts by S3-FIFO.
+    pub fn is_s3fifo(self) -> bool {
+        matches!(self, Self::VolatileS3fifo | Self::AllkeysS3fifo)
+    }
+
+    /// Whether the policy counts the uses of a key, instead of measuring its idle time.
+    pub fn counts_uses(self) -> bool {
+        self.is_lfu() || self.is_s3fifo()
     }
 
     /// Whether the policy measures idle time from the last write, ignoring reads.

@@ -442,6 +442,16 @@ impl Database {
         self.table.sample(random, keys, only_expiring, visit);
     }
 
+    /// See [`KeyTable::visit_bucket`].
+    pub(super) fn visit_bucket(
+        &self,
+        random: &mut Random,
+        only_expiring: bool,
+        visit: &mut dyn FnMut(EntryRef<'_, Object>),
+    ) {
+        self.table.visit_bucket(random, only_expiring, visit);
+    }
+
     /// Panics unless every invariant holds that does not concern values.
     pub(super) fn check(&self) {
         self.table.check();

@@ -7,6 +7,7 @@
 pub mod batch;
 
 use super::Db;
+use super::access::{GivenAccess, NewKey};
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::embedded::embedded;
 use super::object::{EMBEDDED_RDB_KIND, Kind, Object, StringValue, Value, by_type};
@@ -166,8 +167,7 @@ pub fn kind_of(value: &Value<'_>) -> u8 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadedKey {
     pub expiry_ms: Option<i64>,
-    /// See [`super::access`]; `None`: as of a new key.
-    pub access: Option<u32>,
+    pub access: GivenAccess,
     /// An existing key is replaced.
     pub replaces: bool,
 }
@@ -279,7 +279,8 @@ impl Db {
         let mut kept = None;
         let value = embedded(value, &mut kept);
         let fields_expire_ms = self.note_put_size(hash, key, &value);
-        let access = about.access.unwrap_or_else(|| self.access.initial(self.turn.now_ms));
+        let new = NewKey { hash, db_index: self.turn.database, expires: about.expiry_ms.is_some() };
+        let access = self.access.restored(new, about.access, self.turn.now_ms);
         self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
         self.take_back(buffer);
         self.fields_moved(key, None, fields_expire_ms);

@@ -188,6 +188,7 @@ impl Executor {
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
+        self.eviction.count_queues(&mut self.db);
         self.step_compression();
         self.cron.sample_if_due(&mut self.server);
         self.cron.measure_if_due(&mut self.db, now_us);

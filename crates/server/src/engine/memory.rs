@@ -3,6 +3,7 @@
 use super::Executor;
 use crate::clock::Clock;
 use crate::config::MaxmemoryPolicy;
+use crate::db::Db;
 use crate::db::evict::EvictionPool;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
@@ -61,6 +62,11 @@ impl Eviction {
             self.policy = policy;
             self.pool.clear();
         }
+    }
+
+    /// Counts the queues of an s3fifo policy.
+    pub(super) fn count_queues(&mut self, db: &mut Db) {
+        self.pool.count_queues(db, self.policy);
     }
 
     /// Lets eviction begin when the executor is idle.

@@ -105,7 +105,7 @@ pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option
         checksummed: config.rdbchecksum,
         aof_base,
         with_idle_times: policy.is_by_age(),
-        with_frequencies: policy.is_lfu(),
+        with_frequencies: policy.counts_uses(),
         libraries: server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
         key_delay_us: config.rdb_key_save_delay_us,
         now_ms: server.now.unix_ms(),

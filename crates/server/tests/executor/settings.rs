@@ -53,6 +53,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "volatile-ttl",
             "volatile-lrm",
             "allkeys-lrm",
+            "volatile-s3fifo",
+            "allkeys-s3fifo",
         ],
     ),
     ("maxmemory-samples", &["1", "5", "64"]),

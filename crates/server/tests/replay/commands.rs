@@ -27,6 +27,8 @@ const POLICIES: &[&str] = &[
     "volatile-ttl",
     "volatile-lrm",
     "allkeys-lrm",
+    "volatile-s3fifo",
+    "allkeys-s3fifo",
 ];
 /// Calls the commands that stand in its arguments, each behind the number of its words.
 const CALL_ALL: &str = "local at = 1 while at <= #ARGV do local count = tonumber(ARGV[at]) \

@@ -178,6 +178,17 @@ fn data(sources: &Sources<'_>, lines: &mut Lines) {
         ("expired_time_cap_reached_count", statistics.expire_time_cap_reached),
         ("expire_cycle_cpu_milliseconds", figures.expire_cycle_cpu_us / 1000),
         ("evicted_keys", figures.evicted_keys),
+    ]);
+    if let Some(queues) = sources.db.access.queues() {
+        let queues = queues.figures();
+        lines.fields(&[
+            ("s3fifo_small_keys", queues.small_keys),
+            ("s3fifo_main_keys", queues.main_keys),
+            ("s3fifo_promoted_keys", queues.promoted_keys),
+            ("s3fifo_ghost_hits", queues.ghost_hits),
+        ]);
+    }
+    lines.fields(&[
         ("evicted_clients", statistics.evicted_clients),
         ("evicted_scripts", sources.server.scripts.evicted),
         ("total_eviction_exceeded_time", statistics.over_memory_us(now_us) / 1000),

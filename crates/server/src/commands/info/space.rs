@@ -18,6 +18,8 @@ pub(in crate::commands) struct Breakdown {
     pub backlog_bytes: u64,
     pub replicas_bytes: u64,
     pub kept_stream_bytes: u64,
+    /// The ghost of an s3fifo policy; `None` with other policies.
+    pub ghost_bytes: Option<u64>,
     /// Bucket tables of each database that has keys, and of the first, by database number.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
@@ -49,12 +51,14 @@ impl Breakdown {
         let replicas_bytes = replication.beyond_size_bytes;
         let backlog_bytes = replication.buffer_bytes - replicas_bytes;
         let kept_stream_bytes = replication.kept_memory_bytes;
+        let ghost_bytes = db.access.queues().map(|queues| queues.figures().ghost_bytes);
         let overhead_bytes = memory.startup_bytes
             + clients_bytes
             + log_buffer_bytes
             + replication.buffer_bytes
             + kept_stream_bytes
             + memory.dictionaries_bytes
+            + ghost_bytes.unwrap_or(0)
             + tables_total;
         let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
         let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
@@ -66,6 +70,7 @@ impl Breakdown {
             backlog_bytes,
             replicas_bytes,
             kept_stream_bytes,
+            ghost_bytes,
             tables_bytes,
             overhead_bytes,
             dataset_bytes,
@@ -106,6 +111,9 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
     lines.field("used_memory_dictionaries", sources.server.observed.memory.dictionaries_bytes);
+    if let Some(ghost_bytes) = breakdown.ghost_bytes {
+        lines.field("used_memory_s3fifo_ghost", ghost_bytes);
+    }
 }
 
 fn scripts(server: &Server, lines: &mut Lines) {

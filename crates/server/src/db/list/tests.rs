@@ -306,7 +306,7 @@ fn a_change_keeps_the_expiry_and_the_access_bits() {
     lists.db.set_expiry(b"key", Some(1 << 40));
     for len in [1, 0, 100, 1, 30, 2000] {
         lists.db.begin(Turn::new(0, lists.db.now_ms() + 100_000));
-        let time = lists.db.access.initial(lists.db.now_ms());
+        let time = lists.db.access.changed(lists.db.now_ms());
         push(&mut lists.db, len);
         let value = lists.db.inspect(b"key").unwrap();
         assert_eq!((value.expiry_ms(), value.entry().access()), (Some(1 << 40), time), "{len}");

@@ -2,6 +2,7 @@
 
 use super::save::{OWN_VERSION, PlaceInStream, pause};
 use crate::db::Db;
+use crate::db::access::GivenAccess;
 use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use crate::db::stream::MESSAGES;
@@ -130,8 +131,7 @@ pub struct LoadFigures {
 #[derive(Clone, Copy, Debug, Default)]
 struct Prefix {
     expiry_ms: Option<i64>,
-    idle_s: Option<u64>,
-    frequency: Option<u8>,
+    access: GivenAccess,
 }
 
 /// Receives a file's contents when it is only checked.
@@ -350,8 +350,8 @@ impl<R: Read> Loader<R> {
             opcode::EXPIRY_MS => {
                 self.prefix.expiry_ms = Some(self.reader.time_ms()?).filter(|&at_ms| at_ms != -1);
             }
-            opcode::FREQUENCY => self.prefix.frequency = Some(self.reader.byte()?),
-            opcode::IDLE => self.prefix.idle_s = Some(self.reader.length()?),
+            opcode::FREQUENCY => self.prefix.access.frequency = Some(self.reader.byte()?),
+            opcode::IDLE => self.prefix.access.idle_s = Some(self.reader.length()?),
             opcode::SELECT_DB => self.select(db, observer)?,
             opcode::RESIZE_DB => {
                 let keys = self.reader.length()?;
@@ -544,11 +544,8 @@ impl<R: Read> Loader<R> {
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
-        let about = LoadedKey {
-            expiry_ms: prefix.expiry_ms,
-            access: access_of(prefix, db, now_ms),
-            replaces: self.options.replaces,
-        };
+        let about =
+            LoadedKey { expiry_ms: prefix.expiry_ms, access: prefix.access, replaces: self.options.replaces };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
         if let Some(observer) = observer {
             let value = db.read_value(&self.key, &mut self.reader, kind, None)?;
@@ -595,18 +592,5 @@ impl<R: Read> Loader<R> {
 impl From<ReadError> for Reason {
     fn from(error: ReadError) -> Self {
         Reason::Read(error)
-    }
-}
-
-/// The key's access bits under the current policy.
-fn access_of(prefix: Prefix, db: &Db, now_ms: i64) -> Option<u32> {
-    match prefix {
-        Prefix { frequency: Some(frequency), .. } if db.access.lfu => {
-            Some(db.access.with_frequency(frequency, now_ms))
-        }
-        Prefix { idle_s: Some(idle_s), .. } if !db.access.lfu => {
-            Some(db.access.with_idle_ms(idle_s.saturating_mul(1000), now_ms))
-        }
-        _ => None,
     }
 }

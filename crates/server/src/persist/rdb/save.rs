@@ -164,10 +164,10 @@ fn write_key<W: Write>(
     }
     if snapshot.with_idle_times {
         writer.byte(opcode::IDLE)?;
-        writer.length(db.access.idle_ms(entry.access(), snapshot.now_ms) / 1000)?;
+        writer.length(db.access.bits.idle_ms(entry.access(), snapshot.now_ms) / 1000)?;
     }
     if snapshot.with_frequencies {
-        let frequency = db.access.frequency(entry.access(), snapshot.now_ms);
+        let frequency = db.access.bits.frequency(entry.access(), snapshot.now_ms);
         writer.raw(&[opcode::FREQUENCY, u8::try_from(frequency).unwrap_or(u8::MAX)])?;
     }
     let value = db.value_of(entry);
