@@ -115,7 +115,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let config = &startup.config;
     // A supervised process stays in the foreground.
     if supervisor::detect(config.supervised).is_none() && config.daemonize {
-        process::daemonize().map_err(system("Going into the background"))?;
+        process::daemonize().map_err(system("Starting the background process"))?;
     }
     title::make_room();
     let logfile = config.logfile_path();
@@ -194,7 +194,7 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     let config = &startup.config;
     enter_directory(config)?;
     process::report_file_size_limits();
-    crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
+    crash_report::start(config.crash_log_enabled).map_err(system("Installing the crash handlers"))?;
     let signals = Signals::new().map_err(system("Setting up signals"))?;
     if config.disable_thp {
         // Large pages only cost time here; failing to disable them does no harm.

@@ -130,10 +130,10 @@ fn what_the_machine_refuses_is_told_as_at_the_start() {
         ),
         (
             "port PORT\nbind 127.0.0.1 127.0.0.1\n".to_owned(),
-            &["127.0.0.1:PORT", "port asks for this address twice"],
+            &["127.0.0.1:PORT", "port has this address twice"],
         ),
-        ("port PORT\nhttp-port PORT\n".to_owned(), &["PORT: port and http-port ask for the same port"]),
-        (format!("port PORT\ntls-port PORT\n{tls}\n"), &["PORT: port and tls-port ask for the same port"]),
+        ("port PORT\nhttp-port PORT\n".to_owned(), &["PORT: port and http-port have the same port"]),
+        (format!("port PORT\ntls-port PORT\n{tls}\n"), &["PORT: port and tls-port have the same port"]),
         (
             "port 0\nhttp-port PORT\nhttp-bind \"\"\n".to_owned(),
             &["HTTP port PORT", "http-bind names no address"],
@@ -230,7 +230,7 @@ fn what_has_no_effect_is_told() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && told.lines().count() == 1, "{told}");
     assert!(
-        told.starts_with("activedefrag has no effect. Active defragmentation does not exist yet"),
+        told.starts_with("activedefrag has no effect. Active defragmentation is not supported yet"),
         "{told}"
     );
 }

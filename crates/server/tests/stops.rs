@@ -304,7 +304,7 @@ fn a_script_that_has_written_is_given_up() {
     let log: &[&str] = &["--appendonly", "yes"];
     for (kind, later, status, line) in [
         (snapshots, "Null", 1, "all changes since the last save are lost"),
-        (log, "kept", 0, "the append-only file has everything before it"),
+        (log, "kept", 0, "the append-only file has all changes before it"),
     ] {
         for stop in [Signal::TERM, Signal::INT] {
             let files = Files::new("given-up");

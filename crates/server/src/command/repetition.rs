@@ -16,7 +16,7 @@ pub const ELEMENTS_MAX: i64 = 1 << 20;
 pub const BYTES_MAX: usize = 512 << 20;
 
 const TOO_MANY_BYTES: ClientError =
-    ClientError::text("ERR the reply is too large: with a count below zero it has 536870912 bytes at most");
+    ClientError::text("ERR the reply is too large: with a negative count the limit is 536870912 bytes");
 
 /// The remainder of both limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Context<'_> {
         let allowance = if self.shares_allowance() { &mut self.server.allowance } else { &mut own };
         if count < -allowance.elements {
             return Err(ClientError::formatted(format!(
-                "ERR value is out of range, counts below zero come to -{ELEMENTS_MAX} at most in a transaction"
+                "ERR value is out of range, negative counts of a transaction may sum to -{ELEMENTS_MAX} at most"
             )));
         }
         allowance.elements += count;

@@ -26,7 +26,7 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Lists the categories of commands, or the commands in one category.", "[category]"),
     Command::new("acl|deluser", -3, Group::Server, delete_users)
         .flags(MANAGES)
-        .since("6.0.0", "O(1) amortized time considering the typical user.")
+        .since("6.0.0", "O(1) amortized, for a typical user.")
         .doc("Deletes users and closes their connections.", "username ...")
         .tips(ON_ALL_NODES)
         .hides(all_but_subcommand),
@@ -42,7 +42,7 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(MANAGES)
         .since(
             "6.0.0",
-            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            "O(N) where N is the number of password, command and pattern rules that the user has.",
         )
         .doc("Returns a user's rules.", "username")
         .history(&[
@@ -57,36 +57,36 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Lists the subcommands.", ""),
     Command::new("acl|list", 2, Group::Server, describe::list)
         .flags(MANAGES)
-        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .since("6.0.0", "O(N) where N is the number of configured users.")
         .doc("Lists all users with their rules.", ""),
     Command::new("acl|load", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::LoadUsers))
         .flags(MANAGES)
-        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .since("6.0.0", "O(N) where N is the number of configured users.")
         .doc("Reloads all users from the ACL file.", ""),
     Command::new("acl|log", -2, Group::Server, describe::log)
         .flags(MANAGES)
-        .since("6.0.0", "O(N) with N being the number of entries shown.")
+        .since("6.0.0", "O(N) where N is the number of entries returned.")
         .doc("Lists recent denials, or clears the list.", "[operation: count:integer | RESET]")
-        .history(&[("7.2.0", "Ids of entries, and when they were made and changed.")]),
+        .history(&[("7.2.0", "Ids, creation and update times of entries.")]),
     Command::new("acl|save", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::SaveUsers))
         .flags(MANAGES)
-        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .since("6.0.0", "O(N) where N is the number of configured users.")
         .doc("Saves all users to the ACL file.", "")
         .tips(ON_ALL_NODES),
     Command::new("acl|setuser", -3, Group::Server, set_user)
         .flags(MANAGES)
-        .since("6.0.0", "O(N). Where N is the number of rules provided.")
+        .since("6.0.0", "O(N) where N is the number of rules provided.")
         .doc("Creates or changes a user.", "username [rule ...]")
         .history(&[
             ("6.2.0", "Rules for channels."),
-            ("7.0.0", "Selectors, and rules for keys by what is done to them."),
+            ("7.0.0", "Selectors, and key permissions for reading and writing."),
             ("9.1.0", "Rules for databases."),
         ])
         .tips(ON_ALL_NODES)
         .hides(all_but_subcommand),
     Command::new("acl|users", 2, Group::Server, describe::users)
         .flags(MANAGES)
-        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .since("6.0.0", "O(N) where N is the number of configured users.")
         .doc("Lists the names of all users.", ""),
     Command::new("acl|whoami", 2, Group::Server, who_am_i)
         .flags(ASKS)

@@ -22,11 +22,14 @@ pub const COMMANDS: &[Command] = &[
             "Counts the set bits of a string, or of a range of it.",
             "key [range: start [end-unit-block: end [unit@7.0.0: BYTE | BIT]]]",
         )
-        .history(&[("7.0.0", "`BYTE` and `BIT`."), ("8.0.0", "`end` may be left out: up to the last byte.")]),
+        .history(&[
+            ("7.0.0", "`BYTE` and `BIT`."),
+            ("8.0.0", "`end` is optional; the default is the last byte."),
+        ]),
     Command::new("bitfield", -2, Group::Bitmap, field::bitfield)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::ACCESS | access::VARIABLE_FLAGS)
-            .noted("reads only, or writes only, if all operations do")])
+            .noted("read-only or write-only if all operations are")])
         .finds_keys(field::changed_key)
         .since("3.2.0", "O(1) for each subcommand")
         .doc(

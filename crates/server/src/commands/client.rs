@@ -52,11 +52,11 @@ const SUBCOMMANDS: &[Command] = &[
     row("client|kill", -3, others::kill)
         .flags(COMMON | ADMIN)
         .since("2.4.0", "O(N) where N is the number of client connections")
-        .doc("Closes connections.", others::KILL_SYNTAX).history(&[("2.8.12", "Filters beside the address."), ("2.8.12", "`ID`."), ("3.2.0", "`TYPE` knows `master`."), ("5.0.0", "`TYPE` knows `replica`, for which `slave` still stands."), ("6.2.0", "`LADDR`."), ("8.0.0", "`MAXAGE`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`ID` takes several."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")]),
+        .doc("Closes connections.", others::KILL_SYNTAX).history(&[("2.8.12", "Filters other than the address."), ("2.8.12", "`ID`."), ("3.2.0", "`TYPE` accepts `master`."), ("5.0.0", "`TYPE` accepts `replica`; `slave` is still accepted."), ("6.2.0", "`LADDR`."), ("8.0.0", "`MAXAGE`."), ("8.0.0", "`TYPE` accepts `primary`; `master` is still accepted."), ("8.1.0", "`ID` accepts several ids."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")]),
     row("client|list", -2, list)
         .flags(COMMON | ADMIN)
         .since("2.4.0", "O(N) where N is the number of client connections")
-        .doc("Lists connections, one per line.", others::LIST_SYNTAX).history(&[("2.8.12", "Shows `id`."), ("5.0.0", "`TYPE`."), ("6.0.0", "Shows `user`."), ("6.2.0", "`ID`; shows `argv-mem`, `tot-mem`, `laddr` and `redir`."), ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."), ("7.0.3", "Shows `ssub`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME`, `MAXAGE`."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")])
+        .doc("Lists connections, one per line.", others::LIST_SYNTAX).history(&[("2.8.12", "Shows `id`."), ("5.0.0", "`TYPE`."), ("6.0.0", "Shows `user`."), ("6.2.0", "`ID`; shows `argv-mem`, `tot-mem`, `laddr` and `redir`."), ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."), ("7.0.3", "Shows `ssub`."), ("8.0.0", "`TYPE` accepts `primary`; `master` is still accepted."), ("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME`, `MAXAGE`."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")])
         .tips(&["nondeterministic_output"]),
     row("client|no-evict", 3, no_evict)
         .flags(COMMON | ADMIN | ALLOW_BUSY)
@@ -95,7 +95,7 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Unblocks another client that is blocked.", "client-id [unblock-type: TIMEOUT | ERROR]"),
     row("client|unpause", 2, others::unpause)
         .flags(COMMON | ADMIN)
-        .since("6.2.0", "O(N) Where N is the number of paused clients")
+        .since("6.2.0", "O(N) where N is the number of paused clients")
         .doc("Resumes the commands of clients that were suspended.", ""),
 ];
 

@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[
     refused("clusterscan", -2, READONLY | TOUCHES_ARBITRARY_KEYS)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
         .categories(&["keyspace"])
-        .since("9.1.0", "O(N) where N is the number of elements answered")
+        .since("9.1.0", "O(N) where N is the number of elements returned")
         .doc(
             "Iterates over the keys of a cluster.",
             "cursor:string [MATCH match-pattern:pattern] [COUNT count] [TYPE type] [SLOT slot:integer]",
@@ -58,7 +58,7 @@ const SUBCOMMANDS: &[Command] = &[
     refused("cluster|count-failure-reports", 3, ADMIN | STALE)
         .since("3.0.0", "O(N) where N is the number of reports")
         .doc("Returns the number of failure reports about a node.", "node-id")
-        .history(&[("9.0.0", "Counts none beyond those that were needed to take the node for failed.")])
+        .history(&[("9.0.0", "Reports beyond those required to mark the node as failed are not counted.")])
         .tips(VARIES),
     refused("cluster|countkeysinslot", 3, STALE)
         .since("3.0.0", "O(1)")
@@ -84,7 +84,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("3.0.0", "O(1)")
         .doc("Removes a node from the table of known nodes.", "node-id"),
     refused("cluster|getkeysinslot", 4, STALE)
-        .since("3.0.0", "O(N) where N is the number of keys asked for")
+        .since("3.0.0", "O(N) where N is the number of requested keys")
         .doc("Returns keys of a slot.", "slot:integer count")
         .tips(VARIES),
     refused("cluster|getslotmigrations", 2, CHANGES)
@@ -106,7 +106,7 @@ const SUBCOMMANDS: &[Command] = &[
     refused("cluster|meet", -4, CHANGES)
         .since("3.0.0", "O(1)")
         .doc("Connects the node to another node.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
-        .history(&[("4.0.0", "The port that nodes speak to one another by.")]),
+        .history(&[("4.0.0", "The port of the cluster bus.")]),
     refused("cluster|migrateslots", -4, CHANGES)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of slots in the ranges")
@@ -152,7 +152,7 @@ const SUBCOMMANDS: &[Command] = &[
     refused("cluster|shards", 2, LOOKS)
         .since("7.0.0", "O(N) where N is the number of nodes")
         .doc("Lists the shards with their nodes and slots.", "")
-        .history(&[("9.1.0", "Names each shard, and the availability zone of each node.")])
+        .history(&[("9.1.0", "Ids of shards, availability zones of nodes.")])
         .tips(VARIES),
     refused("cluster|slaves", 3, ADMIN | STALE)
         .since("3.0.0", "O(N) where N is the number of replicas")
@@ -172,8 +172,8 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Returns the mapping of slots to nodes.", "")
         .history(&[
             ("4.0.0", "Names each node."),
-            ("7.0.0", "Tells of further addresses."),
-            ("9.1.0", "Tells the availability zone."),
+            ("7.0.0", "Reports additional addresses."),
+            ("9.1.0", "Reports the availability zone."),
         ])
         .tips(VARIES),
     refused("cluster|syncslots", -3, CHANGES | MAY_REPLICATE)

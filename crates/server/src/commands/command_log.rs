@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(N) where N is the number of entries returned")
                 .doc("Returns the latest slow commands; a count of -1 returns all.", "[count] [STAGES]")
-                .history(&[("4.0.0", "Tells the address and the name of each client.")])
+                .history(&[("4.0.0", "Address and name of the client.")])
                 .tips(READ_TIPS),
             Command::new("slowlog|help", 2, Group::Server, super::help)
                 .flags(LOADING | STALE)

@@ -15,7 +15,7 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
     .subcommands(&[
         Command::new("config|get", -3, Group::Server, get)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
-            .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
+            .since("2.0.0", "O(N) where N is the number of configuration parameters provided")
             .doc("Returns options that match any of the patterns, with their values.", "parameter ...")
             .history(&[("7.0.0", "Several patterns at once.")]),
         Command::new("config|help", 2, Group::Server, super::help)
@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
             .tips(ALL_NODES),
         Command::new("config|set", -4, Group::Server, set)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
-            .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
+            .since("2.0.0", "O(N) where N is the number of configuration parameters provided")
             .doc("Changes options, all of them or none.", "<data: parameter value> ...")
             .history(&[("7.0.0", "Several options at once.")])
             .hides(sensitive_arguments)

@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
         .since("1.0.0", "O(N) where N is the number of passwords defined for the user")
         .doc("Authenticates the connection.", "[username@6.0.0] password")
-        .history(&[("6.0.0", "Takes a user name too.")])
+        .history(&[("6.0.0", "A user name is accepted too.")])
         .hides(|args| (1..args.len()).collect()),
     Command::new("echo", 2, Group::Connection, echo)
         .flags(LOADING | STALE | FAST)

@@ -67,14 +67,14 @@ pub const COMMANDS: &[Command] = &[
         .keys(&LOOKS)
         .since("2.6.0", "O(1)")
         .doc("Returns a key's time to live in milliseconds.", "key")
-        .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
+        .history(&[("2.8.0", "Returns -2 if the key does not exist.")])
         .tips(&["nondeterministic_output"]),
     Command::new("ttl", 2, Group::Generic, ttl)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("1.0.0", "O(1)")
         .doc("Returns a key's time to live in seconds.", "key")
-        .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
+        .history(&[("2.8.0", "Returns -2 if the key does not exist.")])
         .tips(&["nondeterministic_output"]),
 ];
 

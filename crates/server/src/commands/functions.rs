@@ -63,12 +63,12 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output_order"]),
     Command::new("function|load", -3, Group::Scripting, load)
         .flags(NO_SCRIPT | WRITE | DENY_OOM)
-        .since("7.0.0", "O(1) (considering compilation time is redundant)")
+        .since("7.0.0", "O(1) excluding compilation")
         .doc("Creates a library.", "[REPLACE] function-code")
         .tips(ON_ALL_SHARDS),
     Command::new("function|restore", -3, Group::Scripting, restore)
         .flags(NO_SCRIPT | WRITE | DENY_OOM)
-        .since("7.0.0", "O(N) where N is the number of functions on the payload")
+        .since("7.0.0", "O(N) where N is the number of functions in the payload")
         .doc("Restores libraries from FUNCTION DUMP.", "serialized-value [policy: FLUSH | APPEND | REPLACE]")
         .tips(ON_ALL_SHARDS),
     Command::new("function|stats", 2, Group::Scripting, stats)

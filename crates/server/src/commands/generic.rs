@@ -87,7 +87,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .databases(Databases::Named(|_| vec![1, 2]))
         .categories(&["keyspace", "dangerous"])
-        .since("4.0.0", "O(N) where N is the number of clients that watch or wait for keys")
+        .since("4.0.0", "O(N) where N is the number of clients that watch keys or are blocked on keys")
         .doc("Swaps two databases.", "index1 index2"),
     Command::new("touch", -2, Group::Generic, touch)
         .flags(READONLY | FAST)

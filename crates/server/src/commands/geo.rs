@@ -73,7 +73,7 @@ pub const COMMANDS: &[Command] = &[
                 [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC] [store: STORE storekey(key):key | \
                 STOREDIST storedistkey(key):key]",
         )
-        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
+        .history(&[("6.2.0", "`ANY` after `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadius_ro", -6, Group::Geo, search::georadius_ro)
         .flags(READONLY)
         .keys(READS)
@@ -83,7 +83,7 @@ pub const COMMANDS: &[Command] = &[
             "key longitude latitude radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] \
                 [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC]",
         )
-        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
+        .history(&[("6.2.0", "`ANY` after `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadiusbymember", -5, Group::Geo, search::georadiusbymember)
         .flags(WRITE | DENY_OOM)
         .keys(&[READ_KEY, stored_after("STORE", 5), stored_after("STOREDIST", 5)])
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Command] = &[
                 COUNT count [ANY]] [order: ASC | DESC] [store: STORE storekey(key):key | STOREDIST \
                 storedistkey(key):key]",
         )
-        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
+        .history(&[("6.2.0", "`ANY` after `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadiusbymember_ro", -5, Group::Geo, search::georadiusbymember_ro)
         .flags(READONLY)
         .keys(READS)
@@ -105,7 +105,7 @@ pub const COMMANDS: &[Command] = &[
             "key member radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: \
                 COUNT count [ANY]] [order: ASC | DESC]",
         )
-        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
+        .history(&[("6.2.0", "`ANY` after `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("geosearch", -7, Group::Geo, search::geosearch)
         .flags(READONLY)
         .keys(READS)

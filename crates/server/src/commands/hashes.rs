@@ -116,7 +116,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Element(2))
-        .since("2.0.0", "O(N) where N is the number of fields asked for")
+        .since("2.0.0", "O(N) where N is the number of requested fields")
         .doc("Returns the values of several fields.", "key field ..."),
     Command::new("hmset", -4, Group::Hash, hmset)
         .flags(WRITE | DENY_OOM | FAST)
@@ -166,13 +166,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hrandfield", -2, Group::Hash, sampling::hrandfield)
         .flags(READONLY)
         .keys(&READS)
-        .since("6.2.0", "O(N) where N is the number of fields answered")
+        .since("6.2.0", "O(N) where N is the number of fields returned")
         .doc("Returns random fields.", "key [options: count [WITHVALUES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("hscan", -3, Group::Hash, sampling::hscan)
         .flags(READONLY)
         .keys(&READS)
-        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .since("2.8.0", "O(1) for every call, O(N) for a complete iteration")
         .doc("Iterates over fields.", "key cursor [MATCH pattern] [COUNT count] [NOVALUES]")
         .tips(&["nondeterministic_output"]),
     Command::new("hset", -4, Group::Hash, hset)

@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, su
     .subcommands(&[
         Command::new("hotkeys|get", 2, Group::Server, get)
             .flags(FLAGS)
-            .since("8.6.0", "O(K) where K is the number of keys answered")
+            .since("8.6.0", "O(K) where K is the number of keys returned")
             .doc("Returns the most expensive keys of the collection.", "")
             .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
         Command::new("hotkeys|help", 2, Group::Server, super::help)
@@ -228,7 +228,7 @@ fn top(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         at += 2;
     }
     let Some(hottest) = &ctx.server.observed.hottest else {
-        return Err(ClientError::text("ERR hot keys are not kept: see the option hot-keys"));
+        return Err(ClientError::text("ERR hot keys are disabled: see the option hot-keys"));
     };
     let keys = hottest.hottest(order, count, db_index);
     ctx.reply.array(keys.len());

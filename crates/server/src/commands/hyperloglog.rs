@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("pfcount", -2, Group::HyperLogLog, pfcount)
         .flags(READONLY | MAY_REPLICATE)
         .keys(&[KeySpec::range(1, -1, 1, access::RW | access::ACCESS)
-            .noted("keeps the count it has worked out beside the data")])
+            .noted("caches the computed count in the value")])
         .since("2.8.9", "O(1) for one key, O(N) for N keys")
         .doc("Returns the estimated cardinality of the union of HyperLogLogs.", "key ..."),
     Command::new("pfdebug", 3, Group::HyperLogLog, pfdebug)
@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::range(2, -1, 1, access::RO | access::ACCESS),
         ])
         .finds_keys(merged_keys)
-        .since("2.8.9", "O(N) where N is the number of sketches")
+        .since("2.8.9", "O(N) where N is the number of HyperLogLogs")
         .doc("Merges HyperLogLogs into another.", "destkey:key [sourcekey:key ...]"),
     Command::new("pfselftest", 1, Group::HyperLogLog, pfselftest)
         .flags(ADMIN)

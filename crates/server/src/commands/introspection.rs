@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[row("command", -1, all)
         row("command|info", -2, info)
             .since("2.8.13", "O(N) where N is the number of commands to look up")
             .doc("Returns the properties of commands.", "[command-name ...]")
-            .history(&[("7.0.0", "Without names, answers for all commands.")])
+            .history(&[("7.0.0", "Without names, returns all commands.")])
             .tips(ANY_ORDER),
         row("command|list", -2, list)
             .since("7.0.0", "O(N) where N is the total number of commands")

@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, su
             .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
         Command::new("latency|trace", -3, Group::Server, trace::trace)
             .flags(FLAGS)
-            .since("9.1.0", "O(1), GET and JSON O(N) where N is the number of traces answered.")
+            .since("9.1.0", "O(1), GET and JSON O(N) where N is the number of traces returned.")
             .doc("Traces the stages of sampled requests.", trace::SYNTAX)
             .tips(TIPS),
     ])];
@@ -147,8 +147,8 @@ fn diagnosis(server: &Server) -> String {
     let threshold_ms = server.config.latency_monitor_threshold_ms;
     if monitor.iter().len() == 0 {
         return match threshold_ms {
-            0 => "Latency is not being monitored. CONFIG SET latency-monitor-threshold <milliseconds> starts that.\n",
-            _ => "Nothing has taken longer than the threshold so far.\n",
+            0 => "Latency monitoring is disabled. CONFIG SET latency-monitor-threshold <milliseconds> enables it.\n",
+            _ => "No event has exceeded the threshold so far.\n",
         }
         .to_owned();
     }
@@ -164,7 +164,7 @@ fn diagnosis(server: &Server) -> String {
         }
     }
     if !advice.is_empty() {
-        report += "\nWhat may help:\n\n";
+        report += "\nAdvice:\n\n";
     }
     for sentence in advice {
         // Writing to a String cannot fail.
@@ -186,14 +186,14 @@ fn describe(report: &mut String, number: usize, name: &str, event: &Event, now_s
 fn advice_about(event: &str, server: &Server) -> Vec<String> {
     let config = &server.config;
     let threshold_us = config.latency_monitor_threshold_ms.saturating_mul(1000);
-    let large_values = "Large values take long to delete, to expire and to evict: split them into several keys, or use UNLINK and the lazyfree-* options.".to_owned();
+    let large_values = "Deleting, expiring and evicting large values is slow: split them into several keys, or use UNLINK and the lazyfree-* options.".to_owned();
     match event {
         "command" => {
             let slower_than_us = config.commandlog_execution_slower_than_us;
             let log = if slower_than_us < 0 || slower_than_us as u64 > threshold_us {
-                format!("Have slow commands logged: CONFIG SET slowlog-log-slower-than {threshold_us}.")
+                format!("Log slow commands: CONFIG SET slowlog-log-slower-than {threshold_us}.")
             } else {
-                "SLOWLOG GET tells which commands were slow.".to_owned()
+                "SLOWLOG GET lists the slow commands.".to_owned()
             };
             vec![log, large_values]
         }
@@ -204,12 +204,12 @@ fn advice_about(event: &str, server: &Server) -> Vec<String> {
         "expire-cycle" => {
             let mut advice = vec![large_values];
             if config.hz < 100 {
-                advice.push("A higher hz expires keys in smaller portions: CONFIG SET hz 100.".to_owned());
+                advice.push("A higher hz expires keys in smaller steps: CONFIG SET hz 100.".to_owned());
             }
             advice
         }
         "eviction-cycle" => {
-            vec!["Lowering maxmemory, or storing large results at once, makes many keys go at once.".to_owned()]
+            vec!["Lowering maxmemory, or storing large results, evicts many keys at once.".to_owned()]
         }
         _ => Vec::new(),
     }

@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
             "Pops the first element of the first non-empty list; blocks until one is available.",
             "key ... timeout",
         )
-        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
+        .history(&[("6.0.0", "`timeout` can be fractional.")]),
     Command::new("brpop", -3, Group::List, blocking::brpop)
         .flags(WRITE | BLOCKING)
         .keys(&POPS_ANY)
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
             "Pops the last element of the first non-empty list; blocks until one is available.",
             "key ... timeout",
         )
-        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
+        .history(&[("6.0.0", "`timeout` can be fractional.")]),
     Command::new("brpoplpush", 4, Group::List, blocking::brpoplpush)
         .flags(WRITE | DENY_OOM | BLOCKING)
         .keys(&MOVES)
@@ -65,11 +65,11 @@ pub const COMMANDS: &[Command] = &[
             "Moves the last element of a list to the front of another; blocks until one is available.",
             "source destination timeout",
         )
-        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
+        .history(&[("6.0.0", "`timeout` can be fractional.")]),
     Command::new("lindex", 3, Group::List, lindex)
         .flags(READONLY)
         .keys(&READS)
-        .since("1.0.0", "O(N) where N is the number of nodes to pass")
+        .since("1.0.0", "O(N) where N is the number of nodes skipped")
         .doc("Returns the element at an index.", "key index"),
     Command::new("linsert", 5, Group::List, linsert)
         .flags(WRITE | DENY_OOM)
@@ -107,7 +107,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lpos", -3, Group::List, lpos)
         .flags(READONLY)
         .keys(&READS)
-        .since("6.0.6", "O(N) where N is the number of elements looked at")
+        .since("6.0.6", "O(N) where N is the number of elements examined")
         .doc(
             "Returns the indexes of matching elements.",
             "key element [RANK rank] [COUNT num-matches:integer] [MAXLEN len]",
@@ -130,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Front)
-        .since("1.0.0", "O(S+N) where S is the number of nodes to pass and N the number of elements")
+        .since("1.0.0", "O(S+N) where S is the number of nodes skipped and N the number of elements")
         .doc("Returns a range of elements.", "key start stop"),
     Command::new("lrem", 4, Group::List, lrem)
         .flags(WRITE)
@@ -140,7 +140,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lset", 4, Group::List, lset)
         .flags(WRITE | DENY_OOM)
         .keys(&UPDATES)
-        .since("1.0.0", "O(N) where N is the number of nodes to pass")
+        .since("1.0.0", "O(N) where N is the number of nodes skipped")
         .doc("Sets the element at an index.", "key index element"),
     Command::new("ltrim", 4, Group::List, ltrim)
         .flags(WRITE)

@@ -208,7 +208,7 @@ fn doctor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn diagnosis(server: &Server, breakdown: &Breakdown) -> String {
     if breakdown.used_bytes < EMPTY_BYTES {
-        return "There is so little data that nothing can be said about how memory is used.\n".to_owned();
+        return "The data is too small for an analysis of memory use.\n".to_owned();
     }
     let memory = &server.observed.memory;
     let sample = &memory.sample;
@@ -219,19 +219,19 @@ fn diagnosis(server: &Server, breakdown: &Breakdown) -> String {
     let findings = [
         (
             memory.peak_bytes as f64 > breakdown.used_bytes as f64 * 1.5,
-            "Peak: more than one and a half times of what is in use now has been in use. Memory may not go back to the system after a peak; MEMORY PURGE gives back what is free.",
+            "Peak: the maximum memory use was more than 1.5 times the current use. After a peak memory may not be returned to the system; MEMORY PURGE returns free pages.",
         ),
         (
             wasteful(sample.process_resident_bytes, sample.used_bytes, 1.4),
-            "Resident memory: the process holds more than 1.4 times of what is in use, after a peak or because of fragmentation.",
+            "Resident memory: more than 1.4 times the memory in use, after a peak or because of fragmentation.",
         ),
         (
             wasteful(sample.allocated_bytes + sample.fragmented_bytes, sample.allocated_bytes, 1.1),
-            "Fragmentation: more than a tenth of the allocator's pages is holes; a restart closes them.",
+            "Fragmentation: more than a tenth of the allocator's pages is unused; a restart removes the fragmentation.",
         ),
         (
             wasteful(sample.resident_bytes, sample.active_bytes, 1.1),
-            "Allocator: it holds more pages than it uses, usually after a peak; MEMORY PURGE gives them back.",
+            "Allocator: it has more pages than it uses, usually after a peak; MEMORY PURGE returns them to the system.",
         ),
         (
             wasteful(sample.process_resident_bytes, sample.resident_bytes, 1.1),
@@ -239,12 +239,12 @@ fn diagnosis(server: &Server, breakdown: &Breakdown) -> String {
         ),
         (
             breakdown.clients_bytes / clients > CLIENT_BYTES,
-            "Clients: their buffers take more than 200 KB each. CLIENT LIST shows who does not read fast enough or asks for very much at once.",
+            "Clients: their buffers take more than 200 KB each. CLIENT LIST shows clients that read slowly or request large replies.",
         ),
     ];
     let mut report = String::new();
     for (_, sentence) in findings.iter().filter(|(found, _)| *found) {
         report += &format!(" * {sentence}\n");
     }
-    if report.is_empty() { "Memory is used well: nothing was found.\n".to_owned() } else { report }
+    if report.is_empty() { "No memory problem was found.\n".to_owned() } else { report }
 }

@@ -158,7 +158,7 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 /// Explains why this rule, or none, applies to the key.
 fn reason(rules: &[KeyPolicy], key: &[u8], rule: Option<usize>) -> String {
     let Some(rule) = rule else {
-        return "no rule's glob matches: what the server's options say holds".to_owned();
+        return "no rule's glob matches: the server's options apply".to_owned();
     };
     let matching: Vec<usize> =
         (rule + 1..rules.len()).filter(|index| wire::glob::matches(&rules[*index].glob, key)).collect();

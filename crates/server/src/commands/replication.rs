@@ -145,7 +145,7 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
             return Err(ClientError::formatted(format!("{text}: {} bytes", value.len())));
         }
         b"ip-address" if !is_host(value) => {
-            let text = "ERR REPLCONF ip-address provided by replica instance is no address or host name";
+            let text = "ERR REPLCONF ip-address provided by replica instance is not an address or host name";
             return Err(ClientError::text(text));
         }
         b"ip-address" => profile.address = Some(String::from_utf8_lossy(value).into_owned()),

@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
     Command::new("scan", -2, Group::Generic, scan)
         .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
-        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .since("2.8.0", "O(1) for every call, O(N) for a complete iteration")
         .doc(
             "Iterates over the keys of the database.",
             "cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]",

@@ -15,8 +15,8 @@ pub(super) const MAY_WRITE: u32 = RUNS | MAY_REPLICATE;
 pub(super) const ONLY_READS: u32 = RUNS | READONLY;
 const USED: KeySpec = KeySpec::counted(2, access::RW | access::ACCESS | access::UPDATE);
 const READ: KeySpec = KeySpec::counted(2, access::RO | access::ACCESS);
-pub(super) const KEYS: &[KeySpec] = &[USED.noted("what is done to the keys is up to the script")];
-pub(super) const KEYS_READ: &[KeySpec] = &[READ.noted("what of the keys is read is up to the script")];
+pub(super) const KEYS: &[KeySpec] = &[USED.noted("the script determines the access to the keys")];
+pub(super) const KEYS_READ: &[KeySpec] = &[READ.noted("the script determines which keys are read")];
 const COST: &str = "Depends on the script that is executed";
 
 /// The rows of this group's commands.
@@ -55,13 +55,13 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | STALE)
         .since(
             "2.6.0",
-            "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation)",
+            "O(N) where N is the number of scripts to check (so checking a single script is an O(1) operation)",
         )
         .doc("Returns which scripts are cached.", "sha1 ...")
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
     Command::new("script|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | STALE)
-        .since("2.6.0", "O(N) with N being the number of scripts in cache")
+        .since("2.6.0", "O(N) where N is the number of scripts in cache")
         .doc("Removes all cached scripts.", "[flush-type@6.2.0: ASYNC | SYNC]").history(&[("6.2.0", "`ASYNC` and `SYNC`.")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     Command::new("script|help", 2, Group::Scripting, super::help)
@@ -75,7 +75,7 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Command::new("script|load", 3, Group::Scripting, load)
         .flags(NO_SCRIPT | STALE)
-        .since("2.6.0", "O(N) with N being the length in bytes of the script body")
+        .since("2.6.0", "O(N) where N is the length in bytes of the script body")
         .doc("Caches a script for EVALSHA.", "script")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     Command::new("script|show", 3, Group::Scripting, show)

@@ -79,7 +79,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&READS)
         .prefetch_hint(PrefetchHint::Element(2))
-        .since("6.2.0", "O(N) where N is the number of members asked for")
+        .since("6.2.0", "O(N) where N is the number of requested members")
         .doc("Returns which of several members are in the set.", "key member ..."),
     Command::new("smove", 4, Group::Set, smove)
         .flags(WRITE | FAST)
@@ -113,7 +113,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sscan", -3, Group::Set, sscan)
         .flags(READONLY)
         .keys(&READS)
-        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .since("2.8.0", "O(1) for every call, O(N) for a complete iteration")
         .doc("Iterates over members.", "key cursor [MATCH pattern] [COUNT count]")
         .tips(ANY_OUTPUT),
     Command::new("sunion", -2, Group::Set, algebra::sunion)

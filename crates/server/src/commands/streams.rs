@@ -79,7 +79,7 @@ pub const COMMANDS: &[Command] = &[
             "Transfers entries that have been pending for a minimum time to a consumer.",
             "key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
         )
-        .history(&[("7.0.0", "Answers which entries had been deleted.")])
+        .history(&[("7.0.0", "Returns the ids of deleted entries.")])
         .tips(CHANGING),
     Command::new("xcfgset", -2, Group::Stream, producing::xcfgset)
         .flags(WRITE | FAST)
@@ -102,7 +102,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("xdel", -3, Group::Stream, removing::xdel)
         .flags(WRITE | FAST)
         .keys(&DELETES)
-        .since("5.0.0", "O(1) for each entry, however long the stream")
+        .since("5.0.0", "O(1) for each entry, whatever the length of the stream")
         .doc("Deletes entries and returns how many existed.", "key id ..."),
     Command::new("xdelex", -5, Group::Stream, removing::xdelex)
         .flags(WRITE | FAST)
@@ -133,24 +133,24 @@ pub const COMMANDS: &[Command] = &[
     Command::new("xpending", -3, Group::Stream, claiming::xpending)
         .flags(READONLY)
         .keys(&READS)
-        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .since("5.0.0", "O(N) where N is the number of entries returned")
         .doc(
             "Returns the pending entries of a consumer group.",
             "key group [filters: [IDLE min-idle-time:integer@6.2.0] start:string end:string count \
                 [consumer]]",
         )
-        .history(&[("6.2.0", "`IDLE`, and bounds that exclude.")])
+        .history(&[("6.2.0", "`IDLE`, and exclusive bounds.")])
         .tips(CHANGING),
     Command::new("xrange", -4, Group::Stream, xrange)
         .flags(READONLY)
         .keys(&READS)
-        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .since("5.0.0", "O(N) where N is the number of entries returned")
         .doc("Returns the entries within a range of ids.", "key start:string end:string [COUNT count]")
-        .history(&[("6.2.0", "Bounds that exclude.")]),
+        .history(&[("6.2.0", "Exclusive bounds.")]),
     Command::new("xread", -4, Group::Stream, reading::xread)
         .flags(BLOCKING | READONLY)
         .keys(&LISTED)
-        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .since("5.0.0", "O(N) where N is the number of entries returned")
         .doc(
             "Returns entries of streams above the given ids; blocks if requested.",
             "[COUNT count] [BLOCK milliseconds] STREAMS <streams: key ... id ...>",
@@ -159,7 +159,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(BLOCKING | WRITE)
         .keys(&LISTED_AFTER_GROUP)
         .finds_keys(reading::find_keys_after_group)
-        .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
+        .since("5.0.0", "O(M) for each stream where M is the number of entries returned")
         .doc(
             "Delivers entries to a consumer of a group; blocks if requested.",
             "GROUP <group-block: group consumer> [COUNT count] [BLOCK milliseconds] \
@@ -169,12 +169,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("xrevrange", -4, Group::Stream, xrevrange)
         .flags(READONLY)
         .keys(&READS)
-        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .since("5.0.0", "O(N) where N is the number of entries returned")
         .doc(
             "Returns the entries within a range of ids in reverse order.",
             "key end:string start:string [COUNT count]",
         )
-        .history(&[("6.2.0", "Bounds that exclude.")]),
+        .history(&[("6.2.0", "Exclusive bounds.")]),
     Command::new("xsetid", -3, Group::Stream, groups::xsetid)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)

@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("watch", -2, Group::Transactions, watch)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
         .keys(&[KeySpec::range(1, -1, 1, access::RO)])
-        .since("2.2.0", "O(1) for every key")
+        .since("2.2.0", "O(1) for each key")
         .doc("Watches keys; the next transaction runs only if none of them has changed.", "key ..."),
 ];
 

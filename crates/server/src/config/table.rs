@@ -217,7 +217,7 @@ options! {
     activerehashing: bool = true, "activerehashing", YesNo, NO_EFFECT;
     /// A seed that makes the order of SCAN the same after each start; empty is a random seed, which clients cannot guess.
     hash_seed: Option<Vec<u8>> = None, "hash-seed", Bytes(checks::hash_seed), IMMUTABLE;
-    /// Active defragmentation does not exist yet; CONFIG SET to `yes` is refused.
+    /// Active defragmentation is not supported yet; CONFIG SET to `yes` is refused.
     activedefrag: bool = false, "activedefrag", YesNo, NO_EFFECT;
     /// As above: the waste below which nothing is defragmented.
     active_defrag_ignore_bytes: u64 = 100 << 20, "active-defrag-ignore-bytes", Memory(1, LONG_MAX), NO_EFFECT;

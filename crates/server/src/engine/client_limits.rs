@@ -99,7 +99,7 @@ fn check_output_len(server: &mut Server, clock: &Clock, handle: ClientHandle, ou
 fn condemn_for_output(server: &mut Server, handle: ClientHandle) {
     let client = &server.clients[handle];
     log::warn!(
-        "Client id={} addr={} closed: its output buffer is over its limit",
+        "Client id={} addr={} closed: its output buffer exceeds its limit",
         client.id,
         client.connection.address
     );
@@ -129,7 +129,7 @@ pub fn check_input_limit(server: &mut Server, handle: ClientHandle, unread_bytes
         || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && needs_authentication(server, handle);
     if over && !client.close_asap && !client.is_primary {
         log::warn!(
-            "Client id={} addr={} closed: its query buffer is over its limit",
+            "Client id={} addr={} closed: its query buffer exceeds its limit",
             client.id,
             client.connection.address
         );

@@ -122,7 +122,7 @@ impl LogLoading {
         let args = OwnedArgs::from_file(arguments).map_err(|TooLong { bytes }| {
             let at = self.valid_up_to;
             refused(format!(
-                "the command behind offset {at} has {bytes} bytes beside its longest argument; {REQUEST_LEN_MAX} are read"
+                "the command at offset {at} has {bytes} bytes besides its longest argument; the limit is {REQUEST_LEN_MAX}"
             ))
         })?;
         let id = registry.find(args.view()).map_err(|error| refused(error.to_string()))?;

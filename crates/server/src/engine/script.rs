@@ -522,7 +522,7 @@ impl Executor {
         let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
         if running.killed {
             return Interrupt::Kill(match running.call.mode {
-                _ if is_stopping => "ERR Script ended, for the server is shutting down.",
+                _ if is_stopping => "ERR Script ended because the server is shutting down.",
                 Mode::Eval => "ERR Script killed by user with SCRIPT KILL.",
                 Mode::Function => "ERR Script killed by user with FUNCTION KILL.",
             });

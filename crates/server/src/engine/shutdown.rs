@@ -90,18 +90,18 @@ impl Ending {
     /// of the unit and is not saved, so without an append-only file all changes since the last save are lost. A signal
     /// is obeyed nevertheless, and so is FORCE; other clients' shutdowns fail.
     fn may_stop_without_unit(&mut self, aof: &AppendOnlyFile, server: &Server, how: Shutdown) -> bool {
-        const WHAT: &str = "The script or transaction that runs has not ended in time. A final snapshot would hold a \
-                            part of what it has done";
+        const WHAT: &str = "The running script or transaction has not ended in time. \
+                            A final snapshot would contain part of its writes";
         let has_log = aof.is_on() && !aof.log_waits_for_rewrite();
         if has_log {
             log::warn!(
-                "{WHAT} and is not saved; the append-only file has everything before it and nothing of it."
+                "{WHAT} and is not saved; the append-only file has all changes before it and none of its own."
             );
             return true;
         }
         if !saves_at_end(server, how) {
             log::warn!(
-                "{WHAT}; none was wanted, and there is no append-only file: the server ends without its data."
+                "{WHAT}; saving and the append-only file are disabled: the server ends without its data."
             );
             return true;
         }
@@ -121,7 +121,7 @@ impl Ending {
     fn begin_waiting_for_unit(&mut self, server: &mut Server, clock: &Clock, how: Shutdown) -> u64 {
         let timeout_s = if how.now { 0 } else { server.config.shutdown_timeout_seconds };
         let deadline_us = clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
-        log::info!("Waiting for {timeout_s} seconds at most for the script or transaction that runs to end.");
+        log::info!("Waiting at most {timeout_s} seconds for the running script or transaction to end.");
         self.stage = Some(Stopping::WaitsForUnit { how, deadline_us });
         server.observed.shutdown_deadline_us = Some(deadline_us);
         deadline_us
@@ -143,7 +143,10 @@ fn end_script_that_reads(server: &mut Server) -> bool {
         return false;
     }
     running.killed = true;
-    log::info!("The script {}, which has not written, is ended: the server stops.", running.call.name);
+    log::info!(
+        "Ending the script {}, which has not written: the server is shutting down.",
+        running.call.name
+    );
     true
 }
 
@@ -281,7 +284,7 @@ impl Executor {
         let Some(Stopping::Waits { how, deadline_us, gives_up_unit }) = self.ending.stage else { return };
         if gives_up_unit && !self.is_within_unit() {
             log::info!(
-                "The script or transaction has ended while replicas are waited for: nothing of it is lost."
+                "The script or transaction has ended while the server waited for replicas: none of its writes are lost."
             );
             self.ending.loses_changes = false;
             self.ending.stage = Some(Stopping::Waits { how, deadline_us, gives_up_unit: false });

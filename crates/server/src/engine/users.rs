@@ -86,7 +86,7 @@ pub fn warning_about_password(server: &Server) -> Option<String> {
             false => file_of_users(server).display().to_string(),
         };
         format!(
-            "requirepass has no effect: the users of {users} apply in its place, and leave `default` without a password. Clients are let in without one; describe `default` there."
+            "requirepass has no effect: the users of {users} replace it, and `default` has no password there. Clients connect without a password; define `default` there."
         )
     })
 }

@@ -32,7 +32,7 @@ const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 
 /// Handshake timeout.
 const HANDSHAKE_US_MAX: u64 = 10_000_000;
-const HANDSHAKE_TOO_LATE: &str = "the handshake was not done in time";
+const HANDSHAKE_TOO_LATE: &str = "the handshake timed out";
 
 /// How a connection exchanges requests and outputs with the executor: by calls in the executor's thread (`net/inline.rs`),
 /// by queues in an I/O thread (`net/io_thread.rs`).

@@ -45,10 +45,10 @@ impl fmt::Display for ListenError {
                 }
             }
             ListenError::Shared { address, options: [first, second] } if first == second => {
-                write!(f, "Could not listen on {address}: {first} asks for this address twice")
+                write!(f, "Could not listen on {address}: {first} has this address twice")
             }
             ListenError::Shared { address, options: [first, second] } => {
-                write!(f, "Could not listen on {address}: {first} and {second} ask for the same port")
+                write!(f, "Could not listen on {address}: {first} and {second} have the same port")
             }
             ListenError::Tls(error) => write!(f, "{error}"),
         }

@@ -77,7 +77,7 @@ impl Exchange<'_> {
             Some(change) if change.option == OptionId::rdma_bind => {
                 Err(SetError::not_applied(change, NO_RDMA))
             }
-            Some(change) => Err(SetError::not_applied(change, "active defragmentation does not exist yet")),
+            Some(change) => Err(SetError::not_applied(change, "active defragmentation is not supported yet")),
             None => Ok(()),
         }
     }

@@ -62,8 +62,8 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
         if let Some((before, bytes)) = increment_before.take()
             && lacks_before(&path, bytes)
         {
-            print_line!("INCR AOF {before} lacks its end, and {} comes behind that.", name(&path));
-            print_line!("A server with 'aof-load-truncated yes' starts without what comes behind.");
+            print_line!("INCR AOF {before} is truncated, and {} follows it.", name(&path));
+            print_line!("A server with 'aof-load-truncated yes' starts without the data after it.");
             return Err(Unsound);
         }
         let verdict = check_file(&path, last, options)?;

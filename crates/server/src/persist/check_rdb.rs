@@ -161,7 +161,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
 fn caution(version: u16) -> &'static str {
     match version {
         version if REDIS_VERSIONS.contains(&version) => {
-            "! \\o/ Valkey loads it only with config 'rdb-version-check relaxed', and without fields that expire and newer streams in it."
+            "! \\o/ Valkey loads it only with config 'rdb-version-check relaxed', and without field expiry and newer streams."
         }
         version if version > VERSION || FOREIGN_VERSIONS.contains(&version) => {
             ", but loading requires config 'rdb-version-check relaxed'"

@@ -22,7 +22,7 @@ pub(super) fn count(args: Args<'_>, default: usize) -> Result<usize, ClientError
 pub(super) fn prefixes(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let count = count(args, COUNT_DEFAULT)?;
     let Some((tallies, is_exact)) = ctx.db.tallies(Respect::Prefix) else {
-        return Err(ClientError::text("ERR no prefixes are counted: see the option memory-prefixes"));
+        return Err(ClientError::text("ERR no prefixes are configured: see the option memory-prefixes"));
     };
     let mut tallies: Vec<(Box<[u8]>, Tally)> = tallies.into_iter().collect();
     tallies.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.bytes()));

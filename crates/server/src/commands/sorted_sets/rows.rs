@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[
             "Pops the member with the highest score of the first non-empty sorted set; blocks until one is available.",
             "key ... timeout",
         )
-        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
+        .history(&[("6.0.0", "`timeout` can be fractional.")]),
     Command::new("bzpopmin", -3, Group::SortedSet, popping::bzpopmin)
         .flags(WRITE | FAST | BLOCKING)
         .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
@@ -31,7 +31,7 @@ pub const COMMANDS: &[Command] = &[
             "Pops the member with the lowest score of the first non-empty sorted set; blocks until one is available.",
             "key ... timeout",
         )
-        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
+        .history(&[("6.0.0", "`timeout` can be fractional.")]),
     Command::new("zadd", -4, Group::SortedSet, super::zadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
@@ -123,7 +123,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Element(2))
-        .since("6.2.0", "O(N) where N is the number of members asked for")
+        .since("6.2.0", "O(N) where N is the number of requested members")
         .doc("Returns the scores of several members.", "key member ..."),
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
         .flags(WRITE | FAST)
@@ -140,14 +140,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrandmember", -2, Group::SortedSet, sampling::zrandmember)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("6.2.0", "O(N*log(M)) where N is the number of members answered")
+        .since("6.2.0", "O(N*log(M)) where N is the number of members returned")
         .doc("Returns random members.", "key [options: count [WITHSCORES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("zrange", -4, Group::SortedSet, range::zrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Ranks { reversed: false })
-        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("1.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns a range of members.",
             "key start:string stop:string [sortby@6.2.0: BYSCORE | BYLEX] [REV@6.2.0] [LIMIT \
@@ -157,12 +157,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrangebylex", -4, Group::SortedSet, range::zrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Returns the members within a lexicographic range.", "key min max [LIMIT <limit: offset count>]"),
     Command::new("zrangebyscore", -4, Group::SortedSet, range::zrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("1.0.5", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("1.0.5", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a range of scores.",
             "key min:double max:double [WITHSCORES@2.0.0] [LIMIT <limit: offset count>]",
@@ -171,7 +171,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrangestore", -5, Group::SortedSet, range::zrangestore)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
-        .since("6.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("6.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Stores a range of members at another key.",
             "dst:key src:key min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT <limit: offset count>]",
@@ -193,28 +193,28 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zremrangebylex", 4, Group::SortedSet, range::zremrangebylex)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a lexicographic range.", "key min max"),
     Command::new("zremrangebyrank", 4, Group::SortedSet, range::zremrangebyrank)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .since("2.0.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("2.0.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a range of ranks.", "key start stop"),
     Command::new("zremrangebyscore", 4, Group::SortedSet, range::zremrangebyscore)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("1.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a range of scores.", "key min:double max:double"),
     Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .prefetch_hint(PrefetchHint::Ranks { reversed: true })
-        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("1.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Returns a range of members in descending order.", "key start stop [WITHSCORES]"),
     Command::new("zrevrangebylex", -4, Group::SortedSet, range::zrevrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a lexicographic range in descending order.",
             "key max min [LIMIT <limit: offset count>]",
@@ -222,12 +222,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrangebyscore", -4, Group::SortedSet, range::zrevrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("2.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .since("2.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a range of scores in descending order.",
             "key max:double min:double [WITHSCORES] [LIMIT <limit: offset count>]",
         )
-        .history(&[("2.1.6", "Bounds that exclude.")]),
+        .history(&[("2.1.6", "Exclusive bounds.")]),
     Command::new("zrevrank", -3, Group::SortedSet, super::zrevrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
@@ -238,7 +238,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zscan", -3, Group::SortedSet, sampling::zscan)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .since("2.8.0", "O(1) for every call, O(N) for a complete iteration")
         .doc("Iterates over members.", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
         .history(&[("8.0.0", "`NOSCORES`.")])
         .tips(&["nondeterministic_output"]),

@@ -120,13 +120,13 @@ impl Gate {
         let shown = row.name.replace('|', " ");
         if takes_over(row) {
             return Some(format!(
-                "ERR '{shown}' does not run over HTTP: it waits, subscribes, logs in or takes the connection over"
+                "ERR '{shown}' does not run over HTTP: it blocks, subscribes, authenticates or takes over the connection"
             ));
         }
         if self.runs_all || only_looks(row, args) {
             return None;
         }
-        Some(format!("NOPERM '{shown}' may change something: over HTTP it runs only with http-commands yes"))
+        Some(format!("NOPERM '{shown}' has side effects: over HTTP it requires http-commands yes"))
     }
 }
 
