@@ -30,7 +30,14 @@ impl Reading {
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The time since `start` in cycles of the processor, and the date of the system.
-    Machine { start: Instant, cycles: quanta::Clock, start_cycles: u64 },
+    Machine {
+        /// Time of the start.
+        start: Instant,
+        /// The processor's cycle counter.
+        cycles: quanta::Clock,
+        /// Cycles at the start.
+        start_cycles: u64,
+    },
     /// The time that a test has set.
     Virtual(VirtualClock),
 }

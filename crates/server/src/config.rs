@@ -74,9 +74,17 @@ pub enum SetError {
     /// The reply is the server's LOADING error.
     Loading,
     /// There is no option of this name.
-    Unknown { name: Vec<u8> },
+    Unknown {
+        /// Name in the request.
+        name: Vec<u8>,
+    },
     /// The option does not accept the value.
-    Refused { name: Vec<u8>, reason: Refusal },
+    Refused {
+        /// Name of the option.
+        name: Vec<u8>,
+        /// Why the value is refused.
+        reason: Refusal,
+    },
 }
 
 impl SetError {

@@ -35,68 +35,114 @@ pub const PRIMARY_DOWN: ClientError =
 /// An error reply. `Display` gives the line after the `-`, code included, exactly as clients match on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {
+    /// The key holds a value of another type.
     WrongType,
+    /// Invalid syntax of the arguments.
     Syntax,
+    /// An argument is not an integer of 64 bits.
     NotInteger,
+    /// An argument is not a number.
     NotFloat,
-    /// `value is out of range`
+    /// A number is out of its range: `value is out of range`.
     OutOfRange,
-    /// `value is out of range, must be positive`
+    /// A number is negative: `value is out of range, must be positive`.
     MustBePositive,
+    /// The index is beyond the ends of the list.
     IndexOutOfRange,
+    /// The key does not exist.
     NoSuchKey,
+    /// Source and destination are the same key in the same database.
     SourceIsDestination,
+    /// There is no database with this number.
     DbIndexOutOfRange,
+    /// The database's number is not an integer.
     InvalidDbIndex,
+    /// The cursor of a scan is not an integer.
     InvalidCursor,
+    /// The expiry is not positive, or overflows.
     InvalidExpire {
+        /// Name of the command.
         command: &'static str,
     },
+    /// The sum overflows 64 bits.
     IncrementOverflow,
+    /// The decrement cannot be negated.
     DecrementOverflow,
+    /// The sum is not finite.
     IncrementNotFinite,
+    /// The resulting string exceeds `proto-max-bulk-len`.
     StringTooLong,
+    /// The offset in a string is negative or too large.
     OffsetOutOfRange,
+    /// The bit offset is not an integer, or too large.
     BitOffset,
+    /// The bit is neither 0 nor 1.
     BitValue,
+    /// Wrong number of arguments.
     WrongArity {
+        /// Name of the command.
         command: String,
     },
+    /// The command does not exist.
     UnknownCommand {
+        /// Name in the request.
         name: String,
+        /// The beginning of the arguments, quoted.
         beginning: String,
     },
+    /// The subcommand does not exist.
     UnknownSubcommand {
+        /// Name of the command, in upper case.
         command: String,
+        /// Name of the subcommand in the request.
         subcommand: String,
     },
     /// A subcommand with invalid arguments.
     SubcommandSyntax {
+        /// Name of the command, in upper case.
         command: &'static str,
+        /// Name of the subcommand in the request.
         subcommand: String,
     },
+    /// The client must authenticate first.
     NoAuth,
+    /// Wrong user name or password, or a disabled user.
     WrongPassword,
+    /// AUTH with a password only, while the default user has none.
     NoPasswordSet,
+    /// HELLO with an unsupported protocol version.
     NoProtocol,
+    /// The command needs memory while `maxmemory` is exceeded.
     OutOfMemory,
+    /// A command of the transaction was refused when it was queued.
     ExecAborted,
+    /// EXEC outside a transaction.
     ExecWithoutMulti,
+    /// DISCARD outside a transaction.
     DiscardWithoutMulti,
+    /// The command cannot be queued in a transaction.
     NotAllowedInTransaction {
+        /// Name of the command.
         command: &'static str,
     },
+    /// The command is not permitted while a RESP2 client is subscribed.
     SubscribedContext {
+        /// Name of the command.
         command: String,
     },
+    /// The timeout is not an integer.
     TimeoutNotInteger,
+    /// The timeout is not a number.
     TimeoutNotFloat,
+    /// The timeout is negative.
     TimeoutNegative,
+    /// The timeout is too large.
     TimeoutOutOfRange,
+    /// There is no client with this id or address.
     NoSuchClient,
-    /// CLIENT UNBLOCK ... ERROR
+    /// CLIENT UNBLOCK with ERROR.
     UnblockedByClient,
-    /// A text that belongs to one command only, code included (`ERR ...`).
+    /// A text of a single command, code included (`ERR ...`).
     Text(Cow<'static, str>),
 }
 

@@ -37,7 +37,12 @@ pub enum ProcessRequest {
     /// End the process.
     Shutdown,
     /// Connect a client without a connection to a server.
-    Connect { client: ClientHandle, target: Target },
+    Connect {
+        /// The client of the connection.
+        client: ClientHandle,
+        /// The address.
+        target: Target,
+    },
 }
 
 /// A server to connect to.
@@ -69,7 +74,9 @@ pub enum PersistRequest {
     AllFlushed,
     /// DEBUG RELOAD.
     Reload {
+        /// Save before loading.
         save: bool,
+        /// Remove all data before loading.
         flush: bool,
         /// Keys in the file replace those in memory.
         merge: bool,
@@ -92,9 +99,13 @@ pub enum PersistRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicationRequest {
     /// PSYNC, or SYNC if no starting point is given.
-    Synchronize { from: Option<Point> },
+    Synchronize {
+        /// The point from which the replica can continue.
+        from: Option<Point>,
+    },
     /// REPLCONF ACK, of a replica.
     Acknowledged {
+        /// Offset in the stream up to which the replica has applied it.
         stream: i64,
         /// The offset that its append-only file has on disk.
         on_disk: Option<i64>,

@@ -49,7 +49,12 @@ pub enum StartError {
     /// The operation that the operating system refused, on a file.
     File(FileError),
     /// The operation that the operating system refused.
-    System { doing: &'static str, source: io::Error },
+    System {
+        /// The operation, for the error's text.
+        doing: &'static str,
+        /// The error.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for StartError {

@@ -6,16 +6,22 @@ use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 /// A client is closed immediately above `hard_bytes`, and after `soft_seconds` above `soft_bytes`. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
+    /// The hard limit.
     pub hard_bytes: u64,
+    /// The soft limit.
     pub soft_bytes: u64,
+    /// Time for which the soft limit may be exceeded.
     pub soft_seconds: u64,
 }
 
 /// The limits of each class of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputBufferLimits {
+    /// Limit of ordinary clients.
     pub normal: OutputBufferLimit,
+    /// Limit of replicas.
     pub replica: OutputBufferLimit,
+    /// Limit of subscribers.
     pub pubsub: OutputBufferLimit,
 }
 

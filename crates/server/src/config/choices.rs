@@ -5,8 +5,10 @@ use super::option::{Kind, Occurrence, Refusal};
 /// An enum whose variants have names in the configuration, in the order in which errors list them. Several names
 /// may mean one variant; it prints as the first.
 pub trait Named: Copy + PartialEq + 'static {
+    /// Names in the configuration, with their variants.
     const NAMES: &'static [(&'static str, Self)];
 
+    /// Returns the variant's first name.
     fn name(self) -> &'static str {
         let found = Self::NAMES.iter().find(|(_, variant)| *variant == self);
         found.expect("every variant is declared with its name").0
@@ -17,7 +19,9 @@ macro_rules! choices {
     ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $first:literal $(| $other:literal)* ),+ $(,)? } )+) => { $(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $( $variant, )+ }
+        pub enum $name {
+            $( #[doc = concat!("`", $first, "`")] $variant, )+
+        }
 
         impl Named for $name {
             const NAMES: &'static [(&'static str, Self)] =
@@ -42,6 +46,7 @@ choices! {
         AllkeysS3fifo = "allkeys-s3fifo",
         NoEviction = "noeviction",
     }
+    /// The facility of messages in syslog.
     SyslogFacility {
         User = "user",
         Local0 = "local0",
@@ -61,26 +66,38 @@ choices! {
         Warning = "warning",
         Nothing = "nothing",
     }
+    /// The service manager of the process.
     Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
+    /// When the append-only file is synced to disk.
     AppendFsync { EverySecond = "everysec", Always = "always", No = "no" }
+    /// How a replica loads a snapshot.
     ReplDisklessLoad {
         Disabled = "disabled",
         OnEmptyDb = "on-empty-db",
         SwapDb = "swapdb",
         FlushBeforeLoad = "flush-before-load",
     }
+    /// Whether TLS clients must present a certificate.
     TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
     /// Which field of a client's certificate names its user.
     TlsAuthClientsUser { CommonName = "CN", Uri = "URI", Off = "off" }
+    /// Whether the kernel's preference for killing this process is adjusted.
     OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
+    /// The channels that new users have access to.
     AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
     /// Which clients have the permission that an option controls.
     ProtectedAction { No = "no", Yes = "yes", Local = "local" }
+    /// The address of a node that clients are redirected to.
     ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
+    /// How the cluster configuration is saved.
     ClusterConfigSave { Sync = "sync", BestEffort = "best-effort" }
+    /// The effect of a failed command from the primary.
     PropagationError { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
+    /// The format of log lines.
     LogFormat { Legacy = "legacy", Logfmt = "logfmt", Json = "json" }
+    /// The format of timestamps in the log.
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
+    /// Whether RDB files of unknown versions are refused or tried.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
     /// The data structure of sorted sets above the compact limits.
     ZsetIndex { Skiplist = "skiplist", Fbtree = "fbtree" }

@@ -20,6 +20,7 @@ const COMPRESS_VALUES: &str = "compress-values";
 /// A rule: its settings apply to the keys that its glob matches and no earlier rule's does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPolicy {
+    /// The glob that keys must match.
     pub glob: Vec<u8>,
     /// Names in the table's spelling, and values as CONFIG GET shows them.
     settings: Vec<(&'static str, Vec<u8>)>,

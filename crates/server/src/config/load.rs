@@ -38,14 +38,18 @@ pub(super) const NOT_OPTIONS: [&str; 5] = ["include", "rename-command", "user", 
 /// The source of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// A configuration file.
     File(PathBuf),
+    /// Standard input.
     StandardInput,
+    /// The command line.
     CommandLine,
 }
 
 /// A line of configuration, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// Where the line was read.
     pub source: Source,
     /// From 1. Standard input and the command line continue the numbers of the preceding file.
     pub line_number: usize,
@@ -58,12 +62,14 @@ pub struct Place {
 pub struct Directive {
     /// The first is the directive's name, in lower case.
     pub words: Vec<Vec<u8>>,
+    /// Where the directive stands.
     pub place: Place,
 }
 
 /// The configuration and directives at startup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Startup {
+    /// The options.
     pub config: Config,
     /// `rename-command <command> <new name, or empty to remove the command>`.
     pub rename_commands: Vec<Directive>,

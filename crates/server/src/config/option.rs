@@ -49,13 +49,16 @@ impl Flags {
 /// CONFIG SET always replaces, so it passes `First`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
+    /// The first directive of its name.
     First,
+    /// A later directive of its name.
     Again,
 }
 
 /// One line of CONFIG REWRITE for an option, without the option's name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RewrittenLine {
+    /// The values.
     pub text: Vec<u8>,
     /// Written even if the old file does not contain the option: its value is not the default.
     pub forced: bool,
@@ -87,10 +90,13 @@ type Setter<C> = fn(&mut C, &[&[u8]], Occurrence) -> Result<bool, Refusal>;
 
 /// One row of the table, with accessors for the option's field. `C` is the configuration.
 pub struct Row<C: 'static, Id: 'static> {
+    /// Identifies the option.
     pub id: Id,
+    /// Name of the option.
     pub name: &'static str,
     /// An older name of the same option.
     pub alias: Option<&'static str>,
+    /// Properties of the option.
     pub flags: Flags,
     /// The option's section in the documentation.
     pub section: &'static str,
@@ -144,7 +150,9 @@ macro_rules! options {
         /// Identifies an option; spelled like its field.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum OptionId { $( $( $field, )* )* }
+        pub enum OptionId {
+            $( $( #[doc = concat!("`", $name, "`")] $field, )* )*
+        }
 
         /// All options, in the order in which CONFIG REWRITE appends new ones.
         pub static ROWS: &[Row<Config, OptionId>] = &[ $( $( Row {

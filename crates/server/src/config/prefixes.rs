@@ -12,6 +12,7 @@ const LEARN: &[u8] = b"learn";
 /// The value of `memory-prefixes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PrefixRule {
+    /// No prefixes are counted.
     #[default]
     Off,
     /// Prefixes up to the first separator, learnt from keys.

@@ -43,6 +43,7 @@ struct Included {
 /// Why CONFIG REWRITE failed.
 #[derive(Debug)]
 pub enum RewriteError {
+    /// The server was started without a configuration file.
     NoFile,
     /// The file could not be read or replaced.
     File(FileError),

@@ -16,7 +16,9 @@ const WRONG_NUMBER: Refusal = Refusal::Borrowed("wrong number of arguments");
 /// Save the dataset once this many changes have happened and this many seconds have passed since the last save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
+    /// Minimum time since the last save.
     pub seconds: u64,
+    /// Minimum number of changes since the last save.
     pub changes: u64,
 }
 
@@ -91,8 +93,11 @@ fn parse_integer(word: &[u8]) -> Option<i64> {
 /// The kernel's preference for killing this process when memory runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OomScoreAdjValues {
+    /// The value of a primary.
     pub primary: i32,
+    /// The value of a replica.
     pub replica: i32,
+    /// The value of a child that saves or rewrites.
     pub background_child: i32,
 }
 
@@ -177,7 +182,9 @@ impl Kind<Vec<String>> for Addresses {
 /// The primary that this server replicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaOf {
+    /// Host name or address of the primary.
     pub host: Vec<u8>,
+    /// Port of the primary.
     pub port: u16,
 }
 

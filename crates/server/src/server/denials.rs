@@ -11,10 +11,13 @@ const AUTHENTICATION_FAILURES_MAX: u8 = 20;
 
 /// A denied operation.
 pub struct Denial<'a> {
+    /// What was denied.
     pub reason: Reason,
+    /// Where the command came from.
     pub context: DenialContext,
     /// The denied command, key, channel or database.
     pub object: &'a [u8],
+    /// Name of the user.
     pub user_name: &'a [u8],
 }
 

@@ -7,8 +7,11 @@ use wire::convert::signed_count;
 /// The reason of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausePurpose {
+    /// CLIENT PAUSE.
     ClientCommand,
+    /// A shutdown waits for replicas.
     Shutdown,
+    /// A failover is in progress.
     Failover,
 }
 

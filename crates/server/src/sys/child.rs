@@ -6,15 +6,25 @@ use wire::convert::signed_count;
 
 /// The side of the fork.
 pub enum Side {
-    Parent { child: i32 },
+    /// The parent.
+    Parent {
+        /// Process id of the child.
+        child: i32,
+    },
+    /// The child.
     Child,
 }
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
+    /// It has exited with this status.
     Exited(i32),
-    Killed { signal: i32 },
+    /// A signal has ended it.
+    Killed {
+        /// Number of the signal.
+        signal: i32,
+    },
 }
 
 /// Forks this process; the copy has only the calling thread. The child must end with [`exit`], and must not touch

@@ -33,6 +33,7 @@ const HANDLER_STACK_BYTES: usize = 128 * 1024;
 
 /// A signal received by a thread.
 pub struct Event {
+    /// Number of the signal.
     pub signal: i32,
     /// The kernel's reason (`si_code`).
     pub code: i32,
@@ -40,6 +41,7 @@ pub struct Event {
     pub address: Option<usize>,
     /// Sender's process and user; `None`: the kernel.
     pub sender: Option<(i32, u32)>,
+    /// Name of the thread.
     pub thread: String,
     /// Call stack, the innermost first.
     pub calls: Vec<Call>,
@@ -54,7 +56,9 @@ impl Event {
 
 /// A function call on the stack.
 pub struct Call {
+    /// Address of the instruction.
     pub address: usize,
+    /// Name of the function, if known.
     pub function: Option<String>,
     /// File and line.
     pub place: Option<String>,

@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 /// An operating system error with the operation and the file.
 #[derive(Debug)]
 pub struct FileError {
+    /// The operation, for the error's text.
     pub doing: &'static str,
+    /// The file.
     pub path: PathBuf,
+    /// The error.
     pub source: io::Error,
 }
 

@@ -51,6 +51,7 @@ pub type Native<H> = fn(&mut Stack<'_, H>) -> Result<usize, Raise>;
 /// What to do with a long-running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
+    /// Continue.
     GoOn,
     /// Yield the thread to the script's caller, and ask again after resuming.
     Suspend,
@@ -61,6 +62,7 @@ pub enum Interrupt {
 /// The host's decision about the running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
+    /// The decision.
     pub interrupt: Interrupt,
     /// Other work waits for the thread, also when the script has to end.
     pub gives_way: bool,

@@ -8,16 +8,20 @@ use wire::convert::low_u32;
 /// Subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
+    /// The process.
     Process,
     /// Children that have ended and been waited for.
     Children,
+    /// The calling thread.
     ThisThread,
 }
 
 /// Processor time spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
+    /// Time in user mode.
     pub user: Duration,
+    /// Time in the kernel.
     pub system: Duration,
 }
 

@@ -7,7 +7,9 @@ use super::super::quote::quoted;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommandLine {
+    /// The configuration file.
     pub file: Option<OsString>,
+    /// Whether standard input is read too.
     pub reads_standard_input: bool,
     /// One directive per line.
     pub options: Vec<u8>,

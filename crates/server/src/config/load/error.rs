@@ -11,11 +11,26 @@ use crate::sys::file::system_text;
 #[derive(Debug)]
 pub enum ConfigError {
     /// A file could not be opened or read, or may not be read.
-    Open { file: Vec<u8>, error: io::Error, included_from: Option<Place> },
+    Open {
+        /// The file.
+        file: Vec<u8>,
+        /// The error.
+        error: io::Error,
+        /// The line that includes the file.
+        included_from: Option<Place>,
+    },
     /// Standard input could not be read.
-    StandardInput { error: io::Error },
+    StandardInput {
+        /// The error.
+        error: io::Error,
+    },
     /// A line is wrong, or (without a place) the configuration as a whole.
-    Invalid { place: Option<Place>, reason: Refusal },
+    Invalid {
+        /// The line, if there is one.
+        place: Option<Place>,
+        /// Why it is refused.
+        reason: Refusal,
+    },
 }
 
 impl ConfigError {

@@ -25,9 +25,12 @@ pub struct Fiber<H: ?Sized + 'static> {
 pub enum Progress<H: ?Sized + 'static> {
     /// It has ended; its single result, or the error, is on top of the interpreter's stack.
     Done {
+        /// The interpreter, returned to the caller.
         interpreter: Interpreter<H>,
+        /// Whether the result is an error.
         failed: bool,
     },
+    /// It is suspended.
     Suspended(Fiber<H>),
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 pub(super) struct Memory {
+    /// Bytes allocated by Lua.
     pub used_bytes: usize,
     bytes_max: usize,
     /// A script runs: it gets at most `bytes_max`, and beyond that an error of its own. Native code is not limited,

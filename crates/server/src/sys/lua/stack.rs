@@ -21,15 +21,23 @@ const SOURCE_BYTES_MAX: usize = 4096;
 pub enum Kind {
     /// No value at this position.
     None,
+    /// `nil`.
     Nil,
+    /// `true` or `false`.
     Boolean,
     /// An address; this server uses only the null one, which is `cjson.null`.
     Pointer,
+    /// A number.
     Number,
+    /// A string.
     String,
+    /// A table.
     Table,
+    /// A function.
     Function,
+    /// A full userdata.
     Userdata,
+    /// A coroutine.
     Thread,
 }
 
@@ -78,8 +86,11 @@ pub enum Raise {
 /// Where a function was called from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
+    /// Name of the source.
     pub source: String,
+    /// Line in the source, from 1.
     pub line: i32,
+    /// Whether the caller is a native function.
     pub is_native: bool,
 }
 
