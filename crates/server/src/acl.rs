@@ -110,6 +110,7 @@ pub struct Users {
 /// A user whose rules have changed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Changed {
+    /// The user.
     pub user: UserHandle,
     /// The permitted channels and patterns, if any were lost: subscribers of others must be disconnected.
     pub channels_left: Option<Vec<Vec<u8>>>,

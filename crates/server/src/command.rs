@@ -313,9 +313,11 @@ pub enum PrefetchHint {
     Value,
     /// The field or member that is the argument at this index.
     Element(usize),
-    /// The end of a sorted set that is nearer to the rank in the argument at index 2, if there is one; `reversed`: ranks count
-    /// from the highest member.
-    Ranks { reversed: bool },
+    /// The end of a sorted set that is nearer to the rank in the argument at index 2, if there is one.
+    Ranks {
+        /// Whether ranks count from the highest member.
+        reversed: bool,
+    },
     /// The first element of a list, or the lowest member of a sorted set.
     Front,
     /// The last element of a list, or the highest member of a sorted set.

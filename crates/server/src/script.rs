@@ -55,8 +55,11 @@ pub trait Caller {
     fn register(&mut self, function: NewFunction) -> Result<(), &'static str>;
     /// Called periodically while a script runs.
     fn interrupt(&mut self) -> Turn;
+    /// Returns the settings that scripts can change.
     fn settings(&mut self) -> &mut Settings;
+    /// Returns the buffers shared by all calls.
     fn scratch(&mut self) -> &mut Scratch;
+    /// Returns the generator of `math.random`.
     fn random(&mut self) -> &mut Random48;
 }
 

@@ -14,20 +14,28 @@ use crate::command::{Access, Args, Command, flag};
 /// The command to check.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
+    /// Id of the command.
     pub id: CommandId,
+    /// Row of the command or subcommand.
     pub row: &'static Command,
+    /// All arguments, with the command's name.
     pub args: Args<'a>,
     /// The selected database; in a transaction, the one that its last SELECT has selected.
     pub db_index: usize,
+    /// Number of databases.
     pub database_count: usize,
 }
 
 /// Why something is refused, in the order of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
+    /// The user may not access the database.
     Database,
+    /// The user may not run the command.
     Command,
+    /// The user may not access the key.
     Key,
+    /// The user may not access the channel.
     Channel,
     /// Not from the check: a wrong name or password.
     Auth,
@@ -52,6 +60,7 @@ impl Reason {
 /// A refused command. The greater of two got further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denied {
+    /// Why it is refused.
     pub reason: Reason,
     /// The index of the refused argument; 0 is the command itself.
     pub at: usize,

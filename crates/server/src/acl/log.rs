@@ -13,8 +13,11 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// The context of the refused command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialContext {
+    /// A command of a client.
     TopLevel,
+    /// A command in a transaction.
     Multi,
+    /// A command in a script.
     Lua,
 }
 
@@ -32,28 +35,40 @@ impl DenialContext {
 /// A refusal to record.
 #[derive(Clone, Debug)]
 pub struct Refusal<'a> {
+    /// Why the command was refused.
     pub reason: Reason,
+    /// Where the command came from.
     pub context: DenialContext,
     /// See [`super::Denied::object`].
     pub object: &'a [u8],
+    /// Name of the user.
     pub user_name: &'a [u8],
     /// The client's line in CLIENT LIST.
     pub client_info: &'a [u8],
+    /// Time of the refusal.
     pub now_unix_ms: i64,
 }
 
 /// A group of similar refusals.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// Number of refusals.
     pub count: u64,
+    /// Why the commands were refused.
     pub reason: Reason,
+    /// Where the commands came from.
     pub context: DenialContext,
+    /// See [`super::Denied::object`].
     pub object: Vec<u8>,
+    /// Name of the user.
     pub user_name: Vec<u8>,
     /// The client of the latest refusal.
     pub client_info: Vec<u8>,
+    /// Number of the entry.
     pub id: u64,
+    /// Time of the first refusal.
     pub created_unix_ms: i64,
+    /// Time of the latest refusal.
     pub updated_unix_ms: i64,
 }
 

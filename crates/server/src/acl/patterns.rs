@@ -26,7 +26,9 @@ pub fn needed(access: Access) -> Rights {
 /// A pattern with its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
+    /// The glob.
     pub text: Vec<u8>,
+    /// The rights on matching keys.
     pub rights: Rights,
     shape: Shape,
 }

@@ -7,6 +7,7 @@ use std::fmt;
 /// The context in which rules are parsed.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
+    /// The commands that rules can name.
     pub registry: &'a Registry,
     /// New users and selectors have access to all channels (`acl-pubsub-default`).
     pub all_channels: bool,
@@ -15,16 +16,21 @@ pub struct Rules<'a> {
 /// Why a rule is refused; `Display` is the text for clients and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
+    /// Unknown or malformed rule.
     Syntax,
+    /// Unknown command or category.
     UnknownCommand,
     /// A pattern of keys beside `~*`.
     BesideAllKeys,
     /// A channel beside `&*`.
     BesideAllChannels,
+    /// The password to remove does not exist.
     NoSuchPassword,
+    /// The digest is not 64 lower-case hexadecimal digits.
     NoDigest,
     /// `+command|subcommand|argument`.
     ArgumentOfSubcommand,
+    /// There is no database with this number.
     DatabaseOutOfRange,
     /// A user has the maximum number of something.
     TooMany,
@@ -57,16 +63,21 @@ impl fmt::Display for RuleError {
 /// Why the rules of a user are refused, with the refused rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentError {
+    /// A rule is refused.
     Rule {
+        /// The rule.
         rule: Vec<u8>,
+        /// Why it is refused.
         error: RuleError,
     },
     /// A selector that begins here has no closing bracket.
     Unmatched {
+        /// The argument.
         rule: Vec<u8>,
         /// The index of the argument.
         at: usize,
     },
+    /// There are too many users.
     TooManyUsers,
 }
 

@@ -13,10 +13,15 @@ const RULES_MAX: usize = 1 << 14;
 /// A set of permissions that apply together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
+    /// Whether all commands are permitted.
     pub all_commands: bool,
+    /// Whether all keys are permitted.
     pub all_keys: bool,
+    /// Whether all channels are permitted.
     pub all_channels: bool,
+    /// Whether all databases are permitted.
     pub all_databases: bool,
+    /// The permitted commands.
     pub commands: CommandSet,
     /// Permits commands of future versions too: the rules begin with `+@all`.
     begins_with_all: bool,
@@ -24,7 +29,9 @@ pub struct Selector {
     command_rules: Vec<CommandRule>,
     /// Commands that are permitted with this first argument only, regardless of `commands`.
     first_arguments: Vec<(CommandId, Vec<u8>)>,
+    /// The permitted keys.
     pub keys: KeyPatterns,
+    /// The permitted channels, as globs.
     pub channels: Vec<Vec<u8>>,
     /// Sorted.
     pub databases: Vec<u32>,

@@ -29,10 +29,13 @@ impl Credentials {
 /// A user with credentials and selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
+    /// Name of the user.
     pub name: Vec<u8>,
     /// Login is enabled. Existing connections are not affected.
     pub is_enabled: bool,
+    /// The passwords.
     pub credentials: Credentials,
+    /// The permissions outside brackets.
     pub root: Selector,
     /// Selectors in brackets.
     pub others: Vec<Selector>,

@@ -222,6 +222,7 @@ pub struct OwnedArgs {
 /// The arguments without the longest one have `bytes` bytes in total, more than ranges can address.
 #[derive(Debug, PartialEq)]
 pub struct TooLong {
+    /// Length of the arguments, without the longest.
     pub bytes: usize,
 }
 
@@ -285,6 +286,7 @@ impl OwnedArgs {
         OwnedArgs::exactly(before.iter().chain(others).chain(behind.iter()))
     }
 
+    /// Appends an argument.
     pub fn push(&mut self, arg: &[u8]) {
         let range = ArgRange::within(self.buffer.len(), arg.len());
         self.ranges.push(range.expect("the arguments of one request fit into another"));

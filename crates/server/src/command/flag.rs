@@ -61,6 +61,7 @@ pub const KEEPS_CACHING: Flags = 1 << 26;
 /// A command's effect on the requests of its client, besides data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
+    /// No effect.
     #[default]
     None,
     /// MULTI: the following requests are queued.
@@ -118,21 +119,37 @@ pub const NAMES: &[(Flags, &str)] = &[
 /// The group under which documentation lists a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
+    /// Commands for keys of any type.
     Generic,
+    /// Strings.
     String,
+    /// Lists.
     List,
+    /// Sets.
     Set,
+    /// Sorted sets.
     SortedSet,
+    /// Hashes.
     Hash,
+    /// Publish/subscribe.
     PubSub,
+    /// Transactions.
     Transactions,
+    /// The connection and its client.
     Connection,
+    /// The server.
     Server,
+    /// Scripts and functions.
     Scripting,
+    /// HyperLogLog.
     HyperLogLog,
+    /// Cluster mode.
     Cluster,
+    /// Geo positions.
     Geo,
+    /// Streams.
     Stream,
+    /// Bitmaps.
     Bitmap,
 }
 

@@ -49,12 +49,16 @@ pub use access::Access;
 /// Where the search for keys begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
+    /// At this argument.
     Index(usize),
     /// After the keyword, searched from argument `from` onwards (negative: backwards from that offset before the end).
     Keyword {
+        /// The keyword.
         word: &'static str,
+        /// First argument of the search.
         from: i32,
     },
+    /// Cannot be described.
     Unknown,
 }
 
@@ -64,24 +68,34 @@ pub enum Find {
     /// Up to `last` (relative to the beginning; negative: from the end), every `step`; with `limit` above 1,
     /// only the first 1/limit of what remains.
     Range {
+        /// Offset of the last key.
         last: i32,
+        /// Distance between keys.
         step: usize,
+        /// Divisor of the remaining arguments.
         limit: usize,
     },
     /// A count at `count_at` and the first key at `first`, both relative to the beginning.
     Counted {
+        /// Offset of the count.
         count_at: usize,
+        /// Offset of the first key.
         first: usize,
+        /// Distance between keys.
         step: usize,
     },
+    /// Cannot be described.
     Unknown,
 }
 
 /// The specification of some or all keys of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
+    /// How the keys are accessed.
     pub access: Access,
+    /// Where the keys begin.
     pub begin: Begin,
+    /// How the keys are found from there.
     pub find: Find,
     /// Details that the access does not express; can be empty.
     pub notes: &'static str,

@@ -20,8 +20,11 @@ const SHOWN_LEN_MAX: usize = 128;
 /// Why a command cannot be renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameError {
+    /// There is no command of this name.
     Unknown,
+    /// Another command has the new name.
     Taken,
+    /// The new name is too long.
     TooLong,
 }
 

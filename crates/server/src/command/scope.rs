@@ -31,5 +31,6 @@ pub enum Databases {
     /// The databases whose numbers are the arguments at these positions; none if the arguments are invalid. Plus the
     /// client's database, if the command has keys.
     Named(fn(Args<'_>) -> Vec<usize>),
+    /// All databases.
     All,
 }

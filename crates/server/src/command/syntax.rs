@@ -17,14 +17,23 @@
 /// The type of a value, with the names that COMMAND DOCS uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
+    /// A string.
     String,
+    /// An integer.
     Integer,
+    /// A floating-point number.
     Double,
+    /// A key.
     Key,
+    /// A glob.
     Pattern,
+    /// A Unix time.
     UnixTime,
+    /// A keyword without a value.
     PureToken,
+    /// A choice of arguments.
     OneOf,
+    /// A sequence of arguments.
     Block,
 }
 
@@ -78,7 +87,9 @@ impl ArgumentKind {
 /// One argument, or a block or a choice of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
+    /// Name of the argument.
     pub name: String,
+    /// Type of its value.
     pub kind: ArgumentKind,
     /// The display name of the value, if not its name.
     pub display: Option<String>,
@@ -86,9 +97,13 @@ pub struct Argument {
     pub key_spec: Option<usize>,
     /// The keyword before the value, or the keyword that this argument is.
     pub token: Option<String>,
+    /// The version that introduced it.
     pub since: Option<String>,
+    /// The version that deprecated it.
     pub deprecated_since: Option<String>,
+    /// Whether it can be omitted.
     pub optional: bool,
+    /// Whether it can be repeated.
     pub multiple: bool,
     /// With several values, the keyword precedes each of them.
     pub token_each_time: bool,

@@ -19,9 +19,13 @@ pub type Sha1Text = [u8; 40];
 /// A compiled script.
 #[derive(Debug)]
 pub struct CachedScript {
+    /// SHA1 digest of the source.
     pub digest: Rc<str>,
+    /// The source.
     pub body: Rc<[u8]>,
+    /// Flags of the first line, if it has one.
     pub flags: Option<ScriptFlags>,
+    /// The compiled function.
     pub function: Reference,
     /// SCRIPT LOAD has loaded it: it is never evicted.
     lasting: bool,

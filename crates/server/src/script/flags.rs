@@ -87,7 +87,9 @@ pub fn eval_head(body: &[u8]) -> Result<EvalHead, String> {
 /// The first line of a library: its name, and the length of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryHead {
+    /// Length of the line.
     pub len: usize,
+    /// Name of the library.
     pub name: Vec<u8>,
 }
 

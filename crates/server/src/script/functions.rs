@@ -18,27 +18,37 @@ const LOAD_US_MAX: u64 = 500_000;
 /// A function that a library's code has registered.
 #[derive(Clone, Debug)]
 pub struct NewFunction {
+    /// Name of the function.
     pub name: Vec<u8>,
+    /// Description of the function.
     pub description: Option<Vec<u8>>,
+    /// Flags of the function.
     pub flags: ScriptFlags,
+    /// The Lua function.
     pub function: Reference,
 }
 
 /// A registered function.
 #[derive(Clone, Debug)]
 pub struct Function {
+    /// Name of the function.
     pub name: Rc<str>,
+    /// Description of the function.
     pub description: Option<Vec<u8>>,
+    /// Flags of the function.
     pub flags: ScriptFlags,
+    /// The Lua function.
     pub reference: Reference,
 }
 
 /// A library with its functions.
 #[derive(Clone, Debug)]
 pub struct Library {
+    /// Name of the library.
     pub name: String,
     /// The source, including its first line.
     pub code: Vec<u8>,
+    /// The functions.
     pub functions: Vec<Function>,
 }
 
@@ -52,8 +62,11 @@ pub struct Libraries {
 /// What FUNCTION RESTORE does with existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
+    /// They are kept; a library of the same name is an error.
     Append,
+    /// Libraries of the same name are replaced.
     Replace,
+    /// They are deleted.
     Flush,
 }
 

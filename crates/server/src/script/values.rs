@@ -164,6 +164,7 @@ pub fn push_error(stack: &mut Stack<'_>, text: &[u8]) {
 /// Details of an error that stopped a script, or that it returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorInformation {
+    /// Text of the error, with its code.
     pub message: Vec<u8>,
     /// The script's file and line.
     pub place: Option<(Vec<u8>, Vec<u8>)>,

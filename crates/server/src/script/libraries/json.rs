@@ -26,15 +26,23 @@ const FUNCTIONS: [Function; 10] = [
 /// Settings of one `cjson` table, in a table that its functions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
+    /// Whether sparse arrays become objects.
     SparseConvert = 1,
+    /// Ratio of the largest index to the number of elements above which an array is sparse.
     SparseRatio,
+    /// Arrays with smaller indexes are never sparse.
     SparseSafe,
+    /// Maximum nesting when encoding.
     EncodeDepth,
+    /// Maximum nesting when decoding.
     DecodeDepth,
     /// 0: an error, 1: written as they are, 2: written as null.
     EncodeInvalid,
+    /// Whether NaN and infinity are accepted when decoding.
     DecodeInvalid,
+    /// Whether the buffer is kept; without effect.
     KeepBuffer,
+    /// Significant digits of numbers.
     Precision,
 }
 
