@@ -5,6 +5,7 @@ use crate::session::ClientHandle;
 
 /// A value that belongs to a client.
 pub trait OfClient {
+    /// Returns the handle of the client.
     fn handle(&self) -> ClientHandle;
 }
 

@@ -80,6 +80,7 @@ pub trait Exchange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Stay {
+    /// The connection stays open.
     Stays,
     /// Its thread has to close it.
     Leaves,
@@ -88,6 +89,7 @@ pub enum Stay {
 /// What a write has achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
+    /// All bytes were sent.
     All,
     /// The socket takes no more for now.
     Full,
@@ -100,7 +102,9 @@ pub enum Sent {
 /// Result of a write, and the bytes sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
+    /// Number of bytes sent.
     pub bytes: usize,
+    /// How far the output was sent.
     pub sent: Sent,
 }
 

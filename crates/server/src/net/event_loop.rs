@@ -50,6 +50,7 @@ const BACKED_UP_US: u64 = 1000;
 
 /// The event loop with its sockets and the executor.
 pub struct EventLoop {
+    /// The executor.
     pub executor: Executor,
     pub(super) sockets: Sockets,
     pub(super) listeners: Rc<RefCell<Listeners>>,

@@ -16,9 +16,11 @@ const FILES_PER_THREAD: u64 = 2;
 pub struct FileShortage {
     /// The limit before any change.
     before: Rlimit,
+    /// Number of open files that the process needs.
     pub needed: u64,
     /// The highest limit obtained.
     pub permitted: u64,
+    /// Open files besides those of clients.
     pub own: OwnFiles,
 }
 

@@ -23,7 +23,9 @@ const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Query buffers whose requests are collected into one batch, and the number of requests.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// Query buffers with parsed requests.
     pub query_buffers: QueryBuffers,
+    /// Number of requests.
     pub requests: usize,
 }
 
@@ -38,7 +40,9 @@ impl Batch {
 
 /// The executor, as its own connections see it.
 pub(super) struct Inline<'a> {
+    /// The executor.
     pub executor: &'a mut Executor,
+    /// The batch of this tick.
     pub batch: &'a mut Batch,
     /// Connections that may have output to write at the end of the tick.
     pub touched: &'a mut Vec<ClientHandle>,

@@ -48,10 +48,15 @@ use wire::request::Limits;
 pub enum Order {
     /// Take over the connection, with its pending output: after that is sent, its end may be read.
     Adopt {
+        /// The connection.
         connection: Box<Connection>,
+        /// Counters shared with the executor.
         meter: Arc<Meter>,
+        /// Unsent output.
         output: Output,
+        /// Whether the client has not authenticated yet.
         is_unauthenticated: bool,
+        /// Whether the executor has the query buffer.
         is_away: bool,
     },
     /// The query buffer's requests are done: send the replies, and read on.
@@ -72,34 +77,47 @@ pub enum Delivery {
     Requests(Box<QueryBuffer>),
     /// Size of an incomplete request; or the memory of a connection that is not authenticated has grown.
     Unread {
+        /// The client.
         handle: ClientHandle,
+        /// Length of the incomplete request.
         bytes: usize,
     },
     /// The peer has hung up while its requests are with the executor.
     HungUp(ClientHandle),
     /// The client may send requests. It has presented this certificate, if any.
     HandshakeDone {
+        /// The client.
         handle: ClientHandle,
+        /// The verified certificate, if the client presented one.
         certificate: Option<Vec<u8>>,
     },
     /// `Closed` follows.
     HandshakeFailed {
+        /// The client.
         handle: ClientHandle,
+        /// The error.
         reason: String,
     },
+    /// The connection is closed.
     Closed(ClientHandle),
+    /// The answer to [`Order::Release`].
     Returned {
+        /// The connection.
         connection: Box<Connection>,
         /// Output that the socket has not taken.
         unsent: Output,
     },
+    /// The thread has ended.
     Ended,
 }
 
 /// State shared by all threads and the executor.
 pub struct Shared {
+    /// The commands.
     pub registry: Registry,
+    /// Seed of the keys' hashes.
     pub seed: HashSeed,
+    /// The clock.
     pub clock: Clock,
     /// The option `proto-max-bulk-len`.
     pub bulk_len_max: AtomicUsize,
@@ -187,11 +205,17 @@ struct Memory {
 
 /// The parts of a thread that is yet to start.
 pub struct Parts {
+    /// The thread's epoll instance.
     pub epoll: OwnedFd,
+    /// Wakes the thread.
     pub waker: Arc<Waker>,
+    /// Orders of the executor.
     pub orders: Receiver<Order>,
+    /// Deliveries to the executor.
     pub deliveries: Sender<Delivery>,
+    /// Data shared by all threads.
     pub shared: Arc<Shared>,
+    /// Counters for INFO.
     pub figures: Arc<IoThreadFigures>,
 }
 

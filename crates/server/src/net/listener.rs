@@ -13,19 +13,28 @@ use std::{fmt, fs, io};
 /// Why listening failed.
 #[derive(Debug)]
 pub enum ListenError {
+    /// A name could not be resolved.
     Resolve {
+        /// The name.
         address: String,
+        /// The error.
         source: io::Error,
     },
+    /// An address cannot be listened on.
     Listen {
+        /// The address.
         address: String,
+        /// The error.
         source: io::Error,
     },
     /// Two options ask for the same address, or one option twice.
     Shared {
+        /// The address.
         address: SocketAddr,
+        /// The options that have it.
         options: [&'static str; 2],
     },
+    /// Invalid TLS configuration.
     Tls(tls::TlsError),
 }
 
@@ -64,6 +73,7 @@ pub struct Listener {
     path: Option<PathBuf>,
     /// `None` for a Unix socket.
     pub address: Option<SocketAddr>,
+    /// The protocol of accepted connections.
     pub protocol: Protocol,
     /// Identifies it in the poller; 0 while it is not watched.
     pub id: u32,
@@ -71,8 +81,11 @@ pub struct Listener {
 
 /// A client just accepted.
 pub struct Accepted {
+    /// The socket.
     pub socket: OwnedFd,
+    /// Address of the peer.
     pub address: String,
+    /// Address on this machine.
     pub local_address: String,
     /// `None` for a Unix socket.
     pub peer: Option<IpAddr>,
@@ -90,7 +103,9 @@ pub struct SocketOwners<'a> {
 /// Options of accepted TCP sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
+    /// Idle time before keepalive probes; 0 sends none.
     pub keepalive_s: u64,
+    /// Whether Nagle's algorithm is disabled.
     pub nodelay: bool,
 }
 

@@ -27,7 +27,9 @@ pub struct Listeners {
 /// Protocol of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
+    /// Without TLS.
     Plain,
+    /// With TLS.
     Tls,
 }
 

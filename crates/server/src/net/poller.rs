@@ -18,9 +18,11 @@ const EDGES: EventFlags =
 /// The subject of a readiness event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
+    /// The connection of a client.
     Connection(ClientHandle),
     /// By its identifier.
     Listener(u32),
+    /// A signal has arrived.
     Signal,
     /// Another thread has sent something.
     Waker,
@@ -62,8 +64,11 @@ impl Token {
 /// A socket that is ready, and for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
+    /// The source of the event.
     pub token: Token,
+    /// Whether it can be read, or is at its end.
     pub readable: bool,
+    /// Whether it can be written.
     pub writable: bool,
     /// The peer will send no more.
     pub hung_up: bool,

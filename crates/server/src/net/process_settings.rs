@@ -21,8 +21,11 @@ use tls::ClientConfig;
 /// Applies options to this process.
 #[derive(Clone)]
 pub struct LiveProcessSettings {
+    /// The listening sockets.
     pub listeners: Rc<RefCell<Listeners>>,
+    /// The TLS configuration.
     pub tls: Rc<RefCell<TlsContext>>,
+    /// The HTTP server.
     pub http: Rc<RefCell<Http>>,
 }
 

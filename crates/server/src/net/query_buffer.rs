@@ -71,16 +71,20 @@ const IDLE_US: u64 = 2_000_000;
 pub enum Transfer {
     /// Number of bytes, and whether there was room for more.
     Bytes {
+        /// Number of bytes.
         count: usize,
+        /// Whether the socket has no more bytes.
         is_all: bool,
     },
     /// The socket has no more bytes for now.
     WouldBlock,
+    /// The peer has closed its sending side.
     Closed,
 }
 
 /// A client's input and the requests parsed from it.
 pub struct QueryBuffer {
+    /// The client.
     pub handle: ClientHandle,
     /// Input not yet executed; requests before `position` are parsed.
     input: Vec<u8>,
@@ -112,6 +116,7 @@ pub struct QueryBuffer {
     hashes: Vec<u64>,
     /// When the parsed requests, or the next ones, were read, on the monotonic clock.
     received_us: u64,
+    /// The requests that were parsed.
     pub handover: Handover,
 }
 

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 /// A thread's poller, and its connections with input that no event reports.
 pub struct Sockets {
+    /// The thread's poller.
     pub poller: Poller,
+    /// Query buffers for reuse.
     pub spare_query_buffers: SpareQueryBuffers,
     /// The beginning of the turn, on the monotonic clock.
     now_us: u64,

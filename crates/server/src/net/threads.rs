@@ -21,6 +21,7 @@ const ANNOUNCED_ORDERS: usize = 16;
 pub struct Threads {
     /// Rung at each delivery.
     pub waker: Arc<Waker>,
+    /// Data shared by all threads.
     pub shared: Arc<Shared>,
     peers: Vec<Peer>,
     /// The thread whose delivery is taken next, in turn.
@@ -40,6 +41,7 @@ struct Peer {
 /// The executor's part of a connection served by an I/O thread.
 pub struct RemoteConnection {
     handle: ClientHandle,
+    /// Number of the thread.
     pub thread: usize,
     /// A query buffer kept by the executor: its client is blocked, or the connection is being moved.
     pub held: Option<Box<QueryBuffer>>,
@@ -56,6 +58,7 @@ pub struct RemoteConnection {
 /// Destination of a moving connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
+    /// The I/O thread of this number.
     Thread(usize),
     /// Any thread with room.
     Anywhere,

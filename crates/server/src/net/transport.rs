@@ -39,7 +39,9 @@ pub enum Transport {
 
 /// The TLS configuration and the expected name of a server.
 pub struct TlsPeer {
+    /// The TLS configuration.
     pub config: Arc<ClientConfig>,
+    /// Name of the server.
     pub name: ServerName<'static>,
 }
 

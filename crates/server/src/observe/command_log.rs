@@ -23,12 +23,17 @@ pub enum LogKind {
 /// One logged command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Number of the entry.
     pub id: u64,
+    /// Time of the command.
     pub unix_s: i64,
     /// Microseconds or bytes, by the log's kind.
     pub value: u64,
+    /// The arguments, shortened.
     pub args: Vec<Vec<u8>>,
+    /// Address of the client.
     pub client_address: String,
+    /// Name of the client.
     pub client_name: Vec<u8>,
     /// Stage times of the request that contains it, if traced.
     pub stages: Option<Stages>,

@@ -26,7 +26,9 @@ const KEY_LEN_MAX: usize = 1024;
 /// Options of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// Whether processor time is tracked.
     pub by_cpu: bool,
+    /// Whether network bytes are tracked.
     pub by_net: bool,
     /// Number of keys in the reply for each cost.
     pub count: usize,
@@ -39,13 +41,17 @@ pub struct Options {
 /// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
+    /// Processor time.
     pub cpu_ns: u64,
+    /// Bytes of request and reply.
     pub net_bytes: u64,
 }
 
 /// The results since the start, on the wall clock.
 pub struct HotKeys {
+    /// Options of the observation.
     pub options: Options,
+    /// Start of the observation.
     pub started_ms: i64,
     /// Duration, if it has ended.
     ended_after_ms: Option<i64>,

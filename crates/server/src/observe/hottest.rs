@@ -58,9 +58,13 @@ const DECAY: f64 = 0.890_898_718;
 /// The costs tracked per command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
+    /// Calls.
     Calls,
+    /// Processor time.
     Cpu,
+    /// Bytes of requests.
     BytesIn,
+    /// Bytes of replies.
     BytesOut,
 }
 
@@ -118,17 +122,24 @@ pub struct Paid {
 /// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// By calls.
     Calls,
+    /// By processor time.
     Cpu,
+    /// By bytes of requests and replies.
     Bytes,
 }
 
 /// A key with its rates per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotKey {
+    /// The key.
     pub key: Vec<u8>,
+    /// Its database.
     pub db_index: usize,
+    /// Whether the commands can write.
     pub writes: bool,
+    /// Rates per second, by [`Metric`].
     pub rates: [f64; METRICS],
 }
 

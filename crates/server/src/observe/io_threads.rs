@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 pub struct IoThreadFigures {
     /// Number of its connections, maintained by the executor.
     pub clients: AtomicUsize,
+    /// Reads of sockets.
     pub reads: AtomicU64,
+    /// Writes to sockets.
     pub writes: AtomicU64,
     /// Number of polls.
     pub polls: AtomicU64,

@@ -9,7 +9,9 @@ const SAMPLES: usize = 160;
 /// The worst spike of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spike {
+    /// Time of the spike.
     pub unix_s: i64,
+    /// Duration of the spike.
     pub latency_ms: u64,
 }
 
@@ -18,17 +20,24 @@ pub struct Spike {
 pub struct Event {
     /// Oldest first, one per second with a spike.
     spikes: std::collections::VecDeque<Spike>,
+    /// The longest spike.
     pub max_ms: u64,
+    /// Sum of all spikes.
     pub sum_ms: u64,
+    /// Number of spikes.
     pub count: u64,
 }
 
 /// Statistics of the kept spikes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
+    /// Number of spikes.
     pub spikes: usize,
+    /// Mean duration.
     pub mean_ms: u64,
+    /// The shortest spike.
     pub min_ms: u64,
+    /// The longest spike.
     pub max_ms: u64,
     /// Mean distance from the mean.
     pub deviation_ms: u64,

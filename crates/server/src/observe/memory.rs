@@ -43,6 +43,7 @@ impl ThreadMemory {
 pub struct Reclaiming {
     /// Objects handed over and not freed yet.
     pub pending: AtomicUsize,
+    /// Number of values freed.
     pub freed: AtomicU64,
     /// Bytes the thread has allocated less those it has freed: negative, for it frees what others allocated.
     pub used_bytes: AtomicI64,
@@ -61,6 +62,7 @@ pub struct Sample {
     pub active_bytes: u64,
     /// Resident pages that the allocator manages.
     pub resident_bytes: u64,
+    /// Unused pages that the system may reclaim.
     pub muzzy_bytes: u64,
     /// Unused memory in slabs of small classes.
     pub fragmented_bytes: u64,
@@ -69,6 +71,7 @@ pub struct Sample {
 /// The server's memory.
 pub struct Memory {
     thread: Option<ThreadMemory>,
+    /// Progress of the thread that frees values.
     pub reclaiming: Arc<Reclaiming>,
     /// Figures of I/O threads, ended ones included: the first is thread 1.
     pub io_threads: Vec<Arc<IoThreadFigures>>,
@@ -76,7 +79,9 @@ pub struct Memory {
     pub dictionaries_bytes: u64,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
+    /// Maximum of the memory used.
     pub peak_bytes: u64,
+    /// The latest sample.
     pub sample: Sample,
     /// The machine's memory.
     pub system_bytes: u64,

@@ -15,7 +15,9 @@ const SPAN_KIND_INTERNAL: u32 = 1;
 pub struct Process<'a> {
     /// 40 hexadecimal digits, unique to the process.
     pub run_id: &'a str,
+    /// Version of the server.
     pub version: &'a str,
+    /// Port of the server.
     pub port: u16,
 }
 

@@ -9,19 +9,29 @@ pub struct Persistence {
     pub last_save_s: i64,
     /// The last finished background save succeeded.
     pub last_save_ok: bool,
+    /// Duration of the last background save; -1 if there was none.
     pub last_background_save_duration_s: i64,
     /// Start of the running background save.
     pub save_started_s: Option<i64>,
     /// Saves begun, and those that succeeded.
     pub saves: u64,
+    /// Snapshots completed.
     pub saves_completed: u64,
+    /// Copy-on-write memory of the last save.
     pub last_save_copied_bytes: u64,
+    /// Progress of the running child.
     pub child: ChildFigures,
+    /// Duration of the last fork.
     pub fork_us: u64,
+    /// Number of forks.
     pub forks: u64,
+    /// The running load.
     pub loading: Option<LoadingFigures>,
+    /// Keys read by the last load.
     pub keys_loaded: u64,
+    /// Keys skipped by the last load because they had expired.
     pub keys_expired: u64,
+    /// The append-only file.
     pub log: AofFigures,
     /// Cached connections to servers that MIGRATE has used.
     pub migration_connections: usize,
@@ -30,20 +40,26 @@ pub struct Persistence {
 /// Progress reported by the running child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildFigures {
+    /// Keys written so far.
     pub keys_processed: u64,
+    /// Keys to write.
     pub keys_total: u64,
     /// Bytes sent to replicas by the child itself.
     pub sent_bytes: u64,
     /// Memory copied for it because of writes to shared pages.
     pub copied_bytes: u64,
+    /// Maximum of the child's copy-on-write memory.
     pub copied_bytes_peak: u64,
 }
 
 /// The running load and its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadingFigures {
+    /// Start of the load.
     pub started_s: i64,
+    /// Size of the files.
     pub total_bytes: u64,
+    /// Bytes loaded so far.
     pub loaded_bytes: u64,
 }
 
@@ -68,28 +84,43 @@ impl LoadingFigures {
 /// The append-only file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AofFigures {
+    /// Whether it is enabled.
     pub enabled: bool,
     /// The first rewrite since it was enabled has not finished.
     pub waits_for_rewrite: bool,
+    /// Whether a rewrite is in progress.
     pub rewriting: bool,
+    /// Whether a rewrite follows the running child.
     pub rewrite_scheduled: bool,
+    /// Start of the running rewrite.
     pub rewrite_started_s: Option<i64>,
+    /// Duration of the last rewrite; -1 if there was none.
     pub last_rewrite_duration_s: i64,
+    /// Whether the last rewrite succeeded.
     pub last_rewrite_ok: bool,
+    /// Rewrites completed.
     pub rewrites: u64,
+    /// Rewrites that failed since the last success.
     pub rewrites_failed_in_a_row: u64,
+    /// Copy-on-write memory of the last rewrite.
     pub last_rewrite_copied_bytes: u64,
+    /// Whether the last write succeeded.
     pub last_write_ok: bool,
     /// Result of background fsyncs.
     pub last_fsync_ok: bool,
     /// An fsync has failed, and no base has been written since.
     pub lacks_pages: bool,
+    /// Size of all files.
     pub bytes: u64,
+    /// Size after the last rewrite.
     pub base_bytes: u64,
+    /// Bytes that are not written yet.
     pub buffered_bytes: u64,
     /// Memory allocated for the buffer.
     pub buffer_memory_bytes: u64,
+    /// Whether an fsync is in progress.
     pub pending_fsync: bool,
+    /// Writes that were delayed by an fsync.
     pub delayed_fsyncs: u64,
 }
 

@@ -36,12 +36,17 @@ impl Rate {
 /// The rates in INFO stats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
+    /// Commands processed.
     pub commands: Rate,
+    /// Bytes received from clients.
     pub input_bytes: Rate,
+    /// Bytes sent to clients.
     pub output_bytes: Rate,
     /// Parts of the above.
     pub replication_input_bytes: Rate,
+    /// Bytes sent to replicas.
     pub replication_output_bytes: Rate,
+    /// Iterations of the event loop.
     pub loops: Rate,
     /// Microseconds per turn of the loop.
     pub loop_us: Rate,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Why the server is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
+    /// The event loop has not started.
     Starting,
+    /// Data is being loaded.
     Loading,
     /// Writes are refused: the data files cannot be written.
     DiskTrouble,
@@ -13,6 +15,7 @@ pub enum Unready {
     PrimaryLinkDown,
     /// A script or transaction takes longer than `busy-reply-threshold`.
     Busy,
+    /// A shutdown is in progress.
     Stopping,
 }
 

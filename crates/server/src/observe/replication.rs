@@ -9,6 +9,7 @@ pub struct Replication {
     pub second_id: Option<(String, u64)>,
     /// Bytes of the stream so far.
     pub offset: u64,
+    /// The backlog, if there is one.
     pub backlog: Option<BacklogFigures>,
     /// Memory of the backlog and of replicas that are behind.
     pub buffer_bytes: u64,
@@ -16,22 +17,27 @@ pub struct Replication {
     pub beyond_size_bytes: u64,
     /// In the order of attachment.
     pub replicas: Vec<ReplicaFigures>,
-    /// The primary's stream buffered while a snapshot comes over another connection: bytes, their peak in the last such
-    /// sync, and their memory.
+    /// Bytes of the primary's stream that are buffered while a snapshot arrives on another connection.
     pub kept_bytes: u64,
+    /// Maximum of `kept_bytes` in the last such sync.
     pub kept_peak_bytes: u64,
+    /// Memory of these bytes.
     pub kept_memory_bytes: u64,
     /// The link to this server's own primary; `None`: it has none.
     pub link: Option<LinkFigures>,
+    /// State of a failover.
     pub failover: FailoverState,
 }
 
 /// State of a failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailoverState {
+    /// No failover.
     #[default]
     None,
+    /// The target is not in sync yet.
     WaitsForSync,
+    /// The target takes over.
     HandsOver,
 }
 
@@ -49,11 +55,15 @@ impl FailoverState {
 /// Another server that is sent the stream, or will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaFigures {
+    /// Address of the replica.
     pub address: String,
+    /// Port of the replica.
     pub port: i64,
+    /// State of the replica.
     pub state: ReplicaState,
     /// It is a connection that takes only a snapshot.
     pub is_rdb_channel: bool,
+    /// Offset that it has acknowledged.
     pub acknowledged: u64,
     /// When it last acknowledged, on the monotonic clock.
     pub heard_us: u64,
@@ -62,10 +72,13 @@ pub struct ReplicaFigures {
 /// State of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaState {
+    /// It waits for a snapshot.
     WaitsForSnapshot,
+    /// It receives a snapshot from a file.
     TakesFile,
     /// Receives the stream while it loads a snapshot.
     Loads,
+    /// It receives the stream.
     Online,
 }
 
@@ -119,10 +132,15 @@ impl Replication {
 /// State of the link to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
+    /// Not connected.
     Connect,
+    /// The connection is being established.
     Connecting,
+    /// The handshake is in progress.
     Handshake,
+    /// A full sync is in progress.
     Sync,
+    /// It receives the stream.
     Connected,
 }
 
@@ -142,6 +160,7 @@ impl LinkState {
 /// The link to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkFigures {
+    /// State of the link.
     pub state: LinkState,
     /// The applied part of the primary's stream can be continued.
     pub continues: bool,
@@ -149,6 +168,7 @@ pub struct LinkFigures {
     pub heard_us: u64,
     /// Since when the stream is interrupted, in seconds since 1970; `None`: it is followed, or never was.
     pub down_since_s: Option<i64>,
+    /// The snapshot that is being received.
     pub transfer: Option<TransferFigures>,
 }
 
@@ -157,5 +177,6 @@ pub struct LinkFigures {
 pub struct TransferFigures {
     /// 0: unknown to the primary; `None`: not received yet.
     pub total_bytes: Option<u64>,
+    /// Bytes received.
     pub read_bytes: u64,
 }

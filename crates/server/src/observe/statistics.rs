@@ -10,7 +10,9 @@ const LATENCY_DIGITS: u8 = 2;
 /// Call counts and times of one command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandFigures {
+    /// Calls.
     pub calls: u64,
+    /// Time spent in the command.
     pub busy_ns: u64,
     /// Refused before it ran.
     pub rejected: u64,
@@ -94,46 +96,70 @@ const OTHER_ERRORS: &str = "ERRORSTATS_OVERFLOW";
 /// Denied operations since the start, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Denials {
+    /// Failed authentications.
     pub authentications: u64,
+    /// Denied commands.
     pub commands: u64,
+    /// Denied keys.
     pub keys: u64,
+    /// Denied channels.
     pub channels: u64,
+    /// Denied databases.
     pub databases: u64,
+    /// Certificates without a user.
     pub certificates: u64,
 }
 
 /// Counters of the whole server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
+    /// Commands processed.
     pub commands_processed: u64,
+    /// Connections accepted.
     pub connections_received: u64,
+    /// Connections rejected.
     pub connections_rejected: u64,
+    /// Bytes received from clients.
     pub input_bytes: u64,
+    /// Bytes sent to clients.
     pub output_bytes: u64,
+    /// Error replies.
     pub errors: u64,
+    /// Error replies by code.
     pub errors_by_code: BTreeMap<String, u64>,
+    /// Reads of clients' sockets.
     pub total_reads: u64,
+    /// Writes to clients' sockets.
     pub total_writes: u64,
     /// Turns of the loop, their microseconds, and the part of that spent in commands.
     pub loops: u64,
+    /// Time of all iterations of the event loop, without waiting.
     pub loop_us: u64,
+    /// Time spent in commands.
     pub command_ns: u64,
+    /// The longest iteration of the event loop.
     pub loop_us_max: u64,
+    /// The maximum number of commands in an iteration.
     pub commands_per_loop_max: u64,
     /// Time in periodic work.
     pub cron_us: u64,
+    /// Expiry cycles that reached their time limit.
     pub expire_time_cap_reached: u64,
     /// Since when memory exceeds its limit, on the monotonic clock.
     pub over_memory_since_us: Option<u64>,
     /// Total earlier time beyond the limit.
     pub over_memory_before_us: u64,
+    /// Clients evicted.
     pub evicted_clients: u64,
+    /// Clients closed because of the query buffer limit.
     pub query_buffer_limit_disconnections: u64,
+    /// Clients closed because of the output buffer limit.
     pub output_buffer_limit_disconnections: u64,
     /// Full syncs of replicas.
     pub full_syncs: u64,
     /// Replicas that continued from their offset, and those that could not.
     pub partial_syncs: u64,
+    /// Partial syncs refused.
     pub partial_syncs_refused: u64,
     /// The part of the input that came from the primary.
     pub replication_input_bytes: u64,

@@ -16,7 +16,9 @@ const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// A supported service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supervisor {
+    /// upstart.
     Upstart,
+    /// systemd.
     Systemd,
 }
 

@@ -6,8 +6,11 @@ use tls::certificate::Details;
 /// The certificate in use of each role; of authorities the one that expires first.
 #[derive(Clone, Debug, Default)]
 pub struct Certificates {
+    /// Certificate of accepted connections.
     pub server: Option<Details>,
+    /// Certificate of outgoing connections.
     pub client: Option<Details>,
+    /// Certificate of the trusted authorities.
     pub authority: Option<Details>,
 }
 

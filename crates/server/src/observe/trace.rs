@@ -9,7 +9,9 @@ use std::num::NonZeroU64;
 /// The filter of traced requests: a random sample, and slow ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
+    /// One in this number of requests is traced.
     pub every: Option<NonZeroU64>,
+    /// Requests that take at least this long are traced.
     pub slower_us: Option<u64>,
 }
 
@@ -20,6 +22,7 @@ pub enum Stage {
     QueryBuffer,
     /// Its share of prefetching the batch's keys.
     Prefetch,
+    /// Execution of the command and its effects.
     Execution,
     /// Waiting for a key, an acknowledgement, the end of a pause.
     Blocked,
@@ -86,13 +89,19 @@ pub struct Trace {
     pub id: u64,
     /// When it was read.
     pub unix_us: i64,
+    /// Id of the client.
     pub client_id: u64,
+    /// Address of the client.
     pub client_address: String,
+    /// Name of the client.
     pub client_name: Vec<u8>,
+    /// User of the client.
     pub user: Vec<u8>,
+    /// Database of the command.
     pub db_index: usize,
     /// As in the slow log: cut and redacted.
     pub args: Vec<Vec<u8>>,
+    /// Duration of each stage.
     pub stages: Stages,
 }
 

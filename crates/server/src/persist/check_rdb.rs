@@ -22,16 +22,21 @@ const DATABASES_MAX: usize = 1 << 16;
 /// Output format of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
+    /// A table.
     #[default]
     Table,
+    /// Lines in the format of INFO.
     Info,
+    /// Comma-separated values.
     Csv,
 }
 
 /// Output besides the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
+    /// Whether statistics are printed.
     pub statistics: bool,
+    /// Format of the statistics.
     pub format: Format,
     /// File for statistics; `None`: standard output.
     pub output: Option<PathBuf>,

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 /// What a child writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// A snapshot.
     Snapshot,
     /// The base of the append-only file.
     LogBase,
@@ -29,7 +30,9 @@ pub enum Purpose {
 /// Result of a child's work. Its number is the child's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// It has succeeded.
     Written = 0,
+    /// It has failed.
     Failed = 1,
     /// A value has no representation in the version of the format.
     Unrepresentable = 2,
@@ -59,10 +62,13 @@ impl AsFd for ChildPipe {
 
 /// A running child.
 pub struct Child {
+    /// Process id.
     pub process: i32,
+    /// What it writes.
     pub purpose: Purpose,
     /// Its output file before it is renamed; removed if the child fails.
     pub temporary: PathBuf,
+    /// Duration of the fork.
     pub fork_duration: Duration,
     /// Output of a streaming child; taken by the reader.
     pub output: Option<ChildPipe>,

@@ -12,14 +12,19 @@ use wire::aof::write_command;
 /// Keys to send, and their destination.
 #[derive(Clone, Debug)]
 pub struct Parcel<'a> {
+    /// Encryption of the connection.
     pub encryption: Encryption,
+    /// Host of the target.
     pub host: &'a [u8],
+    /// Port of the target.
     pub port: &'a [u8],
     /// Timeout of each step of the transfer.
     pub timeout: Duration,
+    /// Database of the target.
     pub target_db: i64,
     /// First command, if any.
     pub authentication: Option<&'a [Vec<u8>]>,
+    /// Number of keys.
     pub keys: usize,
     /// Encoded commands: one RESTORE for each key.
     pub commands: &'a [u8],
@@ -28,7 +33,9 @@ pub struct Parcel<'a> {
 /// Encryption of the connection.
 #[derive(Clone, Debug)]
 pub enum Encryption {
+    /// None.
     None,
+    /// TLS.
     Tls(Arc<ClientConfig>),
     /// TLS is wanted, but no certificates are configured.
     Missing,
@@ -37,8 +44,11 @@ pub enum Encryption {
 /// Why not all keys have arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// The connection could not be established.
     Connecting,
+    /// Writing failed or timed out.
     Writing,
+    /// Reading failed or timed out.
     Reading,
     /// The other server's error.
     Refused(String),
@@ -47,7 +57,9 @@ pub enum Failure {
 /// Results for the keys, by their positions in [`Parcel::commands`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
+    /// Keys that the target has accepted.
     pub accepted: Vec<usize>,
+    /// Why the exchange ended early, if it did.
     pub failure: Option<Failure>,
 }
 

@@ -19,8 +19,11 @@ use std::path::PathBuf;
 /// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
+    /// The data at the last rewrite.
     Base,
+    /// A file of an earlier base, to be removed.
     History,
+    /// Changes since the base.
     Increment,
 }
 
@@ -36,9 +39,11 @@ pub struct Part {
 /// The files of the manifest on disk, once [`Manifest::persist`] has returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
+    /// The base, if there is one.
     pub base: Option<Part>,
     /// The latest first.
     pub history: Vec<(Part, FileKind)>,
+    /// The increments, in order.
     pub increments: Vec<Part>,
     /// Sequence number of the last base.
     pub base_sequence: u64,
@@ -49,8 +54,17 @@ pub struct Manifest {
 /// Why the manifest cannot be used.
 #[derive(Debug)]
 pub enum ManifestError {
+    /// It could not be read.
     File(FileError),
-    Line { number: usize, reason: &'static str, line: String },
+    /// An invalid line.
+    Line {
+        /// Number of the line, from 1.
+        number: usize,
+        /// Why it is invalid.
+        reason: &'static str,
+        /// The line.
+        line: String,
+    },
 }
 
 impl fmt::Display for ManifestError {
@@ -75,8 +89,11 @@ impl From<FileError> for ManifestError {
 /// File names from the configuration, and their location.
 #[derive(Clone, Debug)]
 pub struct Names {
+    /// Access to files.
     pub world: World,
+    /// The directory of the files.
     pub directory: PathBuf,
+    /// The prefix of the files' names.
     pub file: Vec<u8>,
 }
 

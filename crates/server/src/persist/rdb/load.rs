@@ -18,6 +18,7 @@ use wire::rdb::{
 pub struct LoadOptions {
     /// Unknown versions are refused.
     pub strict: bool,
+    /// Whether the checksum is verified.
     pub verify_checksum: bool,
     /// Expired keys and fields are dropped: not those of an append-only file's base, whose commands depend on them, nor
     /// those of a file that names a history, unless [`Loader::tell_left_out`] has requested commands for them.
@@ -28,13 +29,16 @@ pub struct LoadOptions {
     pub keys_expected_max: usize,
     /// As [`super::Snapshot::key_delay_us`].
     pub key_delay_us: i32,
+    /// Time with which expiries are compared.
     pub now_ms: i64,
 }
 
 /// Why a file cannot be loaded, and the offset of the error.
 #[derive(Debug)]
 pub struct LoadError {
+    /// Offset in the file.
     pub at: u64,
+    /// The error.
     pub reason: Reason,
 }
 
@@ -47,34 +51,45 @@ pub enum Reason {
     Version(u16),
     /// A type or opcode of another server.
     ForeignType {
+        /// The type or opcode.
         kind: u8,
+        /// The version of the file.
         version: u16,
     },
     /// An unknown type or opcode.
     UnknownType {
+        /// The type or opcode.
         kind: u8,
     },
     /// A database that this server does not have.
     Database {
+        /// Number of the database.
         index: u64,
+        /// Number of databases here.
         count: usize,
     },
     /// A key that exists already.
     Duplicate {
+        /// The key.
         key: Vec<u8>,
     },
     /// Data of a module.
     Module {
+        /// Name of the module.
         name: String,
     },
     /// A function library cannot be loaded.
     Library(String),
     /// Data of Redis that this server does not support.
     Unsupported {
+        /// The key.
         key: Vec<u8>,
+        /// The type.
         kind: u8,
+        /// The unsupported feature.
         what: String,
     },
+    /// Truncated or malformed data.
     Read(ReadError),
 }
 
@@ -119,11 +134,15 @@ impl std::error::Error for LoadError {}
 /// Counts of the data read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadFigures {
+    /// Keys that were loaded.
     pub keys_loaded: u64,
+    /// Keys that had expired.
     pub keys_expired: u64,
+    /// Keys with an expiry.
     pub keys_expiring: u64,
     /// Keys whose fields were all expired.
     pub keys_emptied: u64,
+    /// Keys with empty collections, which were skipped.
     pub keys_empty: u64,
 }
 
@@ -162,6 +181,7 @@ pub struct Loader<R> {
     is_loaded: bool,
     doing: &'static str,
     batch: Batch,
+    /// Counts of the data read so far.
     pub figures: LoadFigures,
     /// Sources of function libraries, to be compiled by the caller.
     pub libraries: Vec<Vec<u8>>,

@@ -15,9 +15,13 @@ use wire::rdb::{PayloadWriter, VERSION, Writer, kind, opcode};
 pub struct Snapshot {
     /// Release that defines the format.
     pub release: &'static str,
+    /// Time of the snapshot.
     pub created_s: i64,
+    /// Memory used at the time of the snapshot.
     pub used_memory_bytes: u64,
+    /// Whether long strings are compressed.
     pub compresses: bool,
+    /// Whether a checksum is written.
     pub checksummed: bool,
     /// The file is the base of an append-only file.
     pub aof_base: bool,
@@ -30,6 +34,7 @@ pub struct Snapshot {
     /// A pause after each key, in microseconds, for tests; a negative number: one microsecond each time that number of
     /// keys.
     pub key_delay_us: i32,
+    /// Time with which expiries are compared.
     pub now_ms: i64,
     /// Writes the form for servers without expiry of hash fields.
     pub for_7_2: bool,
@@ -37,6 +42,7 @@ pub struct Snapshot {
     pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
+    /// Position in the replication stream, if there is one.
     pub place: Option<PlaceInStream>,
 }
 
@@ -45,7 +51,9 @@ pub struct Snapshot {
 pub struct PlaceInStream {
     /// Selected database of the stream.
     pub db_index: usize,
+    /// Id of the history.
     pub id: String,
+    /// Offset in the history.
     pub offset: u64,
 }
 

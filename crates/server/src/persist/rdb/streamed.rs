@@ -31,6 +31,7 @@ const KEYS_EXPECTED_MAX: usize = 1 << 20;
 
 /// Result of a completely read snapshot.
 pub struct Loaded {
+    /// Counts of the data.
     pub figures: LoadFigures,
     /// Sources of function libraries.
     pub libraries: Vec<Vec<u8>>,
@@ -42,7 +43,9 @@ pub struct Loaded {
 
 /// Result of an ended load: the databases, complete or not.
 pub struct Outcome {
+    /// The databases.
     pub db: Box<Db>,
+    /// The result.
     pub loaded: Result<Loaded, LoadError>,
 }
 
@@ -53,6 +56,7 @@ pub enum Step {
     Begun,
     /// The loader waits for more bytes.
     WantsBytes,
+    /// Its time is over.
     OutOfTime,
     /// The load has ended, with or without an error.
     Ended,
