@@ -4,6 +4,7 @@
 
 mod commands;
 mod configuration;
+mod links;
 mod manual_pages;
 mod names;
 #[path = "../script/mod.rs"]
