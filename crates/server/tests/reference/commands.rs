@@ -13,12 +13,12 @@ use std::path::Path;
 const HEAD: &str = "\
 # Commands
 
-Every command, with its arguments, its cost, the version of Redis or Valkey that had it first, its ACL categories, and the
-kinds of reply that it gives beside errors. Made from the server's table, which `COMMAND DOCS` and `COMMAND INFO` answer from too;
-the kinds of reply are those in the golden scripts (`crates/server/tests/golden`), in either version of the protocol. What differs from
-Valkey stands in [differences](../differences.md).
+All commands with their arguments, complexity, the version of Redis or Valkey that introduced them, ACL categories, and the
+types of their replies besides errors. Generated from the server's table, which `COMMAND DOCS` and `COMMAND INFO` use too;
+the types of replies are those in the golden scripts (`crates/server/tests/golden`), in both protocol versions.
+[Differences](../differences.md) lists the differences from Valkey.
 
-`[ ]` may be left out, `< | >` is one of several, `...` may be repeated. Words in capitals stand for themselves.
+`[ ]` is optional, `< | >` is a choice, `...` can be repeated. Words in capitals are keywords.
 ";
 
 const SECTIONS: [(Group, &str); 16] = [

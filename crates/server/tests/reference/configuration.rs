@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Options
 
-Every option, with its default and the values it takes; made from the server's table (`crates/server/src/config/table.rs`).
-How files, arguments and `CONFIG` work is told in [configuration](../configuration.md). `warmline-server --print-config`
-prints all of this as a file to start from.
+All options with their defaults and permitted values, generated from the server's table (`crates/server/src/config/table.rs`).
+[Configuration](../configuration.md) describes files, arguments and `CONFIG`. `warmline-server --print-config` prints this list as a
+configuration file.
 
 Sizes may have a unit: `1k` is 1,000 bytes, `1kb` is 1,024; `m`, `mb`, `g`, `gb` likewise. \"Later\" says whether `CONFIG
-SET` changes the option while the server runs; *protected* means: if `enable-protected-configs` lets it. What is marked *no
-effect* is accepted, kept and shown so that files made for Valkey work; a line in the log says so at the start if it is set.
+SET` changes the option at run time; *protected*: only if `enable-protected-configs` permits it. Options marked *no effect* are
+accepted and returned by `CONFIG GET`, so that files of Valkey work; the log names them at the start if they are set.
 ";
 
 pub fn page() -> String {
