@@ -67,7 +67,7 @@ pub struct Executor {
     eviction: memory::Eviction,
     cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
-    pub(crate) replication: Replication,
+    pub replication: Replication,
     pub(crate) disk: persistence::Disk,
     aof: aof::AppendOnlyFile,
     saving: saving::Saving,
@@ -80,8 +80,6 @@ pub struct Executor {
     stopwatch_ns: u64,
     plain: plain::PlainTurn,
     tracing: tracing::Tracing,
-    /// The link to this server's primary, if it has one.
-    link: Option<replication::link::Link>,
     script: script::ScriptExecution,
     ending: shutdown::Ending,
 }
@@ -122,12 +120,11 @@ impl Executor {
             stopwatch_ns: 0,
             plain: plain::PlainTurn::default(),
             tracing: tracing::Tracing::new(seeds.random),
-            link: None,
             script: script::ScriptExecution::default(),
             ending: shutdown::Ending::default(),
         };
         executor.reconfigured();
-        executor.note_stream();
+        executor.replication.note_stream(&mut executor.db, &mut executor.server);
         let memory = &mut executor.server.observed.memory;
         memory.startup_bytes = memory.used_bytes();
         executor
@@ -205,7 +202,7 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
-        self.ask_for_acknowledgements();
+        self.replication.ask_for_acknowledgements(&mut self.db, &mut self.server, &self.clock);
         match self.has_traces_under_way() {
             true => self.write_aof_traced(),
             false => self.aof.write_aof(&self.disk, &mut self.server),
@@ -252,7 +249,7 @@ impl Executor {
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
         if client.is_primary || client.is_replica {
-            self.note_heard(handle, bytes);
+            self.replication.note_heard(&mut self.server, handle, bytes);
         }
     }
 

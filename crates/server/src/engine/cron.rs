@@ -98,7 +98,7 @@ impl Executor {
         }
         if self.is_loading() {
             // All other work waits until the data is loaded.
-            return next_us.min(self.next_load_us());
+            return next_us.min(self.replication.upstream().next_load_us(self.server.now.monotonic_us));
         }
         if let Some(retry_us) = self.server.blocked.next_retry_us().filter(|_| !self.server.pauses.are_any())
         {
@@ -142,7 +142,7 @@ impl Executor {
         }
         self.load_if_received();
         self.go_on_with_sync();
-        self.go_on_with_kept_stream();
+        self.replication.upstream().go_on_with_kept_stream(&mut self.server);
         if self.replication.awaits_child() {
             self.reap_child();
         }

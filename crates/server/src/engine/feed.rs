@@ -73,7 +73,7 @@ impl Sink<'_> {
     fn append_bracket(&mut self, command: &[u8]) {
         match self {
             Sink::AppendOnlyFile { appender, timestamp_s } => appender.add_bracket(*timestamp_s, command),
-            Sink::Stream(stream) => stream.append(command),
+            Sink::Stream(stream) => stream.append_bracket(command),
         }
     }
 }

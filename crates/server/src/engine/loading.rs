@@ -334,7 +334,7 @@ impl Executor {
 
     /// Returns whether data is being loaded, so that commands may not use it.
     pub fn is_loading(&self) -> bool {
-        self.loads.are_any() || self.loads_stream_in_place()
+        self.loads.are_any() || self.replication.upstream().loads_stream_in_place()
     }
 
     /// As [`Executor::is_loading`], but also true while a replacement of the data is loaded.
@@ -362,9 +362,9 @@ impl Executor {
                 self.loads.stream_db = loading.source.stream_db;
                 rdb_loaded(&mut self.server, loading.source.figures);
                 log::info!("DB loaded from disk: {:.3} seconds", self.loads.loading_seconds(&self.clock));
-                if !self.loads_for_sync() {
+                if !self.replication.upstream().loads_for_sync() {
                     self.continue_history(&mut loading);
-                    self.replication.without_replicas_since_us = self.server.now.monotonic_us;
+                    self.replication.note_without_replicas(self.server.now.monotonic_us);
                 }
             } else {
                 self.loads.rdb = Some(loading);
@@ -382,7 +382,7 @@ impl Executor {
     fn continue_history(&mut self, loading: &mut Loading) {
         if let Some(place) = loading.source.place().filter(|_| !loading.continues) {
             loading.continues = true;
-            self.take_up_stream(place);
+            self.replication.take_up_stream(&mut self.db, &mut self.server, place);
         }
     }
 

@@ -75,7 +75,7 @@ impl Executor {
     #[inline]
     fn note_fed(&mut self, handle: ClientHandle) {
         let client = &mut self.server.clients[handle];
-        client.stream_end = self.replication.history.offset();
+        client.stream_end = self.replication.offset();
         if let Some(end) = self.aof.end() {
             client.log_end = end;
         }

@@ -444,7 +444,7 @@ impl Executor {
                 Err(error) => reply.error(on_the_wire(&error.to_string())),
             });
         }
-        self.resume_primary();
+        self.replication.upstream().resume_primary(&mut self.server);
         self.serve_ready();
     }
 }

@@ -3,21 +3,23 @@
 //! The stream is fed by `engine/feed.rs`, or on a replica by its own primary. The *backlog* keeps its last bytes, for
 //! replicas that are behind and for those that reconnect. There is one copy of them, however many replicas read it.
 //!
-//! 1. With a backlog, its end is the history's offset.
-//! 2. A replica with a position can be sent everything from there to the end: the backlog is not trimmed beyond the
+//! 1. A replica with a position can be sent everything from there to the end: the backlog is not trimmed beyond the
 //!    slowest, which is closed when it is further behind than `client-output-buffer-limit` allows.
-//! 3. Without a backlog there are no replicas and no reservations.
+//! 2. Without a backlog there are no replicas and no reservations.
 
 mod channels;
 mod failover;
 mod full_sync;
 mod handshake;
-pub mod history;
-pub(super) mod link;
+mod history;
+mod link;
+mod link_timers;
+mod outgoing;
 mod output;
 mod primary;
 pub mod rdb_channel;
 mod received_file;
+mod replicas;
 mod snapshot_frame;
 mod stream;
 mod stream_load;
@@ -26,58 +28,30 @@ mod tests;
 mod transfer;
 
 use super::Executor;
-use crate::config::OutputBufferLimit;
-use crate::observe::replication::BacklogFigures;
-use crate::server::{AcknowledgedOffsets, Durability};
-use crate::session::{ClientHandle, ClientId};
+use crate::clock::Clock;
+use crate::config::{Config, OutputBufferLimit};
+use crate::db::Db;
+use crate::server::{AcknowledgedOffsets, Durability, Server};
+use crate::session::ClientId;
 use failover::Failover;
-use full_sync::Transfer;
-use history::{History, ID_LEN};
-use indexmap::IndexMap;
-use primary::Replica;
-use rdb_channel::Reservation;
-use std::ops::{Range, RangeInclusive};
-use std::path::PathBuf;
-use structures::random::Random;
-use structures::shared_log::{BLOCK_BYTES, SharedLog};
-use wire::aof::write_command;
-use wire::convert::signed_len;
-use wire::number::i64_text;
+use full_sync::FullSyncs;
+use link::Upstream;
+use outgoing::OutgoingStream;
+use rdb_channel::Reservations;
+use replicas::Replicas;
 
-/// Memory of a backlog beyond its size when no replica is behind.
-const BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
-
-pub(crate) struct Replication {
-    pub history: History,
-    backlog: Option<SharedLog>,
-    /// Offsets of the contiguous trailing commands of the stream that change no data.
-    control: Range<u64>,
-    /// The database of the last command; `None` makes the next one select its own.
-    selected: Option<usize>,
-    /// The backlog has taken another block since its limits were last checked.
-    has_grown: bool,
-    random: Random,
-    /// Attached replicas, in the order of attachment.
-    replicas: IndexMap<ClientHandle, Replica>,
-    /// The published figures of replicas are outdated.
-    has_changed: bool,
-    /// The state when waiters for acknowledgements were last checked.
-    acknowledgements_served: Option<KnownAcknowledgements>,
-    transfer: Option<Transfer>,
-    /// Keyed by the client of the rdb channel.
-    reservations: IndexMap<ClientId, Reservation>,
+/// The state of replication. The other parts of the executor are passed to its methods.
+pub struct Replication {
+    outgoing: OutgoingStream,
+    replicas: Replicas,
+    full_syncs: FullSyncs,
+    reservations: Reservations,
     /// A running FAILOVER.
     failover: Option<Failover>,
-    next_transfer: u64,
-    /// The offset of the last snapshot begun for replicas.
-    snapshot_offset: u64,
-    /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
-    /// format cannot represent.
-    old_form_refused_until_us: u64,
-    /// A file written for replicas only, to be removed.
-    sync_file: Option<PathBuf>,
+    upstream: Upstream,
+    /// The state when waiters for acknowledgements were last checked.
+    acknowledgements_served: Option<KnownAcknowledgements>,
     /// On the monotonic clock, as all times here.
-    pub(super) without_replicas_since_us: u64,
     next_cron_us: u64,
     pinged_us: u64,
 }
@@ -92,142 +66,118 @@ struct KnownAcknowledgements {
 
 impl Replication {
     /// The seed must differ between processes: ids of histories are drawn from it.
-    pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let history = History::new(draw_id(&mut random));
+    pub(super) fn new(seed: u64) -> Self {
         Replication {
-            history,
-            backlog: None,
-            control: 0..0,
-            selected: None,
-            has_grown: false,
-            random,
-            replicas: IndexMap::new(),
-            has_changed: false,
-            acknowledgements_served: None,
-            transfer: None,
-            reservations: IndexMap::new(),
+            outgoing: OutgoingStream::new(seed),
+            replicas: Replicas::default(),
+            full_syncs: FullSyncs::default(),
+            reservations: Reservations::default(),
             failover: None,
-            next_transfer: 0,
-            snapshot_offset: 0,
-            old_form_refused_until_us: 0,
-            sync_file: None,
-            without_replicas_since_us: 0,
+            upstream: Upstream::default(),
+            acknowledgements_served: None,
             next_cron_us: 0,
             pinged_us: 0,
         }
     }
 
-    /// Draws an id that no history has had.
-    pub fn draw_id(&mut self) -> String {
-        draw_id(&mut self.random)
+    /// Returns the side of this server's own primary.
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
     }
 
-    /// Returns whether the stream is kept.
+    pub fn upstream_mut(&mut self) -> &mut Upstream {
+        &mut self.upstream
+    }
+
+    /// Returns the stream's offset.
     #[inline]
-    pub fn has_backlog(&self) -> bool {
-        self.backlog.is_some()
+    pub(super) fn offset(&self) -> u64 {
+        self.outgoing.offset()
     }
 
-    /// Returns the backlog, if there is one.
-    pub fn backlog(&self) -> Option<&SharedLog> {
-        self.backlog.as_ref()
-    }
-
-    /// Starts keeping the stream.
-    pub fn create_backlog(&mut self) {
-        self.backlog = Some(SharedLog::new(self.history.offset()));
-        self.selected = None;
-    }
-
-    /// Removes the backlog.
-    pub fn remove_backlog(&mut self) {
-        self.backlog = None;
-    }
-
-    /// Forgets the file that was written or received for a sync: it is gone or reused.
-    pub fn forget_sync_file(&mut self) {
-        self.sync_file = None;
-    }
-
-    /// Makes the next command select its database, because a receiver begins with it.
-    pub fn forget_selected(&mut self) {
-        self.selected = None;
-    }
-
-    /// Returns the database that the stream has selected.
-    pub fn selected(&self) -> Option<usize> {
-        self.selected
-    }
-
-    /// Returns whether a child's snapshot has been read but its exit has not been seen.
-    pub fn awaits_child(&self) -> bool {
-        self.transfer.as_ref().is_some_and(Transfer::awaits_child)
-    }
-
-    /// Returns the first byte of the stream that must be kept for a replica.
-    fn slowest(&self) -> u64 {
-        let positions = self.replicas.values().filter_map(|replica| replica.position);
-        let reserved = self.reservations.values().map(|reservation| reservation.position);
-        positions.chain(reserved).min().unwrap_or(self.history.offset())
-    }
-
-    /// Returns the range of byte numbers from which a replica could continue the stream.
-    pub fn sendable(&self) -> Option<RangeInclusive<u64>> {
-        self.backlog.as_ref().map(|log| log.start() + 1..=log.end() + 1)
-    }
-
-    /// Returns the memory held for the stream.
-    pub fn memory_bytes(&self) -> usize {
-        self.backlog.as_ref().map_or(0, SharedLog::memory_bytes)
+    /// Returns whether local changes make the stream; on a replica the primary's stream does.
+    #[inline]
+    pub(super) fn feeds_stream(&self, config: &Config) -> bool {
+        self.outgoing.has_backlog() && config.replicaof.is_none()
     }
 
     /// Returns the memory held for the stream and for snapshots in transfer.
-    pub fn held_bytes(&self) -> usize {
-        self.memory_bytes() + self.transfer.as_ref().map_or(0, Transfer::memory_bytes)
+    pub(super) fn held_bytes(&self) -> usize {
+        self.outgoing.memory_bytes() + self.full_syncs.memory_bytes()
     }
 
-    /// Appends to the stream.
+    /// Appends whole encoded commands of one database to the stream.
     #[inline]
-    pub fn append(&mut self, bytes: &[u8]) {
-        if let Some(log) = &mut self.backlog {
-            self.has_grown |= log.append(bytes);
-        }
-        self.history.advance(bytes.len());
+    pub(super) fn append_commands(&mut self, db_index: usize, commands: &[u8]) {
+        self.outgoing.append_commands(db_index, commands);
     }
 
-    /// As [`Self::append`], for a command that changes no data.
-    pub fn append_control(&mut self, bytes: &[u8]) {
-        let offset = self.history.offset();
-        if self.control.end != offset {
-            self.control.start = offset;
-        }
-        self.append(bytes);
-        self.control.end = self.history.offset();
-    }
-
-    /// Returns the offset after the last change of data.
-    pub fn data_end(&self) -> u64 {
-        let offset = self.history.offset();
-        if self.control.end == offset { self.control.start } else { offset }
-    }
-
-    /// As [`Self::append`], for whole encoded commands of one database.
+    /// Appends MULTI or EXEC: databases are selected between them.
     #[inline]
-    pub fn append_commands(&mut self, db_index: usize, commands: &[u8]) {
-        if self.selected != Some(db_index) {
-            self.select(db_index);
-        }
-        self.append(commands);
+    pub(super) fn append_bracket(&mut self, command: &[u8]) {
+        self.outgoing.append(command);
     }
 
-    #[cold]
-    fn select(&mut self, db_index: usize) {
-        self.selected = Some(db_index);
-        let mut select = Vec::new();
-        write_command(&mut select, [&b"SELECT"[..], &i64_text(signed_len(db_index))].into_iter())
-            .expect("writing to memory cannot fail");
-        self.append(&select);
+    /// Appends a command that changes no data.
+    fn append_control(&mut self, db: &mut Db, server: &mut Server, clock: &Clock, command: &[u8]) {
+        self.outgoing.append_control(command);
+        self.after_feeding(db, server, clock);
+    }
+
+    /// Promotes this server: replicas of the same primary can continue with this one.
+    fn take_history_over(&mut self, db: &mut Db, server: &mut Server) {
+        self.outgoing.part_from_primary();
+        self.replicas.note_none_since(server.now.monotonic_us);
+        self.note_stream(db, server);
+    }
+
+    /// Starts the time without replicas, after which the backlog is freed.
+    pub(super) fn note_without_replicas(&mut self, now_us: u64) {
+        self.replicas.note_none_since(now_us);
+    }
+
+    /// Updates the figures and keeps the backlog within its limits.
+    #[inline]
+    pub(super) fn after_feeding(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
+        server.observed.replication.offset = self.outgoing.offset();
+        self.limit_grown_backlog(db, server, clock);
+    }
+
+    #[inline]
+    fn limit_grown_backlog(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
+        if self.outgoing.take_grown() {
+            self.limit_backlog(db, server, clock);
+        }
+    }
+
+    /// Closes replicas that are too far behind, and frees bytes that no replica needs.
+    fn limit_backlog(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
+        let end = self.outgoing.offset();
+        let kept_bytes = server.config.repl_backlog_size_bytes;
+        if !self.replicas.is_empty() || !self.reservations.is_empty() {
+            let limit = server.config.client_output_buffer_limit.replica;
+            let limit = OutputLimit::new(limit, kept_bytes, clock.monotonic_us());
+            self.replicas.limit(server, &limit, end);
+            self.reservations.limit(server, &limit, end);
+        }
+        let slowest = [self.replicas.slowest(), self.reservations.slowest()];
+        self.outgoing.trim(kept_bytes, slowest.into_iter().flatten().min().unwrap_or(end));
+        self.note_stream(db, server);
+    }
+
+    /// Publishes the figures of the stream, and whether it is fed.
+    pub(super) fn note_stream(&self, db: &mut Db, server: &mut Server) {
+        db.change_log.feeds_replicas = self.feeds_stream(&server.config);
+        let kept_bytes = server.config.repl_backlog_size_bytes;
+        self.outgoing.publish(&mut server.observed.replication, kept_bytes, !self.replicas.is_empty());
+    }
+
+    /// Publishes the state of the replicas.
+    pub fn note_replicas(&mut self, db: &mut Db, server: &mut Server) {
+        if self.replicas.take_changed() {
+            self.replicas.publish(server, self.outgoing.offset());
+            self.note_stream(db, server);
+        }
     }
 }
 
@@ -265,80 +215,41 @@ impl OutputLimit {
     }
 }
 
-fn draw_id(random: &mut Random) -> String {
-    let digit = |_| char::from(b"0123456789abcdef"[random.index(16)]);
-    (0..ID_LEN).map(digit).collect()
+/// Logs that a replica is closed because it is too far behind.
+fn note_exceeded_limit(server: &mut Server, client_id: ClientId, address: &str) {
+    log::warn!(
+        "Client id={} addr={address} flags=S scheduled to be closed ASAP for overcoming of output buffer limits.",
+        client_id.0
+    );
+    server.observed.statistics.output_buffer_limit_disconnections += 1;
 }
 
 impl Executor {
-    /// Promotes this server: replicas of the same primary can continue with this one.
-    pub(super) fn take_history_over(&mut self) {
-        let id = self.replication.draw_id();
-        self.replication.history.part(id);
-        self.replication.without_replicas_since_us = self.server.now.monotonic_us;
-        // The former primary's control commands are not distinguished.
-        self.replication.control = 0..0;
-        // A continuing replica does not know which database the last command here used.
-        self.replication.selected = None;
-        self.note_stream();
+    /// Returns whether the primary's stream is being applied.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.replication.upstream.is_linked()
     }
 
     /// Forwards the primary's bytes verbatim: this server's replicas follow the same stream.
     pub fn feed_verbatim(&mut self, bytes: &[u8]) {
-        self.replication.append(bytes);
+        self.replication.outgoing.append(bytes);
         self.after_feeding();
     }
 
-    /// Returns whether local changes make the stream; on a replica the primary's stream does.
+    /// As [`Replication::feeds_stream`].
     #[inline]
     pub(super) fn feeds_stream(&self) -> bool {
-        self.replication.has_backlog() && self.server.config.replicaof.is_none()
+        self.replication.feeds_stream(&self.server.config)
     }
 
-    /// Updates the figures and keeps the backlog within its limits.
+    /// Updates the figures of the stream and keeps its backlog within its limits.
     #[inline]
     pub(super) fn after_feeding(&mut self) {
-        self.server.observed.replication.offset = self.replication.history.offset();
-        self.limit_grown_backlog();
+        self.replication.after_feeding(&mut self.db, &mut self.server, &self.clock);
     }
 
-    #[inline]
-    fn limit_grown_backlog(&mut self) {
-        if std::mem::take(&mut self.replication.has_grown) {
-            self.limit_backlog();
-        }
-    }
-
-    /// Closes replicas that are too far behind, and frees bytes that no replica needs.
-    fn limit_backlog(&mut self) {
-        if self.has_replicas() || !self.replication.reservations.is_empty() {
-            self.limit_replicas();
-        }
-        let kept_bytes = self.server.config.repl_backlog_size_bytes;
-        let slowest = self.replication.slowest();
-        if let Some(log) = &mut self.replication.backlog {
-            // The rest is freed in later turns.
-            self.replication.has_grown = log.trim_to(slowest.min(log.end().saturating_sub(kept_bytes)));
-        }
-        self.note_stream();
-    }
-
-    /// Publishes the figures of the stream, and whether it is fed.
-    pub(super) fn note_stream(&mut self) {
-        self.db.change_log.feeds_replicas = self.feeds_stream();
-        let replication = &self.replication;
-        let figures = &mut self.server.observed.replication;
-        let history = &replication.history;
-        history.id().clone_into(&mut figures.id);
-        figures.second_id = history.second().map(|second| (second.id.clone(), second.first_other));
-        figures.offset = history.offset();
-        figures.backlog =
-            replication.backlog().map(|log| BacklogFigures { first_byte_offset: log.start() + 1 });
-        figures.buffer_bytes = replication.memory_bytes() as u64;
-        // A block being filled, a spare one, and the list of blocks.
-        let backlog_bytes = self.server.config.repl_backlog_size_bytes + BEYOND_SIZE_BYTES;
-        // Bytes that no replica needs any more are freed gradually.
-        let beyond_bytes = figures.buffer_bytes.saturating_sub(backlog_bytes);
-        figures.beyond_size_bytes = if replication.replicas.is_empty() { 0 } else { beyond_bytes };
+    /// Publishes the state of the replicas.
+    pub fn note_replicas(&mut self) {
+        self.replication.note_replicas(&mut self.db, &mut self.server);
     }
 }

@@ -318,18 +318,7 @@ impl Disk {
 impl Executor {
     /// Returns the metadata of a snapshot from which a replica may continue.
     pub(super) fn snapshot_in_stream(&self) -> Snapshot {
-        configured_snapshot(&self.server, false, self.place_in_stream())
-    }
-
-    /// Returns the stream position for a replica that continues from the snapshot alone.
-    fn place_in_stream(&self) -> Option<PlaceInStream> {
-        let replication = &self.replication;
-        replication.has_backlog().then(|| PlaceInStream {
-            // With none selected, the next command selects its own.
-            db_index: self.streamed_db().or(replication.selected()).unwrap_or(0),
-            id: replication.history.id().to_owned(),
-            offset: replication.history.offset(),
-        })
+        configured_snapshot(&self.server, false, self.replication.place_in_stream(&self.server))
     }
 
     pub(super) fn save_on_request(&mut self) -> Answer {
@@ -342,7 +331,7 @@ impl Executor {
 
     /// Writes the data to its file; returns whether that succeeded.
     pub(super) fn save_now(&mut self) -> bool {
-        let place = self.place_in_stream();
+        let place = self.replication.place_in_stream(&self.server);
         self.saving.save(&self.disk, &mut self.db, &mut self.server, place)
     }
 

@@ -269,7 +269,7 @@ impl Executor {
             self.server.clients.push(handle, |_| ());
             self.server.resumed.push_back(handle);
         }
-        self.resume_primary();
+        self.replication.upstream().resume_primary(&mut self.server);
         self.note_client_expiry();
         self.serve_ready();
     }

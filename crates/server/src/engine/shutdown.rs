@@ -266,11 +266,11 @@ impl Executor {
         // Before saving; if that fails, the next turn publishes the actual state.
         self.server.observed.readiness.publish([Unready::Stopping]);
         let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
-        if how.now || timeout_us == 0 || self.has_all_replicas_synced() {
+        if how.now || timeout_us == 0 || self.replication.has_all_replicas_synced() {
             return if self.shut_down(how) { Begun::Ends } else { Begun::Failed };
         }
         let now_us = self.server.now.monotonic_us;
-        self.ask_replicas_at_once();
+        self.replication.ask_replicas_at_once(&mut self.db, &mut self.server, &self.clock);
         self.server.pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, now_us);
         let deadline_us = now_us + timeout_us;
         self.ending.stage = Some(Stopping::Waits { how, deadline_us, gives_up_unit });
@@ -300,7 +300,7 @@ impl Executor {
                 return;
             }
         }
-        let is_due = is_over || self.has_all_replicas_synced();
+        let is_due = is_over || self.replication.has_all_replicas_synced();
         if is_due && !self.shut_down(how) {
             self.call_shutdown_off();
         }
@@ -312,7 +312,7 @@ impl Executor {
         self.ending.loses_changes = false;
         self.server.observed.shutdown_deadline_us = None;
         self.server.pauses.end(PausePurpose::Shutdown);
-        self.resume_primary();
+        self.replication.upstream().resume_primary(&mut self.server);
         let waits = |client: &&Client| {
             client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Shutdown)
         };
@@ -327,7 +327,7 @@ impl Executor {
 
     /// Prepares the end; returns whether the process may end. The log has the reason if not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
-        self.log_lagging_replicas();
+        self.replication.log_lagging_replicas(&self.server);
         if !self.aof.may_stop_first_rewrite(how) {
             return failed_to_end();
         }

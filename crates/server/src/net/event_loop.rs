@@ -336,7 +336,7 @@ impl EventLoop {
         self.executor.return_output(handle, reply);
         query_buffer.consume();
         self.after_requests(query_buffer);
-        if self.executor.is_waiting_replica(handle) {
+        if self.executor.replication.is_waiting_replica(handle) {
             // Before other commands run, which would make the snapshot later and the stream longer.
             self.begin_rdb_channels();
         }
@@ -364,14 +364,17 @@ impl EventLoop {
                 None => self.remotes.get_mut(handle).and_then(|remote| remote.held.take()),
             };
             let Some(mut query_buffer) = query_buffer else { continue };
-            if self.executor.takes_bytes(handle)
+            if self.executor.replication.upstream().takes_bytes(&self.executor.server, handle)
                 && let Some(connection) = self.connections.get_mut(handle)
                 && !receive_bytes(&mut self.executor, connection, &mut query_buffer)
             {
                 self.after_requests(query_buffer);
             } else {
                 if self.executor.has_kept_stream_for(handle) {
-                    self.executor.pass_kept_stream(query_buffer.input_mut());
+                    self.executor
+                        .replication
+                        .upstream_mut()
+                        .pass_kept_stream(&mut self.executor.server, query_buffer.input_mut());
                 }
                 self.run_requests(query_buffer);
             }
@@ -385,8 +388,8 @@ impl EventLoop {
         self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
-        if self.executor.has_replicas() {
-            touched.extend(self.executor.replicas_with_output());
+        if self.executor.replication.has_replicas() {
+            touched.extend(self.executor.replication.replicas_with_output());
         }
         for &handle in &touched {
             self.write(handle);

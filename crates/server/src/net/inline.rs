@@ -65,7 +65,9 @@ impl Exchange for Inline<'_> {
         if self.executor.server.clients[handle].is_closing() {
             query_buffer.discard();
         }
-        if self.executor.takes_bytes(handle) && !receive_bytes(self.executor, connection, query_buffer) {
+        if self.executor.replication.upstream().takes_bytes(&self.executor.server, handle)
+            && !receive_bytes(self.executor, connection, query_buffer)
+        {
             return false;
         }
         if self.executor.accepts_requests(handle) && !query_buffer.has_requests() {
@@ -85,7 +87,7 @@ impl Exchange for Inline<'_> {
         let handle = connection.handle();
         self.touched.push(handle);
         let pauses = self.executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX
-            || self.executor.leaves_unread(handle);
+            || self.executor.replication.upstream().leaves_unread(&self.executor.server, handle);
         self.store_input_figures(connection);
         self.executor.server.clients[handle].connection.watches_readable = !pauses;
         check_input_limit(&mut self.executor.server, handle, unread_bytes);

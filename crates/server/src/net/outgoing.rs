@@ -37,7 +37,7 @@ impl EventLoop {
         let (connection, address) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                self.executor.connecting_failed(handle, &error);
+                self.executor.replication.upstream().connecting_failed(handle, &error);
                 return self.executor.disconnect(handle);
             }
         };
@@ -57,7 +57,7 @@ pub(super) fn go_on_connecting(
     let is_established = match connection.go_on_connecting(sockets) {
         Ok(is_established) => is_established,
         Err(error) => {
-            inline.executor.connecting_failed(handle, &error);
+            inline.executor.replication.upstream().connecting_failed(handle, &error);
             return Stay::Leaves;
         }
     };
@@ -83,7 +83,7 @@ pub(super) fn receive_bytes(
     for _ in 0..READS_PER_TURN {
         let taken = executor.received(handle, query_buffer.unparsed());
         query_buffer.skip(taken);
-        if !executor.takes_bytes(handle) {
+        if !executor.replication.upstream().takes_bytes(&executor.server, handle) {
             return true;
         }
         if !executor.has_room_for_bytes(handle) {
@@ -97,7 +97,7 @@ pub(super) fn receive_bytes(
     }
     let taken = executor.received(handle, query_buffer.unparsed());
     query_buffer.skip(taken);
-    !executor.takes_bytes(handle)
+    !executor.replication.upstream().takes_bytes(&executor.server, handle)
 }
 
 /// Connects. Resolving a name blocks the loop: an address avoids that.

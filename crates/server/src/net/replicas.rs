@@ -30,7 +30,7 @@ pub(super) fn write_to_replica(executor: &mut Executor, connection: &mut Connect
     let (mut written_bytes, mut stopped) = (0, Sent::Share);
     while written_bytes < WRITE_BYTES_MAX {
         let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
-        let count = executor.replica_output(handle, &mut runs);
+        let count = executor.replication.output_for(&mut executor.server, handle, &mut runs);
         if count == 0 {
             stopped = Sent::Full;
             break;
@@ -49,7 +49,7 @@ pub(super) fn write_to_replica(executor: &mut Executor, connection: &mut Connect
     let server = &mut executor.server;
     server.clients[handle].connection.output_bytes_total += written_bytes as u64;
     server.observed.statistics.replication_output_bytes += written_bytes as u64;
-    if executor.has_output_for_replica(handle) || connection.transport.has_unsent() {
+    if executor.replication.has_output_for(handle) || connection.transport.has_unsent() {
         stopped
     } else {
         Sent::All
@@ -60,7 +60,7 @@ impl EventLoop {
     /// Watches the pipe of a child that writes for replicas, while there is room for its output. A pipe that was closed
     /// has left the poller.
     pub(super) fn watch_sync_pipe(&mut self) {
-        let pipe = self.executor.sync_pipe();
+        let pipe = self.executor.replication.sync_pipe();
         let number = pipe.as_ref().map(|(number, _)| *number);
         if number == self.watched_pipe {
             return;
@@ -70,7 +70,7 @@ impl EventLoop {
                 log::warn!("Watching a child's pipe: {error}");
                 return;
             }
-        } else if let Some(fd) = self.executor.sync_pipe_fd() {
+        } else if let Some(fd) = self.executor.replication.sync_pipe_fd() {
             let _ = self.sockets.poller.remove(fd);
         }
         self.watched_pipe = number;

@@ -19,9 +19,11 @@
 
 use super::super::Executor;
 use super::handshake::{Event, Handshake, id_of};
-use super::link::Stage;
+use super::link::{Stage, Upstream, connect_client_to, primary_target};
 use super::transfer::Origin;
 use crate::db::Garbage;
+use crate::engine::reclaim::Reclaimer;
+use crate::server::Server;
 use crate::session::ClientHandle;
 use structures::shared_log::SharedLog;
 
@@ -102,18 +104,18 @@ pub(super) fn promise_of(line: &[u8]) -> Option<Promise> {
     Some(Promise { origin, client_id: number(client_id)? })
 }
 
-impl Executor {
+impl Upstream {
     /// Opens the second connection, which the primary has offered.
-    pub(super) fn open_rdb_channel(&mut self) {
+    pub(super) fn open_rdb_channel(&mut self, server: &mut Server) {
         log::info!("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
-        let Some(target) = self.primary_target() else { return };
-        let client = self.connect_client_to(target);
+        let Some(target) = primary_target(&server.config) else { return };
+        let client = connect_client_to(server, target);
         if let Some(link) = &mut self.link {
             link.stage = Stage::OpensRdbChannel(Handshake::of_rdb_channel());
             link.channels = Some(Box::new(Channels { rdb: Some(client), main: Main::Idle }));
-            link.heard_us = self.server.now.monotonic_us;
+            link.heard(server.now.monotonic_us);
         }
-        self.note_link();
+        self.note_link(server);
     }
 
     /// Returns whether a sync over two connections is running.
@@ -126,55 +128,45 @@ impl Executor {
         channels.is_some_and(|channels| channels.rdb == Some(handle))
     }
 
-    /// The snapshot comes over the rdb channel; its primary keeps the stream from its offset on, which is requested over
-    /// the main channel.
-    pub(super) fn take_promise(&mut self, handle: ClientHandle, promise: Promise) {
-        let Some(main) = self.link.as_ref().and_then(|link| link.client) else { return };
-        self.begin_transfer(handle, Some(promise.origin.clone()));
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(main)) else { return };
-        let Some(channels) = &mut link.channels else { return };
-        channels.main = Main::Asks(Handshake::of_main_channel(promise));
-        self.go_on_with_handshake(main, Event::Established);
-    }
-
     /// The stream follows over the main channel: it is buffered.
-    pub(super) fn keep_stream(&mut self) {
+    pub(super) fn keep_stream(&mut self, server: &mut Server) {
         let Some(link) = &mut self.link else { return };
         if let Some(channels) = &mut link.channels {
             channels.main = Main::Keeps;
         }
         link.kept = Some(KeptStream::new());
-        self.server.observed.replication.kept_peak_bytes = 0;
-        self.note_link();
+        server.observed.replication.kept_peak_bytes = 0;
+        self.note_link(server);
     }
 
-    /// Buffers the main channel's bytes until the snapshot is loaded; returns the number taken.
-    pub(super) fn hear_over_main_channel(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
-        let limit_bytes = self.server.config.client_output_buffer_limit.replica.hard_bytes;
-        let Some(link) = &mut self.link else { return 0 };
-        let Some(channels) = &mut link.channels else { return 0 };
+    /// Buffers the main channel's bytes until the snapshot is loaded; returns the number taken, `None` if they belong to
+    /// the handshake.
+    pub(super) fn keep_bytes(&mut self, server: &mut Server, bytes: &[u8]) -> Option<usize> {
+        let limit_bytes = server.config.client_output_buffer_limit.replica.hard_bytes;
+        let Some(link) = &mut self.link else { return Some(0) };
+        let Some(channels) = &mut link.channels else { return Some(0) };
         match (&channels.main, &mut link.kept) {
-            (Main::Idle | Main::Asks(_), _) => self.hear(handle, bytes),
+            (Main::Idle | Main::Asks(_), _) => None,
             (Main::Keeps, Some(kept)) => {
                 kept.log.append(bytes);
-                self.server.observed.replication.kept_peak_bytes =
-                    kept.len().max(self.server.observed.replication.kept_peak_bytes);
+                server.observed.replication.kept_peak_bytes =
+                    kept.len().max(server.observed.replication.kept_peak_bytes);
                 if limit_bytes > 0 && kept.len() > limit_bytes {
                     channels.main = Main::Full;
                     log::info!(
                         "Dual channel replication: Replication buffer limit reached ({limit_bytes} bytes), stopping buffering. Further accumulation will occur on primary side."
                     );
                 }
-                bytes.len()
+                Some(bytes.len())
             }
-            (Main::Keeps | Main::Full, _) => 0,
+            (Main::Keeps | Main::Full, _) => Some(0),
         }
     }
 
     /// Returns whether this connection is not read for now.
     #[inline]
-    pub fn leaves_unread(&self, handle: ClientHandle) -> bool {
-        self.server.clients[handle].is_primary && self.link_leaves_unread(handle)
+    pub fn leaves_unread(&self, server: &Server, handle: ClientHandle) -> bool {
+        server.clients[handle].is_primary && self.link_leaves_unread(handle)
     }
 
     #[cold]
@@ -186,32 +178,32 @@ impl Executor {
     }
 
     /// Ends the two-connection sync after the snapshot is loaded; the main channel continues with the stream.
-    pub(super) fn end_channels(&mut self) -> Option<Main> {
+    pub(super) fn end_channels(&mut self, server: &mut Server) -> Option<Main> {
         let channels = self.link.as_mut()?.channels.take()?;
         if let Some(rdb) = channels.rdb {
-            self.server.close_asap(rdb);
+            server.close_asap(rdb);
         }
         Some(channels.main)
     }
 
     /// Abandons a sync over two connections, and the buffered stream.
-    pub(super) fn abandon_channels(&mut self) {
+    pub(super) fn abandon_channels(&mut self, server: &mut Server, reclaimer: &Reclaimer) {
         let Some(link) = &mut self.link else { return };
         if let Some(kept) = link.kept.take_if(|kept| kept.len() > FREED_AT_ONCE_BYTES) {
-            self.reclaimer.free(Garbage::Stream(kept.log));
+            reclaimer.free(Garbage::Stream(kept.log));
         }
         link.kept = None;
         if let Some(channels) = link.channels.take() {
             log::info!("Dual channel replication: Aborting dual channel sync");
             for handle in [link.client.take(), channels.rdb].into_iter().flatten() {
-                self.server.close_asap(handle);
+                server.close_asap(handle);
             }
         }
     }
 
     /// Returns whether stream bytes buffered during the load remain and may be applied.
     #[inline]
-    pub(in crate::engine) fn has_kept_stream(&self) -> bool {
+    fn has_kept_stream(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.kept.is_some() && link.channels.is_none())
     }
 
@@ -221,25 +213,15 @@ impl Executor {
         kept.map_or(0, KeptStream::memory_bytes)
     }
 
-    pub(in crate::engine) fn may_pass_kept_stream(&self) -> bool {
-        let client = self.link.as_ref().filter(|_| self.has_kept_stream()).and_then(|link| link.client);
-        client.is_some_and(|handle| self.accepts_requests(handle))
-    }
-
     /// Applies more of the buffered stream.
-    pub(in crate::engine) fn go_on_with_kept_stream(&mut self) {
+    pub(in crate::engine) fn go_on_with_kept_stream(&self, server: &mut Server) {
         if self.has_kept_stream() {
-            self.resume_primary();
+            self.resume_primary(server);
         }
     }
 
-    /// Returns whether this client is the primary with buffered bytes that may be applied.
-    pub fn has_kept_stream_for(&self, handle: ClientHandle) -> bool {
-        self.may_pass_kept_stream() && self.link.as_ref().is_some_and(|link| link.is_of(handle))
-    }
-
     /// Moves a part of the buffered bytes to the input, before anything newly read.
-    pub fn pass_kept_stream(&mut self, input: &mut Vec<u8>) {
+    pub fn pass_kept_stream(&mut self, server: &mut Server, input: &mut Vec<u8>) {
         let Some(link) = &mut self.link else { return };
         let Some(kept) = &mut link.kept else { return };
         kept.pass(PASSED_BYTES, input);
@@ -247,8 +229,34 @@ impl Executor {
             link.kept = None;
             log::info!("Dual channel replication: Successfully streamed replication data into memory");
         }
-        link.heard_us = self.server.now.monotonic_us;
-        self.note_link();
+        link.heard(server.now.monotonic_us);
+        self.note_link(server);
+    }
+}
+
+impl Executor {
+    /// The snapshot comes over the rdb channel; its primary keeps the stream from its offset on, which is requested over
+    /// the main channel.
+    pub(super) fn take_promise(&mut self, handle: ClientHandle, promise: Promise) {
+        let Some(main) = self.replication.upstream.link_client() else { return };
+        self.begin_transfer(handle, Some(promise.origin.clone()));
+        let Some(link) = self.replication.upstream.link.as_mut().filter(|link| link.is_of(main)) else {
+            return;
+        };
+        let Some(channels) = &mut link.channels else { return };
+        channels.main = Main::Asks(Handshake::of_main_channel(promise));
+        self.go_on_with_handshake(main, Event::Established);
+    }
+
+    pub(in crate::engine) fn may_pass_kept_stream(&self) -> bool {
+        let client =
+            self.replication.upstream.link_client().filter(|_| self.replication.upstream.has_kept_stream());
+        client.is_some_and(|handle| self.accepts_requests(handle))
+    }
+
+    /// Returns whether this client is the primary with buffered bytes that may be applied.
+    pub fn has_kept_stream_for(&self, handle: ClientHandle) -> bool {
+        self.may_pass_kept_stream() && self.replication.upstream.link_client() == Some(handle)
     }
 }
 

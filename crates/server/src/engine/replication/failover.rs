@@ -14,7 +14,8 @@
 use super::super::Executor;
 use super::Replication;
 use super::handshake::Handover;
-use super::primary::Replica;
+use super::link::end_waiting_of_all;
+use super::replicas::{Replica, replica_address};
 use crate::command::Next;
 use crate::config::ReplicaOf;
 use crate::error::ClientError;
@@ -78,8 +79,13 @@ impl Replication {
         }
     }
 
+    /// Returns whether a failover with a deadline waits for replicas: the stream must not grow.
+    pub(super) fn has_failover_deadline(&self) -> bool {
+        self.failover.as_ref().is_some_and(|failover| failover.deadline_us.is_some())
+    }
+
     /// Returns when waiting for the target ends.
-    pub fn failover_deadline_us(&self) -> Option<u64> {
+    pub(in crate::engine) fn failover_deadline_us(&self) -> Option<u64> {
         let failover = self.failover.as_ref()?;
         failover.deadline_us.filter(|_| matches!(failover.stage, Stage::WaitsForSync))
     }
@@ -90,11 +96,6 @@ impl Executor {
     pub(in crate::engine) fn is_handing_over(&self) -> bool {
         let stage = self.replication.failover.as_ref().map(|failover| &failover.stage);
         matches!(stage, Some(Stage::HandsOver { .. }))
-    }
-
-    /// Returns whether a failover with a deadline waits for replicas: the stream must not grow.
-    pub(super) fn has_failover_deadline(&self) -> bool {
-        self.replication.failover.as_ref().is_some_and(|failover| failover.deadline_us.is_some())
     }
 
     /// FAILOVER.
@@ -109,7 +110,7 @@ impl Executor {
         if self.is_replica() {
             return Err(ClientError::text("ERR FAILOVER is not valid when server is a replica."));
         }
-        if !self.has_replicas() {
+        if self.replication.replicas.is_empty() {
             return Err(ClientError::text("ERR FAILOVER requires connected replicas."));
         }
         if wish.force && (wish.timeout_ms.is_none() || wish.target.is_none()) {
@@ -143,14 +144,14 @@ impl Executor {
 
     fn replica_at(&self, target: &ReplicaOf) -> Option<&Replica> {
         let is_there = |handle: ClientHandle| {
-            let (address, port) = self.replica_address(handle);
+            let (address, port) = replica_address(&self.server, handle);
             address.as_bytes().eq_ignore_ascii_case(&target.host) && port == i64::from(target.port)
         };
-        self.replication.replicas.iter().find(|&(&handle, _)| is_there(handle)).map(|(_, replica)| replica)
+        self.replication.replicas.iter().find(|&(handle, _)| is_there(handle)).map(|(_, replica)| replica)
     }
 
     fn has_all(&self, replica: &Replica) -> bool {
-        replica.is_online() && replica.acknowledged.stream == Some(self.replication.history.offset())
+        replica.is_online() && replica.acknowledged.stream == Some(self.replication.outgoing.offset())
     }
 
     /// Returns the target, if it has all of the stream; without a fixed target, any reachable replica that has.
@@ -159,8 +160,8 @@ impl Executor {
             return self.replica_at(target).filter(|replica| self.has_all(replica)).map(|_| target.clone());
         }
         let synced = self.replication.replicas.iter().filter(|(_, replica)| self.has_all(replica));
-        let mut reachable = synced.filter_map(|(&handle, _)| {
-            let (address, port) = self.replica_address(handle);
+        let mut reachable = synced.filter_map(|(handle, _)| {
+            let (address, port) = replica_address(&self.server, handle);
             let port = u16::try_from(port).ok().filter(|&port| port > 0)?;
             Some(ReplicaOf { host: address.into_bytes(), port })
         });
@@ -198,7 +199,7 @@ impl Executor {
 
     /// Ends the failover after the target has taken over: clients waiting for a primary are unblocked.
     pub(super) fn complete_failover(&mut self) {
-        self.end_waiting_of_all();
+        end_waiting_of_all(&mut self.server);
         self.end_failover();
     }
 

@@ -12,10 +12,15 @@
 
 use super::super::Executor;
 use super::super::saving::Target;
-use super::primary::{Stage, no_id};
+use super::Replication;
+use super::primary::no_id;
+use super::replicas::{Replica, Stage, profile_of};
+use crate::db::Db;
+use crate::engine::persistence::Disk;
 use crate::persist::child::{Child, ChildPipe, Outcome, Purpose};
 use crate::persist::rdb::Snapshot;
 use crate::persist::rdb::save::VERSION_OF_7_2;
+use crate::server::Server;
 use crate::session::ClientHandle;
 use crate::session::client::ReplicaProfile;
 use crate::sys::child::Ended;
@@ -23,7 +28,7 @@ use crate::sys::process;
 use crate::sys::world::{File, Open, World};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use structures::shared_log::SharedLog;
 use wire::convert::usize_of;
 use wire::rdb::VERSION;
@@ -131,18 +136,18 @@ impl FileTransfer {
 }
 
 /// A snapshot streamed from a child to replicas.
-pub(crate) struct Transfer {
+struct Transfer {
     /// Identifies the transfer.
     number: u64,
     /// Bytes read and not yet sent to all.
-    pub log: SharedLog,
+    log: SharedLog,
     /// `None` when everything has been read.
     pipe: Option<ChildPipe>,
     mark: String,
     /// The child has succeeded.
     is_written: bool,
     /// The mark is in the log: it is complete.
-    pub is_complete: bool,
+    is_complete: bool,
     piece: Vec<u8>,
 }
 
@@ -176,15 +181,370 @@ impl Transfer {
             self.log.append(self.mark.as_bytes());
         }
     }
+}
+
+/// The snapshots for replicas.
+#[derive(Default)]
+pub(crate) struct FullSyncs {
+    transfer: Option<Transfer>,
+    next_transfer: u64,
+    /// The offset of the last snapshot begun.
+    snapshot_offset: u64,
+    /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
+    /// format cannot represent.
+    old_form_refused_until_us: u64,
+    /// A file written for replicas only, or received, to be removed.
+    sync_file: Option<PathBuf>,
+}
+
+impl FullSyncs {
+    /// Returns whether a snapshot is streamed from a child.
+    pub fn is_transferring(&self) -> bool {
+        self.transfer.is_some()
+    }
+
+    /// Returns the bytes of the transfer that are not yet sent to all.
+    pub fn transferred(&self) -> Option<&SharedLog> {
+        self.transfer.as_ref().map(|transfer| &transfer.log)
+    }
+
+    /// Returns the number of bytes of the transfer that can be sent.
+    pub fn transfer_end(&self) -> Option<u64> {
+        self.transferred().map(SharedLog::end)
+    }
+
+    /// Returns whether a replica at this position has the whole snapshot.
+    pub fn is_sent(&self, position: u64) -> bool {
+        let has_all = |transfer: &Transfer| transfer.is_complete && position == transfer.log.end();
+        self.transfer.as_ref().is_none_or(has_all)
+    }
 
     /// Returns the memory of the transfer.
     pub fn memory_bytes(&self) -> usize {
-        self.log.memory_bytes() + self.piece.capacity()
+        let bytes_of = |transfer: &Transfer| transfer.log.memory_bytes() + transfer.piece.capacity();
+        self.transfer.as_ref().map_or(0, bytes_of)
     }
 
     /// Returns whether everything is read but the child has not yet reported success.
     pub fn awaits_child(&self) -> bool {
-        self.pipe.is_none() && !self.is_written
+        self.transfer.as_ref().is_some_and(|transfer| transfer.pipe.is_none() && !transfer.is_written)
+    }
+
+    /// A snapshot has begun, at this offset.
+    pub fn note_begun(&mut self, offset: u64) {
+        self.snapshot_offset = offset;
+    }
+
+    /// Begins a transfer through this pipe.
+    fn begin_transfer(&mut self, pipe: ChildPipe, mark: String) {
+        self.transfer = Some(Transfer::new(self.next_transfer, pipe, mark));
+        self.next_transfer += 1;
+    }
+
+    /// The child has succeeded.
+    fn note_written(&mut self) {
+        if let Some(transfer) = &mut self.transfer {
+            transfer.is_written = true;
+            transfer.complete_if_written();
+        }
+    }
+
+    /// Reads the pipe; returns whether everything is read now.
+    fn read(&mut self, slowest: u64) -> io::Result<bool> {
+        let Some(transfer) = &mut self.transfer else { return Ok(false) };
+        transfer.read(slowest)?;
+        let is_read = transfer.pipe.is_none();
+        if is_read {
+            transfer.complete_if_written();
+        }
+        Ok(is_read)
+    }
+
+    /// Frees bytes that all replicas have, and ends the transfer when none are left.
+    fn trim(&mut self, slowest: Option<u64>) {
+        match (slowest, &mut self.transfer) {
+            (Some(slowest), Some(transfer)) => drop(transfer.log.trim_to(slowest)),
+            (None, transfer) => *transfer = None,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Sets the file that is removed once no replica needs it.
+    pub fn set_sync_file(&mut self, path: PathBuf) {
+        self.sync_file = Some(path);
+    }
+
+    /// Forgets the file that was written or received for a sync: it is gone or reused.
+    pub fn forget_sync_file(&mut self) {
+        self.sync_file = None;
+    }
+}
+
+pub(super) fn pause_after_fork_if_wanted(server: &Server) {
+    if server.switches.pause_after_fork {
+        log::info!("Process is about to stop.");
+        process::stop();
+        log::info!("Process has been continued.");
+    }
+}
+
+impl Replication {
+    /// Returns whether a child's snapshot has been read but its exit has not been seen.
+    pub(in crate::engine) fn awaits_child(&self) -> bool {
+        self.full_syncs.awaits_child()
+    }
+
+    /// Starts a new history: no replica has the previous one.
+    fn begin_history(&mut self, db: &mut Db, server: &mut Server) {
+        self.outgoing.begin_anew();
+        self.outgoing.create_backlog();
+        log::info!(
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            self.outgoing.history().id(),
+            no_id()
+        );
+        self.note_stream(db, server);
+    }
+
+    /// Lets the replica share the file being written, if the stream has been kept since its start.
+    fn join_snapshot(&mut self, server: &mut Server, handle: ClientHandle) {
+        let own = profile_of(server, handle);
+        let first = self.replicas.iter().find(|&(other, replica)| {
+            let profile = profile_of(server, other);
+            matches!(replica.stage, Stage::Snapshot)
+                && !server.clients[other].close_asap
+                && (!profile.wants_snapshot_only || own.wants_snapshot_only)
+        });
+        let fitting = first.filter(|&(other, _)| {
+            let profile = profile_of(server, other);
+            Format::of(profile) == Format::of(own)
+                && (own.finds_end_mark || !profile.finds_end_mark)
+                && (own.takes_new_ids || !profile.takes_new_ids)
+        });
+        let Some((_, first)) = fitting else {
+            return log::info!(
+                "Can't attach the replica to the current BGSAVE. Waiting for next BGSAVE for SYNC"
+            );
+        };
+        let offset = first.position.unwrap_or(self.full_syncs.snapshot_offset);
+        self.snapshot_begun(server, handle, Stage::Snapshot, offset);
+        log::info!("Waiting for end of BGSAVE for SYNC");
+    }
+
+    /// Records the offset of the snapshot that the replica will be sent.
+    fn snapshot_begun(&mut self, server: &mut Server, handle: ClientHandle, stage: Stage, offset: u64) {
+        let profile = profile_of(server, handle);
+        let (wants_stream, is_told) = (!profile.wants_snapshot_only, !profile.came_with_sync);
+        if let Some(replica) = self.replicas.change(handle) {
+            replica.stage = stage;
+            replica.position = wants_stream.then_some(offset);
+        }
+        if is_told {
+            let line = format!("+FULLRESYNC {} {offset}\r\n", self.outgoing.history().id());
+            server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
+        }
+    }
+
+    /// Returns the format of the longest waiting replica, since when it waits, and how many wait for that format.
+    fn waiting(&self, server: &Server) -> Option<(Format, u64, usize)> {
+        let mut found: Option<(Format, u64, usize)> = None;
+        for (handle, replica) in self.replicas.iter() {
+            let Stage::Waiting { since_us } = replica.stage else { continue };
+            let format = Format::of(profile_of(server, handle));
+            match &mut found {
+                None => found = Some((format, since_us, 1)),
+                Some((first, earliest_us, count)) if *first == format => {
+                    *earliest_us = since_us.min(*earliest_us);
+                    *count += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        found
+    }
+
+    /// Returns the replicas that wait for this format, in the order of arrival.
+    pub(super) fn waiting_for(&self, server: &Server, format: Format) -> Vec<ClientHandle> {
+        let mut waiting = self.replicas.those(Replica::is_waiting);
+        waiting.retain(|&handle| Format::of(profile_of(server, handle)) == format);
+        waiting
+    }
+
+    /// Returns the format of the snapshot to begin now, if any and nothing else prevents it.
+    fn due_format(&self, server: &Server) -> Option<Format> {
+        if self.full_syncs.is_transferring() {
+            return None;
+        }
+        let (format, since_us, count) = self.waiting(server)?;
+        let config = &server.config;
+        let waited_us = server.now.monotonic_us.saturating_sub(since_us);
+        let enough = config.repl_diskless_sync_max_replicas as usize;
+        let is_due = !config.repl_diskless_sync
+            || enough > 0 && count >= enough
+            || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
+        is_due.then_some(format)
+    }
+
+    /// Returns whether a value recently had no representation in these replicas' format: then they get an error and no
+    /// snapshot begins.
+    pub(super) fn refuses_form(&mut self, server: &mut Server, format: Format) -> bool {
+        let is_refused = format.version == VERSION_OF_7_2
+            && server.now.monotonic_us < self.full_syncs.old_form_refused_until_us;
+        if is_refused {
+            let text = format!(
+                "ERR a key has no form in RDB version {VERSION_OF_7_2}, which replicas of releases before 9.0 read"
+            );
+            let waiting = self.waiting_for(server, format);
+            self.replicas.refuse(server, &waiting, &text);
+        }
+        is_refused
+    }
+
+    /// Records that a value has no representation in the format of older releases.
+    fn note_unrepresentable(&mut self, server: &Server) {
+        self.full_syncs.old_form_refused_until_us = server.now.monotonic_us + OLD_FORM_REFUSED_US;
+        log::warn!(
+            "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
+            OLD_FORM_REFUSED_US / SECOND_US
+        );
+    }
+
+    /// Sends an error to the waiting replicas, which may retry.
+    pub(super) fn refuse_waiting(&mut self, server: &mut Server) {
+        log::warn!("BGSAVE for replication failed");
+        let waiting = self.replicas.those(Replica::is_waiting);
+        self.replicas.refuse(server, &waiting, "ERR BGSAVE failed, replication can't continue");
+    }
+
+    /// A snapshot for this group has begun: to the pipe, or to the file that is to be removed afterwards, if any.
+    fn sync_begun(
+        &mut self,
+        server: &mut Server,
+        group: Vec<ClientHandle>,
+        pipe: Option<ChildPipe>,
+        removed_file: Option<PathBuf>,
+    ) {
+        let now_us = server.now.monotonic_us;
+        let is_piped = pipe.is_some();
+        if let Some(pipe) = pipe {
+            let mark = self.outgoing.draw_id();
+            self.full_syncs.begin_transfer(pipe, mark);
+        }
+        let offset = self.outgoing.offset();
+        self.full_syncs.note_begun(offset);
+        self.outgoing.forget_selected();
+        if removed_file.is_some() {
+            self.full_syncs.sync_file = removed_file;
+        }
+        for handle in group {
+            let stage = match is_piped {
+                true => Stage::Pipe { position: 0, progress_us: now_us },
+                false => Stage::Snapshot,
+            };
+            self.snapshot_begun(server, handle, stage, offset);
+        }
+    }
+
+    /// Begins to send a written file to the replicas that wait for it.
+    fn send_written(&mut self, server: &mut Server, disk: &Disk, path: &Path, succeeded: bool) {
+        for handle in self.replicas.those(|replica| matches!(replica.stage, Stage::Snapshot)) {
+            if !succeeded {
+                log::warn!("SYNC failed. BGSAVE child returned an error");
+                server.close_asap(handle);
+                continue;
+            }
+            match FileTransfer::new(disk.world(), path) {
+                Ok(transfer) => {
+                    if let Some(replica) = self.replicas.get_mut(handle) {
+                        replica.stage = Stage::File(Box::new(transfer));
+                    }
+                }
+                Err(error) => {
+                    log::warn!("SYNC failed. Can't open DB after BGSAVE: {error}");
+                    server.close_asap(handle);
+                }
+            }
+        }
+        self.replicas.note_change();
+    }
+
+    /// Handles the end of the child that wrote for replicas.
+    fn written_for_sync(&mut self, server: &mut Server, ended: Ended) {
+        match ended {
+            Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
+            Ended::Exited(code) => {
+                log::warn!("Background RDB transfer error");
+                if code == Outcome::Unrepresentable.exit_code() {
+                    self.note_unrepresentable(server);
+                }
+            }
+            Ended::Killed { signal } => {
+                log::warn!("Background RDB transfer terminated by signal {signal}");
+            }
+        }
+        if ended != Ended::Exited(0) {
+            return self.fail_transfer(server);
+        }
+        self.full_syncs.note_written();
+        self.rdb_channels_sent(server);
+    }
+
+    fn fail_transfer(&mut self, server: &mut Server) {
+        self.full_syncs.transfer = None;
+        for handle in self.replicas.those(Replica::is_piped) {
+            log::warn!("SYNC failed. BGSAVE child returned an error");
+            server.close_asap(handle);
+        }
+        self.rdb_channels_failed(server);
+    }
+
+    /// Returns the position of the transfer's slowest replica.
+    fn slowest_of_transfer(&self) -> Option<u64> {
+        let positions = self.replicas.iter().filter_map(|(_, replica)| match replica.stage {
+            Stage::Pipe { position, .. } => Some(position),
+            _ => None,
+        });
+        positions.min()
+    }
+
+    /// Frees bytes that all replicas have, and ends the transfer when none are left.
+    pub(super) fn trim_transfer(&mut self) {
+        let slowest = self.slowest_of_transfer();
+        self.full_syncs.trim(slowest);
+    }
+
+    /// Returns the pipe to poll for reading, and the number that identifies it.
+    pub fn sync_pipe(&self) -> Option<(u64, BorrowedFd<'_>)> {
+        let transfer = self.full_syncs.transfer.as_ref()?;
+        let pipe = transfer.pipe.as_ref()?;
+        let slowest = self.slowest_of_transfer()?;
+        let has_room = transfer.log.end() - slowest < TRANSFER_BYTES_MAX;
+        has_room.then(|| (transfer.number, pipe.as_fd()))
+    }
+
+    /// Returns the pipe, whether or not there is room for its bytes.
+    pub fn sync_pipe_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.full_syncs.transfer.as_ref()?.pipe.as_ref()?.as_fd())
+    }
+
+    /// Removes a file written for replicas only once they have it, if configured.
+    pub(super) fn remove_sync_file_if_wanted(&mut self, server: &Server, disk: &Disk) {
+        let config = &server.config;
+        if !config.rdb_del_sync_files {
+            self.full_syncs.forget_sync_file();
+        }
+        let is_needed =
+            config.appendonly || !config.save.is_empty() || self.replicas.any(|replica| !replica.is_online());
+        if is_needed {
+            return;
+        }
+        let Some(path) = self.full_syncs.sync_file.take() else { return };
+        if disk.world().exists(&path) {
+            log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
+            if let Err(error) = disk.world().remove_in_background(vec![path]) {
+                log::warn!("Removing the RDB file: {error}");
+            }
+        }
     }
 }
 
@@ -201,20 +561,23 @@ impl Executor {
 
     /// Begins a full sync of a replica.
     pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
+        let replication = &mut self.replication;
         self.server.observed.statistics.full_syncs += 1;
-        if !self.replication.has_backlog() {
-            self.begin_history();
+        if !replication.outgoing.has_backlog() {
+            replication.begin_history(&mut self.db, &mut self.server);
         }
         let since_us = self.server.now.monotonic_us;
-        self.add_replica(handle, Stage::Waiting { since_us }, None);
+        replication.replicas.add(&mut self.server, handle, Stage::Waiting { since_us }, None);
         self.server.clients[handle].replica.get_or_insert_default().gathers_small_writes =
             self.server.config.repl_disable_tcp_nodelay;
         let config = &self.server.config;
-        let finds_end_mark = self.profile(handle).finds_end_mark;
-        let is_delayed =
-            config.repl_diskless_sync && config.repl_diskless_sync_delay_seconds > 0 && finds_end_mark;
+        let profile = profile_of(&self.server, handle);
+        let format = Format::of(profile);
+        let is_delayed = config.repl_diskless_sync
+            && config.repl_diskless_sync_delay_seconds > 0
+            && profile.finds_end_mark;
         match self.disk.child_purpose() {
-            Some(Purpose::Snapshot) => self.join_snapshot(handle),
+            Some(Purpose::Snapshot) => replication.join_snapshot(&mut self.server, handle),
             Some(Purpose::Sync) => {
                 log::info!("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC");
             }
@@ -222,96 +585,12 @@ impl Executor {
                 log::info!("Delay next BGSAVE for diskless SYNC");
             }
             // Begins when its socket is available.
-            None if Format::of(self.profile(handle)).goes_by_rdb_channel => {}
-            None if self.replication.transfer.is_none() => self.begin_sync(Format::of(self.profile(handle))),
+            None if format.goes_by_rdb_channel => {}
+            None if !replication.full_syncs.is_transferring() => self.begin_sync(format),
             Some(Purpose::LogBase) | None => log::info!(
                 "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed"
             ),
         }
-    }
-
-    /// Starts a new history: no replica has the previous one.
-    fn begin_history(&mut self) {
-        let id = self.replication.draw_id();
-        self.replication.history.begin_anew(id);
-        self.replication.create_backlog();
-        log::info!(
-            "Replication backlog created, my new replication IDs are '{}' and '{}'",
-            self.replication.history.id(),
-            no_id()
-        );
-        self.note_stream();
-    }
-
-    pub(super) fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {
-        let profile = self.server.clients[handle].replica.as_deref();
-        profile.expect("the command that attaches a replica creates its profile")
-    }
-
-    /// Lets the replica share the file being written, if the stream has been kept since its start.
-    fn join_snapshot(&mut self, handle: ClientHandle) {
-        let own = self.profile(handle);
-        let first = self.replication.replicas.iter().find(|(other, replica)| {
-            let profile = self.profile(**other);
-            matches!(replica.stage, Stage::Snapshot)
-                && !self.server.clients[**other].close_asap
-                && (!profile.wants_snapshot_only || own.wants_snapshot_only)
-        });
-        let fitting = first.filter(|(other, _)| {
-            let profile = self.profile(**other);
-            Format::of(profile) == Format::of(own)
-                && (own.finds_end_mark || !profile.finds_end_mark)
-                && (own.takes_new_ids || !profile.takes_new_ids)
-        });
-        let Some((_, first)) = fitting else {
-            return log::info!(
-                "Can't attach the replica to the current BGSAVE. Waiting for next BGSAVE for SYNC"
-            );
-        };
-        let offset = first.position.unwrap_or(self.replication.snapshot_offset);
-        self.snapshot_begun(handle, Stage::Snapshot, offset);
-        log::info!("Waiting for end of BGSAVE for SYNC");
-    }
-
-    /// Records the offset of the snapshot that the replica will be sent.
-    fn snapshot_begun(&mut self, handle: ClientHandle, stage: Stage, offset: u64) {
-        let profile = self.profile(handle);
-        let (wants_stream, is_told) = (!profile.wants_snapshot_only, !profile.came_with_sync);
-        if let Some(replica) = self.replication.replicas.get_mut(&handle) {
-            replica.stage = stage;
-            replica.position = wants_stream.then_some(offset);
-        }
-        self.replication.has_changed = true;
-        if is_told {
-            let line = format!("+FULLRESYNC {} {offset}\r\n", self.replication.history.id());
-            self.server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
-        }
-    }
-
-    /// Returns the format of the longest waiting replica, since when it waits, and how many wait for that format.
-    fn waiting(&self) -> Option<(Format, u64, usize)> {
-        let mut found: Option<(Format, u64, usize)> = None;
-        for (&handle, replica) in &self.replication.replicas {
-            let Stage::Waiting { since_us } = replica.stage else { continue };
-            let format = Format::of(self.profile(handle));
-            match &mut found {
-                None => found = Some((format, since_us, 1)),
-                Some((first, earliest_us, count)) if *first == format => {
-                    *earliest_us = since_us.min(*earliest_us);
-                    *count += 1;
-                }
-                Some(_) => {}
-            }
-        }
-        found
-    }
-
-    /// Returns the replicas that wait for this format, in the order of arrival.
-    pub(super) fn waiting_for(&self, format: Format) -> Vec<ClientHandle> {
-        let waiting = self.replication.replicas.iter().filter(|(handle, replica)| {
-            matches!(replica.stage, Stage::Waiting { .. }) && Format::of(self.profile(**handle)) == format
-        });
-        waiting.map(|(&handle, _)| handle).collect()
     }
 
     /// Begins a snapshot for the waiting replicas, after a delay in which others can join.
@@ -325,58 +604,17 @@ impl Executor {
     pub(super) fn due_sync(&self) -> Option<Format> {
         // A suspended script has made partial changes, which must not be in a snapshot.
         let is_busy = self.has_load_under_way() || self.is_busy();
-        if self.disk.has_child() || self.replication.transfer.is_some() || is_busy {
-            return None;
-        }
-        let (format, since_us, count) = self.waiting()?;
-        let config = &self.server.config;
-        let waited_us = self.server.now.monotonic_us.saturating_sub(since_us);
-        let enough = config.repl_diskless_sync_max_replicas as usize;
-        let is_due = !config.repl_diskless_sync
-            || enough > 0 && count >= enough
-            || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
-        is_due.then_some(format)
-    }
-
-    pub(super) fn pause_after_fork_if_wanted(&self) {
-        if self.server.switches.pause_after_fork {
-            log::info!("Process is about to stop.");
-            process::stop();
-            log::info!("Process has been continued.");
-        }
-    }
-
-    /// Returns whether a value recently had no representation in these replicas' format: then they get an error and no
-    /// snapshot begins.
-    pub(super) fn refuses_form(&mut self, format: Format) -> bool {
-        let is_refused = format.version == VERSION_OF_7_2
-            && self.server.now.monotonic_us < self.replication.old_form_refused_until_us;
-        if is_refused {
-            let text = format!(
-                "ERR a key has no form in RDB version {VERSION_OF_7_2}, which replicas of releases before 9.0 read"
-            );
-            self.refuse_replicas(&self.waiting_for(format), &text);
-        }
-        is_refused
-    }
-
-    /// Records that a value has no representation in the format of older releases.
-    fn note_unrepresentable(&mut self) {
-        self.replication.old_form_refused_until_us = self.server.now.monotonic_us + OLD_FORM_REFUSED_US;
-        log::warn!(
-            "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
-            OLD_FORM_REFUSED_US / SECOND_US
-        );
+        if self.disk.has_child() || is_busy { None } else { self.replication.due_format(&self.server) }
     }
 
     fn begin_sync(&mut self, format: Format) {
-        if self.refuses_form(format) {
+        if self.replication.refuses_form(&mut self.server, format) {
             return;
         }
-        let group = self.waiting_for(format);
-        let all_find_end = group.iter().all(|&handle| self.profile(handle).finds_end_mark);
+        let group = self.replication.waiting_for(&self.server, format);
+        let all_find_end = group.iter().all(|&handle| profile_of(&self.server, handle).finds_end_mark);
         let Some(target) = format.target(all_find_end, self.server.config.repl_diskless_sync) else {
-            return self.refuse_waiting();
+            return self.replication.refuse_waiting(&mut self.server);
         };
         let piped = target == Target::Pipe;
         log::info!(
@@ -385,74 +623,17 @@ impl Executor {
         );
         let snapshot = self.snapshot_of(format);
         if !self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, target, snapshot) {
-            return self.refuse_waiting();
+            return self.replication.refuse_waiting(&mut self.server);
         }
-        self.pause_after_fork_if_wanted();
-        let now_us = self.server.now.monotonic_us;
-        let pipe = self.disk.take_output();
-        if let Some(pipe) = pipe {
-            let (number, mark) = (self.replication.next_transfer, self.replication.draw_id());
-            self.replication.next_transfer += 1;
-            self.replication.transfer = Some(Transfer::new(number, pipe, mark));
-        }
-        let offset = self.replication.history.offset();
-        self.replication.snapshot_offset = offset;
-        self.replication.forget_selected();
-        if !piped && self.server.config.rdb_del_sync_files {
-            self.replication.sync_file = Some(self.saving.target().to_owned());
-        }
-        for handle in group {
-            let stage =
-                if piped { Stage::Pipe { position: 0, progress_us: now_us } } else { Stage::Snapshot };
-            self.snapshot_begun(handle, stage, offset);
-        }
-    }
-
-    /// Sends an error to the waiting replicas, which may retry.
-    pub(super) fn refuse_waiting(&mut self) {
-        log::warn!("BGSAVE for replication failed");
-        let waiting = self
-            .replication
-            .replicas
-            .iter()
-            .filter(|(_, replica)| matches!(replica.stage, Stage::Waiting { .. }));
-        let waiting: Vec<_> = waiting.map(|(&handle, _)| handle).collect();
-        self.refuse_replicas(&waiting, "ERR BGSAVE failed, replication can't continue");
-    }
-
-    fn refuse_replicas(&mut self, replicas: &[ClientHandle], text: &str) {
-        for &handle in replicas {
-            self.replication.replicas.shift_remove(&handle);
-            self.server.clients[handle].is_replica = false;
-            self.server.clients.push(handle, |reply| reply.error(text));
-            self.server.clients[handle].close_after_reply = true;
-        }
-        self.replication.has_changed = true;
+        pause_after_fork_if_wanted(&self.server);
+        let is_removed = !piped && self.server.config.rdb_del_sync_files;
+        let removed_file = is_removed.then(|| self.saving.target().to_owned());
+        self.replication.sync_begun(&mut self.server, group, self.disk.take_output(), removed_file);
     }
 
     /// Handles the end of the child that wrote a file: its replicas are sent the file.
     pub(in crate::engine) fn snapshot_ended(&mut self, succeeded: bool) {
-        let waiting =
-            self.replication.replicas.iter().filter(|(_, replica)| matches!(replica.stage, Stage::Snapshot));
-        for handle in waiting.map(|(&handle, _)| handle).collect::<Vec<_>>() {
-            if !succeeded {
-                log::warn!("SYNC failed. BGSAVE child returned an error");
-                self.server.close_asap(handle);
-                continue;
-            }
-            match FileTransfer::new(self.disk.world(), self.saving.target()) {
-                Ok(transfer) => {
-                    if let Some(replica) = self.replication.replicas.get_mut(&handle) {
-                        replica.stage = Stage::File(Box::new(transfer));
-                    }
-                }
-                Err(error) => {
-                    log::warn!("SYNC failed. Can't open DB after BGSAVE: {error}");
-                    self.server.close_asap(handle);
-                }
-            }
-        }
-        self.replication.has_changed = true;
+        self.replication.send_written(&mut self.server, &self.disk, self.saving.target(), succeeded);
         self.begin_pending_sync();
     }
 
@@ -462,40 +643,7 @@ impl Executor {
         let sent_bytes = self.server.observed.persistence.child.sent_bytes;
         self.server.observed.persistence.note_background_save(duration_s);
         self.server.observed.statistics.replication_output_bytes += sent_bytes;
-        match ended {
-            Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
-            Ended::Exited(code) => {
-                log::warn!("Background RDB transfer error");
-                if code == Outcome::Unrepresentable.exit_code() {
-                    self.note_unrepresentable();
-                }
-            }
-            Ended::Killed { signal } => {
-                log::warn!("Background RDB transfer terminated by signal {signal}");
-            }
-        }
-        if ended != Ended::Exited(0) {
-            return self.fail_transfer();
-        }
-        if let Some(transfer) = &mut self.replication.transfer {
-            transfer.is_written = true;
-            transfer.complete_if_written();
-        }
-        self.rdb_channels_sent();
-    }
-
-    fn fail_transfer(&mut self) {
-        self.replication.transfer = None;
-        let taking = self
-            .replication
-            .replicas
-            .iter()
-            .filter(|(_, replica)| matches!(replica.stage, Stage::Pipe { .. }));
-        for handle in taking.map(|(&handle, _)| handle).collect::<Vec<_>>() {
-            log::warn!("SYNC failed. BGSAVE child returned an error");
-            self.server.close_asap(handle);
-        }
-        self.rdb_channels_failed();
+        self.replication.written_for_sync(&mut self.server, ended);
     }
 
     /// Handles the killing of the snapshot child.
@@ -505,17 +653,17 @@ impl Executor {
         self.server.observed.persistence.save_started_s = None;
         match purpose {
             Purpose::Snapshot => self.snapshot_ended(false),
-            Purpose::Sync => self.fail_transfer(),
+            Purpose::Sync => self.replication.fail_transfer(&mut self.server),
             Purpose::LogBase => {}
         }
     }
 
     /// Ends a snapshot that no other replica needs, when a replica leaves at this stage.
     pub(super) fn leave_sync(&mut self, stage: &Stage) {
-        let replicas = || self.replication.replicas.values();
+        let replicas = &self.replication.replicas;
         match stage {
             Stage::Snapshot => {
-                let is_last = !replicas().any(|replica| matches!(replica.stage, Stage::Snapshot));
+                let is_last = !replicas.any(|replica| matches!(replica.stage, Stage::Snapshot));
                 if is_last && self.server.config.save.is_empty() && self.disk.child_is(Purpose::Snapshot) {
                     log::info!(
                         "Background saving, persistence disabled, last replica dropped, killing fork child."
@@ -524,11 +672,9 @@ impl Executor {
                 }
             }
             Stage::Pipe { .. } => {
-                if replicas().any(|replica| matches!(replica.stage, Stage::Pipe { .. })) {
-                    return self.trim_transfer();
-                }
-                self.replication.transfer = None;
-                if self.disk.child_is(Purpose::Sync) {
+                let is_last = !replicas.any(Replica::is_piped);
+                self.replication.trim_transfer();
+                if is_last && self.disk.child_is(Purpose::Sync) {
                     log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
                     self.end_snapshot_child(Purpose::Sync);
                 }
@@ -545,72 +691,19 @@ impl Executor {
         }
     }
 
-    /// Returns the position of the transfer's slowest replica.
-    fn slowest_of_transfer(&self) -> Option<u64> {
-        let positions = self.replication.replicas.values().filter_map(|replica| match replica.stage {
-            Stage::Pipe { position, .. } => Some(position),
-            _ => None,
-        });
-        positions.min()
-    }
-
-    /// Frees bytes that all replicas have, and ends the transfer when none are left.
-    pub(super) fn trim_transfer(&mut self) {
-        match (self.slowest_of_transfer(), &mut self.replication.transfer) {
-            (Some(slowest), Some(transfer)) => drop(transfer.log.trim_to(slowest)),
-            (None, transfer) => *transfer = None,
-            (Some(_), None) => {}
-        }
-    }
-
-    /// Returns the pipe to poll for reading, and the number that identifies it.
-    pub fn sync_pipe(&self) -> Option<(u64, BorrowedFd<'_>)> {
-        let transfer = self.replication.transfer.as_ref()?;
-        let pipe = transfer.pipe.as_ref()?;
-        let slowest = self.slowest_of_transfer()?;
-        let has_room = transfer.log.end() - slowest < TRANSFER_BYTES_MAX;
-        has_room.then(|| (transfer.number, pipe.as_fd()))
-    }
-
-    /// Returns the pipe, whether or not there is room for its bytes.
-    pub fn sync_pipe_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.replication.transfer.as_ref()?.pipe.as_ref()?.as_fd())
-    }
-
     /// Reads available bytes from the pipe.
     pub fn read_sync_pipe(&mut self) {
-        let Some(slowest) = self.slowest_of_transfer() else { return };
-        let Some(transfer) = &mut self.replication.transfer else { return };
-        if let Err(error) = transfer.read(slowest) {
-            log::warn!("Diskless rdb transfer, read error sending DB to replicas: {error}");
-            return self.end_snapshot_child(Purpose::Sync);
-        }
-        if transfer.pipe.is_none() {
-            transfer.complete_if_written();
-            let still_up = self.replication.replicas.values();
-            let still_up = still_up.filter(|replica| matches!(replica.stage, Stage::Pipe { .. })).count();
-            log::info!("Diskless rdb transfer, done reading from pipe, {still_up} replicas still up.");
-            self.reap_child();
-        }
-    }
-
-    /// Removes a file written for replicas only once they have it, if configured.
-    pub(super) fn remove_sync_file_if_wanted(&mut self) {
-        let config = &self.server.config;
-        if !config.rdb_del_sync_files {
-            self.replication.sync_file = None;
-        }
-        let is_needed = config.appendonly
-            || !config.save.is_empty()
-            || self.replication.replicas.values().any(|replica| !replica.is_online());
-        if is_needed {
-            return;
-        }
-        let Some(path) = self.replication.sync_file.take() else { return };
-        if self.disk.world().exists(&path) {
-            log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
-            if let Err(error) = self.disk.world().remove_in_background(vec![path]) {
-                log::warn!("Removing the RDB file: {error}");
+        let Some(slowest) = self.replication.slowest_of_transfer() else { return };
+        match self.replication.full_syncs.read(slowest) {
+            Ok(false) => {}
+            Ok(true) => {
+                let still_up = self.replication.replicas.those(Replica::is_piped).len();
+                log::info!("Diskless rdb transfer, done reading from pipe, {still_up} replicas still up.");
+                self.reap_child();
+            }
+            Err(error) => {
+                log::warn!("Diskless rdb transfer, read error sending DB to replicas: {error}");
+                self.end_snapshot_child(Purpose::Sync);
             }
         }
     }

@@ -16,12 +16,15 @@
 
 use super::super::Executor;
 use super::channels::{Channels, Main, Promise, promise_of};
+use super::full_sync::pause_after_fork_if_wanted;
 use super::history::History;
-use super::link::{Link, Stage};
+use super::link::{Link, Stage, Upstream};
+use super::stream_load::loads_while_receiving;
 use super::transfer::{Origin, Transfer};
 use crate::commands::info::VALKEY_VERSION;
 use crate::config::Config;
 use crate::observe::supervisor;
+use crate::server::Server;
 use crate::session::ClientHandle;
 use log::Level;
 use std::borrow::Cow;
@@ -473,19 +476,17 @@ impl Link {
     }
 }
 
-impl Executor {
-    pub(super) fn begin_handshake(&mut self, handle: ClientHandle) {
-        self.expect(Handshake::of_link());
-        self.go_on_with_handshake(handle, Event::Established);
-    }
-
-    pub(super) fn expect(&mut self, handshake: Handshake) {
+impl Upstream {
+    /// Makes a handshake the stage of the link.
+    pub(super) fn expect(&mut self, server: &mut Server, handshake: Handshake) {
         if let Some(link) = &mut self.link {
             link.stage = Stage::Handshake(handshake);
         }
-        self.note_link();
+        self.note_link(server);
     }
+}
 
+impl Executor {
     /// Handles a line, if it is complete; returns the number of bytes taken.
     pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let Some((line, taken)) = line_of(bytes) else {
@@ -502,11 +503,11 @@ impl Executor {
 
     /// Gives an event to the connection's handshake; returns whether there is one.
     pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) -> bool {
-        let Some(link) = &mut self.link else { return false };
+        let handover = self.replication.handover();
+        let Some(link) = &mut self.replication.upstream.link else { return false };
         let continues = link.continues;
         let Some(handshake) = link.handshake_of(handle) else { return false };
-        let handover = self.replication.handover();
-        let (config, history) = (&self.server.config, &self.replication.history);
+        let (config, history) = (&self.server.config, self.replication.outgoing.history());
         let actions = handshake.step(event, &Facts { config, history, continues, handover });
         actions.into_iter().for_each(|action| self.perform(handle, action));
         true
@@ -522,12 +523,12 @@ impl Executor {
                 self.server.clients.push(handle, |output| output.raw(&command));
             }
             Action::SendSync => self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n")),
-            Action::PauseIfWanted => self.pause_after_fork_if_wanted(),
+            Action::PauseIfWanted => pause_after_fork_if_wanted(&self.server),
             Action::Leave => self.leave(handle),
             Action::BeginTransfer(origin) => self.begin_transfer(handle, origin),
-            Action::OpenRdbChannel => self.open_rdb_channel(),
+            Action::OpenRdbChannel => self.replication.upstream.open_rdb_channel(&mut self.server),
             Action::TakePromise(promise) => self.take_promise(handle, promise),
-            Action::KeepStream => self.keep_stream(),
+            Action::KeepStream => self.replication.upstream.keep_stream(&mut self.server),
             Action::FollowStream { new_id } => self.go_on_with_stream(handle, new_id),
             Action::CountTakeoverRequest => self.replication.count_takeover_request(),
             Action::HearFailoverRefused(line) => self.hear_failover_refused(handle, &line),
@@ -536,16 +537,16 @@ impl Executor {
     }
 
     pub(super) fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
-        let begun = match self.loads_while_receiving() {
+        let begun = match loads_while_receiving(&self.db, &self.server.config) {
             true => Ok(Transfer::to_databases(origin)),
             false => Transfer::to_file(self.disk.world(), origin),
         };
         match begun {
             Ok(transfer) => {
-                if let Some(link) = &mut self.link {
+                if let Some(link) = &mut self.replication.upstream.link {
                     link.stage = Stage::Transfer(Box::new(transfer));
                 }
-                self.note_link();
+                self.replication.upstream.note_link(&mut self.server);
             }
             Err(error) => {
                 log::warn!("{error}");
@@ -560,15 +561,15 @@ impl Executor {
             "STATUS=PRIMARY <-> REPLICA sync: Partial Resynchronization accepted. Ready to accept connections in read-write mode.\n",
         );
         if let Some(id) = new_id {
-            self.replication.history.part(id);
+            self.replication.outgoing.take_new_id(id);
             self.disconnect_replicas();
         }
-        if !self.replication.has_backlog() {
-            self.replication.create_backlog();
+        if !self.replication.outgoing.has_backlog() {
+            self.replication.outgoing.create_backlog();
         }
-        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
+        let db_index = self.replication.upstream.link.as_ref().map_or(0, |link| link.db_index);
         self.server.clients[handle].db_index = db_index;
-        self.follow_stream(handle);
+        self.replication.follow_stream(&mut self.db, &mut self.server, &self.aof, handle);
     }
 }
 

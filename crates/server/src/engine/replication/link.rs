@@ -17,30 +17,26 @@
 //! second connection of a sync.
 
 use super::super::Executor;
+use super::Replication;
 use super::channels::{Channels, KeptStream};
 use super::handshake::{Event, Handshake};
+use super::link_timers::{self, Phase, Timers};
 use super::stream::LogPoints;
 use super::stream_load::StreamLoad;
 use super::transfer::{Origin as SnapshotOrigin, Transfer};
 use crate::acl::UserHandle;
 use crate::command::{Next, Origin, flag};
-use crate::config::ReplicaOf;
+use crate::config::{Config, ReplicaOf};
+use crate::db::Db;
 use crate::error::{ClientError, on_the_wire};
 use crate::observe::replication::{LinkFigures, LinkState, TransferFigures};
 use crate::persist::rdb::PlaceInStream;
-use crate::server::{ProcessRequest, Target};
+use crate::server::{ProcessRequest, Server, Target};
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientHandle};
 use std::io;
 use std::path::PathBuf;
 use wire::reply::ReplyBuffer;
-
-/// Period of the link's timers.
-const PERIOD_US: u64 = 1_000_000;
-/// The same during a failover, when there is no primary yet.
-const FAILOVER_PERIOD_US: u64 = 100_000;
-/// Delay before a full sync after a stream that could not be applied.
-const DESERTED_US: u64 = 5_000_000;
 
 /// State of the link.
 pub(super) enum Stage {
@@ -67,12 +63,7 @@ pub(crate) struct Link {
     pub(super) stage: Stage,
     /// The connection's client.
     pub(super) client: Option<ClientHandle>,
-    /// Monotonic time of the last input from the primary, or of the last step begun.
-    pub(super) heard_us: u64,
-    /// Next run of the timers, on the monotonic clock.
-    next_us: u64,
-    /// Earliest time of a reconnection.
-    retry_us: u64,
+    timers: Timers,
     /// The applied part of the primary's stream can be continued.
     pub(super) continues: bool,
     /// The database selected in the stream.
@@ -100,9 +91,7 @@ impl Link {
         Link {
             stage: Stage::Connect,
             client: None,
-            heard_us: 0,
-            next_us: 0,
-            retry_us: 0,
+            timers: Timers::default(),
             continues,
             db_index: 0,
             open_transaction: Vec::new(),
@@ -124,6 +113,22 @@ impl Link {
             Stage::Transfer(_) | Stage::Loading { .. } => LinkState::Sync,
             Stage::Connected => LinkState::Connected,
         }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Connect => Phase::ToConnect,
+            Stage::Connecting | Stage::Handshake(_) | Stage::OpensRdbChannel(_) => Phase::Connecting,
+            Stage::Transfer(_) => Phase::Receiving,
+            Stage::Loading { .. } => Phase::Loading,
+            Stage::Connected => Phase::Applying,
+        }
+    }
+
+    /// The primary's silence begins anew.
+    #[inline]
+    pub(super) fn heard(&mut self, now_us: u64) {
+        self.timers.heard(now_us);
     }
 
     /// Returns whether a complete snapshot has been received but not yet loaded.
@@ -150,48 +155,266 @@ impl Link {
     }
 }
 
-impl Executor {
-    pub(crate) fn is_replica(&self) -> bool {
-        self.server.config.replicaof.is_some()
-    }
+/// The side of this server's own primary, if it has one.
+#[derive(Default)]
+pub struct Upstream {
+    pub(super) link: Option<Link>,
+}
 
+impl Upstream {
     /// Returns whether the primary's stream is being applied.
-    pub(crate) fn is_linked(&self) -> bool {
+    pub(in crate::engine) fn is_linked(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Connected))
     }
 
+    /// Returns whether this is the client of the link's own connection.
+    fn is_of_link(&self, handle: ClientHandle) -> bool {
+        self.link.as_ref().is_some_and(|link| link.is_of(handle))
+    }
+
+    /// Returns the client of the link's own connection.
+    pub(super) fn link_client(&self) -> Option<ClientHandle> {
+        self.link.as_ref().and_then(|link| link.client)
+    }
+
     /// Lets the primary's pending commands run.
-    pub(crate) fn resume_primary(&mut self) {
+    pub(in crate::engine) fn resume_primary(&self, server: &mut Server) {
         if let Some(link) = &self.link {
-            self.server.resumed.extend(link.client.into_iter().chain(link.rdb_channel()));
+            server.resumed.extend(link.client.into_iter().chain(link.rdb_channel()));
         }
     }
 
     /// Returns the database selected in the primary's stream; `None`: there is no primary.
-    pub(crate) fn streamed_db(&self) -> Option<usize> {
+    fn streamed_db(&self, server: &Server) -> Option<usize> {
         let link = self.link.as_ref()?;
         let client = link.client.filter(|_| matches!(link.stage, Stage::Connected));
-        Some(client.map_or(link.db_index, |handle| self.server.clients[handle].db_index))
+        Some(client.map_or(link.db_index, |handle| server.clients[handle].db_index))
     }
 
     /// Returns whether the running load is of a snapshot from the primary.
-    pub(crate) fn loads_for_sync(&self) -> bool {
+    pub(in crate::engine) fn loads_for_sync(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Loading { .. }))
     }
 
-    /// Adopts the history of the data loaded at the start, so that this server and its replicas can continue it.
-    pub(crate) fn take_up_stream(&mut self, place: PlaceInStream) {
-        if self.is_replica() {
-            let db_index = if place.db_index < self.db.database_count() { place.db_index } else { 0 };
-            self.replication.history.take_over(place.id, place.offset);
-            self.link = Some(Link { db_index, ..Link::new(true) });
-            self.note_link();
-        } else {
-            self.replication.history.inherit(place.id, place.offset);
-            self.replication.without_replicas_since_us = self.server.now.monotonic_us;
-            self.replication.create_backlog();
+    fn connect_to_primary(&mut self, server: &mut Server) {
+        let Some(target) = primary_target(&server.config).filter(|_| self.link.is_some()) else { return };
+        log::info!("Connecting to PRIMARY {}:{}", String::from_utf8_lossy(&target.host), target.port);
+        let client = connect_client_to(server, target);
+        if let Some(link) = &mut self.link {
+            (link.stage, link.client) = (Stage::Connecting, Some(client));
+            link.heard(server.now.monotonic_us);
         }
-        self.note_stream();
+        log::info!("PRIMARY <-> REPLICA sync started");
+        self.note_link(server);
+    }
+
+    /// Handles a failed connection; its client is about to be disconnected.
+    pub fn connecting_failed(&self, handle: ClientHandle, error: &io::Error) {
+        if self.is_of_link(handle) {
+            log::warn!("Error condition on socket for SYNC: {}", crate::sys::file::system_text(error));
+        } else if self.is_rdb_channel(handle) {
+            log::warn!(
+                "Dual channel replication: Error condition on socket for dual channel replication: {}",
+                crate::sys::file::system_text(error)
+            );
+        }
+    }
+
+    /// Returns whether the connection's input goes to [`Executor::received`] rather than being parsed as commands.
+    #[inline]
+    pub fn takes_bytes(&self, server: &Server, handle: ClientHandle) -> bool {
+        server.clients[handle].is_primary && self.link_takes_bytes(server, handle)
+    }
+
+    #[cold]
+    fn link_takes_bytes(&self, server: &Server, handle: ClientHandle) -> bool {
+        let takes = self.link.as_ref().is_some_and(|link| match &link.stage {
+            _ if link.rdb_channel() == Some(handle) => true,
+            _ if !link.is_of(handle) => false,
+            _ if link.channels.is_some() => true,
+            Stage::Handshake(_) => true,
+            Stage::Transfer(transfer) => !transfer.is_whole(),
+            _ => false,
+        });
+        takes && !server.clients[handle].close_asap
+    }
+
+    /// Detaches the client, keeping applied data; `false`: it is not the link's.
+    fn detach(&mut self, server: &Server, handle: ClientHandle) -> bool {
+        if let Some(channels) = self.link.as_mut().and_then(|link| link.channels.as_mut())
+            && channels.rdb.take_if(|rdb| *rdb == handle).is_some()
+        {
+            return true;
+        }
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return false };
+        if matches!(link.stage, Stage::Connected) {
+            link.db_index = server.clients[handle].db_index;
+        }
+        link.client = None;
+        link.open_transaction.clear();
+        true
+    }
+
+    /// Publishes the state of the link.
+    pub(super) fn note_link(&self, server: &mut Server) {
+        let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
+        let (bytes, memory_bytes) = kept.map_or((0, 0), |kept| (kept.len(), kept.memory_bytes() as u64));
+        let figures = &mut server.observed.replication;
+        (figures.kept_bytes, figures.kept_memory_bytes) = (bytes, memory_bytes);
+        figures.link = self.link.as_ref().map(|link| {
+            let transfer = match &link.stage {
+                Stage::Transfer(transfer) => Some(transfer.figures()),
+                Stage::Loading { received, .. } => Some(*received),
+                _ => None,
+            };
+            LinkFigures {
+                state: link.state(),
+                continues: link.continues,
+                heard_us: link.timers.heard_us(),
+                down_since_s: link.down_since_s,
+                transfer,
+            }
+        });
+    }
+}
+
+impl Replication {
+    /// Returns the database selected in the stream that replicas are sent. With none, the next command selects its own.
+    pub(super) fn selected_db(&self, server: &Server) -> Option<usize> {
+        self.upstream.streamed_db(server).or(self.outgoing.selected())
+    }
+
+    /// Returns the stream position for a replica that continues from a snapshot alone.
+    pub(in crate::engine) fn place_in_stream(&self, server: &Server) -> Option<PlaceInStream> {
+        self.outgoing.has_backlog().then(|| PlaceInStream {
+            db_index: self.selected_db(server).unwrap_or(0),
+            id: self.outgoing.history().id().to_owned(),
+            offset: self.outgoing.offset(),
+        })
+    }
+
+    /// Adopts the history of the data loaded at the start, so that this server and its replicas can continue it.
+    pub(in crate::engine) fn take_up_stream(
+        &mut self,
+        db: &mut Db,
+        server: &mut Server,
+        place: PlaceInStream,
+    ) {
+        if server.config.replicaof.is_some() {
+            let db_index = if place.db_index < db.database_count() { place.db_index } else { 0 };
+            self.outgoing.take_over(place.id, place.offset);
+            self.upstream.link = Some(Link { db_index, ..Link::new(true) });
+            self.upstream.note_link(server);
+        } else {
+            self.outgoing.inherit(place.id, place.offset);
+            self.note_without_replicas(server.now.monotonic_us);
+        }
+        self.note_stream(db, server);
+    }
+
+    fn timer_facts(&self, server: &Server) -> link_timers::Facts {
+        link_timers::Facts {
+            now_us: server.now.monotonic_us,
+            timeout_us: u64::from(server.config.repl_timeout_seconds) * 1_000_000,
+            is_failing_over: self.failover.is_some(),
+        }
+    }
+
+    /// Gives the timers of the link an event.
+    fn step_timers(&mut self, server: &Server, event: link_timers::Event) -> Vec<link_timers::Action> {
+        let facts = self.timer_facts(server);
+        self.upstream.link.as_mut().map_or_else(Vec::new, |link| link.timers.step(event, facts))
+    }
+
+    /// Gives the timers the time; also makes the link configured at the start.
+    fn tick_link(&mut self, server: &Server) -> Vec<link_timers::Action> {
+        if server.config.replicaof.is_none() {
+            return Vec::new();
+        }
+        let phase = self.upstream.link.get_or_insert_with(|| Link::new(false)).phase();
+        self.step_timers(server, link_timers::Event::Tick(phase))
+    }
+
+    /// Records that the primary or a replica has sent bytes, if only a part of a command.
+    #[cold]
+    pub(in crate::engine) fn note_heard(&mut self, server: &mut Server, handle: ClientHandle, bytes: usize) {
+        let now_us = server.now.monotonic_us;
+        if let Some(link) = &mut self.upstream.link
+            && (link.is_of(handle) || link.rdb_channel() == Some(handle))
+        {
+            if link.listens_to(handle) {
+                link.heard(now_us);
+            }
+            if !matches!(link.stage, Stage::Handshake(_) | Stage::OpensRdbChannel(_)) {
+                server.observed.statistics.replication_input_bytes += bytes as u64;
+            }
+        }
+        if let Some(replica) = self.replicas.get_mut(handle) {
+            replica.note_heard(now_us);
+        }
+    }
+}
+
+/// Unblocks clients that wait for keys or replicas, which a replica does not serve.
+pub(super) fn end_waiting_of_all(server: &mut Server) {
+    let Some(primary) = server.config.replicaof.clone() else { return };
+    let is_waiting = |client: &&Client| {
+        client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
+            BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
+            // These waits end in any role.
+            BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown => false,
+        })
+    };
+    let waiting: Vec<_> = server.clients.by_age().filter(is_waiting).map(|client| client.handle).collect();
+    for handle in waiting {
+        let client = &server.clients[handle];
+        let Some(blocked) = &client.blocked else { continue };
+        let writes = server.registry.row(blocked.command).is(flag::WRITE);
+        if client.reads_replicas && !writes {
+            continue;
+        }
+        let waits_for_keys = matches!(blocked.on, BlockedOn::Keys { .. });
+        let is_redirected = client.capabilities_redirect && waits_for_keys;
+        let error = match is_redirected {
+            true => ClientError::redirect(&primary.host, primary.port),
+            false => ClientError::text(
+                "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            ),
+        };
+        let line = error.to_string();
+        server.observed.statistics.count_error(&line);
+        server.note_given_up(handle, true);
+        server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+        if !is_redirected {
+            server.clients[handle].close_after_reply = true;
+        }
+    }
+}
+
+/// Returns the configured primary's address.
+pub(super) fn primary_target(config: &Config) -> Option<Target> {
+    let primary = config.replicaof.clone()?;
+    let source = config.bind_source_addr.clone();
+    Some(Target { host: primary.host, port: primary.port, source })
+}
+
+/// Begins a connection to the primary; returns its client.
+pub(super) fn connect_client_to(server: &mut Server, target: Target) -> ClientHandle {
+    let now = server.now;
+    let client =
+        server.clients.add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
+    server.clients[client].is_primary = true;
+    server.clients[client].is_linking = true;
+    server.clients.set_user(client, UserHandle::SUPERUSER);
+    // None of its commands may block, since all later ones would wait.
+    server.clients[client].deny_blocking = true;
+    server.process_requests.push(ProcessRequest::Connect { client, target });
+    client
+}
+
+impl Executor {
+    pub(crate) fn is_replica(&self) -> bool {
+        self.server.config.replicaof.is_some()
     }
 
     /// Returns whether expired keys and fields stay until the source of the data removes them.
@@ -237,7 +460,7 @@ impl Executor {
         let was_primary = !self.is_replica();
         self.follow(primary);
         if was_primary {
-            self.end_waiting_of_all();
+            end_waiting_of_all(&mut self.server);
         }
         log::info!("REPLICAOF {shown} enabled (user request)");
         reply.ok();
@@ -246,7 +469,7 @@ impl Executor {
 
     /// Follows another primary; blocked clients stay blocked.
     pub(super) fn follow(&mut self, primary: ReplicaOf) {
-        let continues = match &self.link {
+        let continues = match &self.replication.upstream.link {
             Some(link) => link.continues,
             None => {
                 log::info!(
@@ -257,49 +480,12 @@ impl Executor {
         };
         // Leaving records the stream's database, for a partial sync.
         self.drop_link();
-        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
+        let db_index = self.replication.upstream.link.as_ref().map_or(0, |link| link.db_index);
         self.server.config.replicaof = Some(primary);
         self.reconfigured();
-        let down_since_s = self.link.as_ref().and_then(|link| link.down_since_s);
-        self.link = Some(Link { db_index, down_since_s, ..Link::new(continues) });
-        self.connect_to_primary();
-    }
-
-    /// Unblocks clients that wait for keys or replicas, which a replica does not serve.
-    pub(super) fn end_waiting_of_all(&mut self) {
-        let Some(primary) = self.server.config.replicaof.clone() else { return };
-        let is_waiting = |client: &&Client| {
-            client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
-                BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
-                // These waits end in any role.
-                BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown => false,
-            })
-        };
-        let waiting: Vec<_> =
-            self.server.clients.by_age().filter(is_waiting).map(|client| client.handle).collect();
-        for handle in waiting {
-            let client = &self.server.clients[handle];
-            let Some(blocked) = &client.blocked else { continue };
-            let writes = self.server.registry.row(blocked.command).is(flag::WRITE);
-            if client.reads_replicas && !writes {
-                continue;
-            }
-            let waits_for_keys = matches!(blocked.on, BlockedOn::Keys { .. });
-            let is_redirected = client.capabilities_redirect && waits_for_keys;
-            let error = match is_redirected {
-                true => ClientError::redirect(&primary.host, primary.port),
-                false => ClientError::text(
-                    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-                ),
-            };
-            let line = error.to_string();
-            self.server.observed.statistics.count_error(&line);
-            self.server.note_given_up(handle, true);
-            self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
-            if !is_redirected {
-                self.server.clients[handle].close_after_reply = true;
-            }
-        }
+        let down_since_s = self.replication.upstream.link.as_ref().and_then(|link| link.down_since_s);
+        self.replication.upstream.link = Some(Link { db_index, down_since_s, ..Link::new(continues) });
+        self.replication.upstream.connect_to_primary(&mut self.server);
     }
 
     /// Promotes this server to a primary.
@@ -308,12 +494,12 @@ impl Executor {
             return;
         }
         self.drop_link();
-        self.link = None;
+        self.replication.upstream.link = None;
         self.server.config.replicaof = None;
         self.reconfigured();
-        self.take_history_over();
+        self.replication.take_history_over(&mut self.db, &mut self.server);
         self.disconnect_replicas();
-        self.note_link();
+        self.replication.upstream.note_link(&mut self.server);
         // The command may be part of a transaction, of which the base would contain half.
         self.aof.restart_log(
             &mut self.disk,
@@ -326,50 +512,28 @@ impl Executor {
 
     /// Closes the connection, if there is one; applied data stays.
     fn drop_link(&mut self) {
-        if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
+        if let Some(handle) = self.replication.upstream.link_client() {
             self.leave(handle);
         }
         self.abandon_stream_load();
-        self.abandon_channels();
+        self.replication.upstream.abandon_channels(&mut self.server, &self.reclaimer);
     }
 
-    /// Periodic work of the link; also makes the link configured at the start.
+    /// Periodic work of the link.
     pub(crate) fn link_cron(&mut self) {
-        if !self.is_replica() {
-            return;
-        }
-        let (now_us, period_us) = (self.server.now.monotonic_us, self.link_period_us());
-        let link = self.link.get_or_insert_with(|| Link::new(false));
-        if now_us < link.next_us {
-            return;
-        }
-        link.next_us = now_us + period_us;
-        let (silent_us, is_due) = (now_us - link.heard_us, now_us >= link.retry_us);
-        let timed_out = silent_us > u64::from(self.server.config.repl_timeout_seconds) * 1_000_000;
-        match &link.stage {
-            Stage::Connect if is_due => self.connect_to_primary(),
-            Stage::Connecting | Stage::Handshake(_) | Stage::OpensRdbChannel(_) if timed_out => {
-                log::warn!("Timeout connecting to the PRIMARY...");
-                self.reconnect();
+        for action in self.replication.tick_link(&self.server) {
+            match action {
+                link_timers::Action::Connect => {
+                    self.replication.upstream.connect_to_primary(&mut self.server)
+                }
+                link_timers::Action::Acknowledge => self.replication.acknowledge(&mut self.server, &self.aof),
+                link_timers::Action::Reconnect { why } => {
+                    log::warn!("{why}");
+                    self.reconnect();
+                }
+                link_timers::Action::Publish => self.replication.upstream.note_link(&mut self.server),
             }
-            Stage::Transfer(_) if timed_out => {
-                log::warn!(
-                    "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the 'repl-timeout' parameter in valkey.conf to a larger value."
-                );
-                self.reconnect();
-            }
-            Stage::Connected if timed_out => {
-                log::warn!("PRIMARY timeout: no data nor PING received...");
-                self.reconnect();
-            }
-            Stage::Connected => self.acknowledge(),
-            _ => {}
         }
-        self.note_link();
-    }
-
-    fn link_period_us(&self) -> u64 {
-        if self.replication.failover.is_some() { FAILOVER_PERIOD_US } else { PERIOD_US }
     }
 
     fn reconnect(&mut self) {
@@ -381,115 +545,35 @@ impl Executor {
                 primary.port
             );
         }
-        self.connect_to_primary();
-    }
-
-    fn connect_to_primary(&mut self) {
-        let Some(target) = self.primary_target().filter(|_| self.link.is_some()) else { return };
-        log::info!("Connecting to PRIMARY {}:{}", String::from_utf8_lossy(&target.host), target.port);
-        let client = self.connect_client_to(target);
-        let now_us = self.server.now.monotonic_us;
-        if let Some(link) = &mut self.link {
-            (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now_us);
-        }
-        log::info!("PRIMARY <-> REPLICA sync started");
-        self.note_link();
-    }
-
-    pub(super) fn primary_target(&self) -> Option<Target> {
-        let primary = self.server.config.replicaof.clone()?;
-        let source = self.server.config.bind_source_addr.clone();
-        Some(Target { host: primary.host, port: primary.port, source })
-    }
-
-    /// Begins a connection to the primary; returns its client.
-    pub(super) fn connect_client_to(&mut self, target: Target) -> ClientHandle {
-        let now = self.server.now;
-        let client = self
-            .server
-            .clients
-            .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
-        self.server.clients[client].is_primary = true;
-        self.server.clients[client].is_linking = true;
-        self.server.clients.set_user(client, UserHandle::SUPERUSER);
-        // None of its commands may block, since all later ones would wait.
-        self.server.clients[client].deny_blocking = true;
-        self.server.process_requests.push(ProcessRequest::Connect { client, target });
-        client
-    }
-
-    /// Handles a failed connection; its client is about to be disconnected.
-    pub fn connecting_failed(&mut self, handle: ClientHandle, error: &io::Error) {
-        if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
-            log::warn!("Error condition on socket for SYNC: {}", crate::sys::file::system_text(error));
-        } else if self.is_rdb_channel(handle) {
-            log::warn!(
-                "Dual channel replication: Error condition on socket for dual channel replication: {}",
-                crate::sys::file::system_text(error)
-            );
-        }
+        self.replication.upstream.connect_to_primary(&mut self.server);
     }
 
     /// Handles an established connection.
     pub fn connected(&mut self, handle: ClientHandle) {
-        if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
+        if self.replication.upstream.is_of_link(handle) {
             log::info!("Non blocking connect for SYNC fired the event.");
-            self.begin_handshake(handle);
-        } else if self.is_rdb_channel(handle) {
+            self.replication.upstream.expect(&mut self.server, Handshake::of_link());
+            self.go_on_with_handshake(handle, Event::Established);
+        } else if self.replication.upstream.is_rdb_channel(handle) {
             self.go_on_with_handshake(handle, Event::Established);
         }
-    }
-
-    /// Records that the primary or a replica has sent bytes, if only a part of a command.
-    #[cold]
-    pub(crate) fn note_heard(&mut self, handle: ClientHandle, bytes: usize) {
-        let now_us = self.server.now.monotonic_us;
-        if let Some(link) = &mut self.link
-            && (link.is_of(handle) || link.rdb_channel() == Some(handle))
-        {
-            if link.listens_to(handle) {
-                link.heard_us = now_us;
-            }
-            if !matches!(link.stage, Stage::Handshake(_) | Stage::OpensRdbChannel(_)) {
-                self.server.observed.statistics.replication_input_bytes += bytes as u64;
-            }
-        }
-        if let Some(replica) = self.replication.replicas.get_mut(&handle) {
-            replica.note_heard(now_us);
-        }
-    }
-
-    /// Returns whether the connection's input goes to [`Self::received`] rather than being parsed as commands.
-    #[inline]
-    pub fn takes_bytes(&self, handle: ClientHandle) -> bool {
-        self.server.clients[handle].is_primary && self.link_takes_bytes(handle)
-    }
-
-    #[cold]
-    fn link_takes_bytes(&self, handle: ClientHandle) -> bool {
-        let takes = self.link.as_ref().is_some_and(|link| match &link.stage {
-            _ if link.rdb_channel() == Some(handle) => true,
-            _ if !link.is_of(handle) => false,
-            _ if link.channels.is_some() => true,
-            Stage::Handshake(_) => true,
-            Stage::Transfer(transfer) => !transfer.is_whole(),
-            _ => false,
-        });
-        takes && !self.server.clients[handle].close_asap
     }
 
     /// Handles input; returns the number of bytes taken.
     pub fn received(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let mut taken = 0;
-        while taken < bytes.len() && self.takes_bytes(handle) {
-            let Some(link) = &mut self.link else { break };
+        while taken < bytes.len() && self.replication.upstream.takes_bytes(&self.server, handle) {
+            let Some(link) = &mut self.replication.upstream.link else { break };
             if link.listens_to(handle) {
-                link.heard_us = self.server.now.monotonic_us;
+                link.heard(self.server.now.monotonic_us);
             }
             let rest = &bytes[taken..];
             let more = match &link.stage {
                 _ if link.channels.is_some() && link.is_of(handle) => {
-                    self.hear_over_main_channel(handle, rest)
+                    match self.replication.upstream.keep_bytes(&mut self.server, rest) {
+                        Some(kept) => kept,
+                        None => self.hear(handle, rest),
+                    }
                 }
                 Stage::Handshake(_) | Stage::OpensRdbChannel(_) => self.hear(handle, rest),
                 Stage::Transfer(transfer) if !transfer.is_whole() => self.take_in(handle, rest),
@@ -502,18 +586,18 @@ impl Executor {
             taken += more;
         }
         if taken > 0 {
-            self.note_link();
+            self.replication.upstream.note_link(&mut self.server);
         }
         taken
     }
 
     /// Handles a disconnected client. If it was the link's, the link reconnects.
     pub(crate) fn note_disconnected(&mut self, handle: ClientHandle) {
-        let was_rdb_channel = self.is_rdb_channel(handle);
+        let was_rdb_channel = self.replication.upstream.is_rdb_channel(handle);
         if !self.forget_connection(handle) {
             return;
         }
-        let Some(link) = &self.link else { return };
+        let Some(link) = &self.replication.upstream.link else { return };
         match &link.stage {
             // The snapshot is complete: it is loaded, and the stream continued from there.
             Stage::Loading { .. } => {}
@@ -530,18 +614,16 @@ impl Executor {
 
     /// Schedules a reconnection.
     pub(super) fn note_lost_link(&mut self) {
-        let next_us = self.server.now.monotonic_us + self.link_period_us();
-        let now_s = self.server.now.unix_s();
         self.abandon_stream_load();
-        self.abandon_channels();
-        let Some(link) = &mut self.link else { return };
+        self.replication.upstream.abandon_channels(&mut self.server, &self.reclaimer);
+        let Some(link) = &mut self.replication.upstream.link else { return };
         match std::mem::replace(&mut link.stage, Stage::Connect) {
             Stage::Transfer(transfer) => transfer.abandon(self.disk.world()),
-            Stage::Connected => link.down_since_s = Some(now_s),
+            Stage::Connected => link.down_since_s = Some(self.server.now.unix_s()),
             _ => {}
         }
-        link.next_us = next_us;
-        self.note_link();
+        self.replication.step_timers(&self.server, link_timers::Event::Lost);
+        self.replication.upstream.note_link(&mut self.server);
     }
 
     /// Closes the connection, to reconnect.
@@ -557,56 +639,21 @@ impl Executor {
         if self.is_put_aside(handle) {
             self.hand_on_script(handle);
         }
-        if let Some(channels) = self.link.as_mut().and_then(|link| link.channels.as_mut())
-            && channels.rdb.take_if(|rdb| *rdb == handle).is_some()
-        {
-            return true;
-        }
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return false };
-        if matches!(link.stage, Stage::Connected) {
-            link.db_index = self.server.clients[handle].db_index;
-        }
-        link.client = None;
-        link.open_transaction.clear();
-        true
+        self.replication.upstream.detach(&self.server, handle)
     }
 
     /// Schedules a full sync after a delay, when the primary's stream cannot be followed.
     pub(super) fn desert(&mut self, handle: ClientHandle) {
         self.retry_later(handle);
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.replication.upstream.link {
             link.continues = false;
         }
-        self.note_link();
+        self.replication.upstream.note_link(&mut self.server);
     }
 
     /// Reconnects after a delay, when the primary's input is invalid but the data here is intact.
     pub(super) fn retry_later(&mut self, handle: ClientHandle) {
         self.leave(handle);
-        if let Some(link) = &mut self.link {
-            link.retry_us = self.server.now.monotonic_us + DESERTED_US;
-        }
-    }
-
-    /// Publishes the state of the link.
-    pub(super) fn note_link(&mut self) {
-        let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
-        let (bytes, memory_bytes) = kept.map_or((0, 0), |kept| (kept.len(), kept.memory_bytes() as u64));
-        let figures = &mut self.server.observed.replication;
-        (figures.kept_bytes, figures.kept_memory_bytes) = (bytes, memory_bytes);
-        self.server.observed.replication.link = self.link.as_ref().map(|link| {
-            let transfer = match &link.stage {
-                Stage::Transfer(transfer) => Some(transfer.figures()),
-                Stage::Loading { received, .. } => Some(*received),
-                _ => None,
-            };
-            LinkFigures {
-                state: link.state(),
-                continues: link.continues,
-                heard_us: link.heard_us,
-                down_since_s: link.down_since_s,
-                transfer,
-            }
-        });
+        self.replication.step_timers(&self.server, link_timers::Event::Refused);
     }
 }

@@ -6,10 +6,14 @@
 
 use super::super::Executor;
 use super::super::call::Call;
-use super::link::Stage;
+use super::Replication;
+use super::link::{Stage, Upstream};
 use crate::command::{Command, Control, FirstKey, Group, Request, flag};
-use crate::config::PropagationError;
+use crate::config::{Config, PropagationError};
+use crate::db::Db;
+use crate::engine::aof::AppendOnlyFile;
 use crate::error::quoted;
+use crate::server::Server;
 use crate::session::ClientHandle;
 use std::collections::VecDeque;
 use wire::aof::write_command;
@@ -69,36 +73,73 @@ impl LogPoints {
     }
 }
 
-impl Executor {
+/// Handles a command that failed here but not on the primary: the data differs.
+fn note_failed_command(config: &Config, command: &[u8]) {
+    log::warn!(
+        "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
+        quoted(command)
+    );
+    // On a writable replica, clients may have caused the conflict.
+    let behavior = config.propagation_error_behavior;
+    if config.replica_read_only
+        && matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas)
+    {
+        panic!("This replica panicked sending an error to its primary after processing a command.");
+    }
+}
+
+impl Upstream {
+    /// Handles changes that cannot be made durable; the option decides whether the process ends.
+    #[cold]
+    fn note_disk_trouble(&mut self, server: &Server) {
+        if !server.config.replica_ignore_disk_write_errors {
+            panic!("Replica was unable to write command to disk.");
+        }
+        let now_us = server.now.monotonic_us;
+        let Some(link) = &mut self.link else { return };
+        if now_us >= link.disk_trouble_told_us + DISK_TROUBLE_TOLD_PERIOD_US {
+            link.disk_trouble_told_us = now_us;
+            log::warn!("Replica is applying a command even though it is unable to write to disk.");
+        }
+    }
+}
+
+impl Replication {
     /// Switches the connection to commands.
-    pub(super) fn follow_stream(&mut self, handle: ClientHandle) {
-        if let Some(link) = &mut self.link {
+    pub(super) fn follow_stream(
+        &mut self,
+        db: &mut Db,
+        server: &mut Server,
+        aof: &AppendOnlyFile,
+        handle: ClientHandle,
+    ) {
+        if let Some(link) = &mut self.upstream.link {
             link.stage = Stage::Connected;
             link.down_since_s = None;
             link.open_transaction.clear();
             link.log_points = LogPoints::default();
-            link.heard_us = self.server.now.monotonic_us;
+            link.heard(server.now.monotonic_us);
         }
-        let client = &mut self.server.clients[handle];
+        let client = &mut server.clients[handle];
         (client.transaction, client.is_linking) = (None, false);
-        self.acknowledge();
-        self.note_link();
-        self.note_stream();
+        self.acknowledge(server, aof);
+        self.upstream.note_link(server);
+        self.note_stream(db, server);
     }
 
     /// Sends the primary this replica's offset.
-    pub(super) fn acknowledge(&mut self) {
-        let Some(handle) = self.link.as_ref().and_then(|link| link.client) else { return };
-        if self.server.clients[handle].output.len() <= UNREAD_BYTES_MAX {
-            let acknowledgement = self.acknowledgement();
-            self.server.clients.push(handle, |output| output.raw(&acknowledgement));
+    pub(super) fn acknowledge(&mut self, server: &mut Server, aof: &AppendOnlyFile) {
+        let Some(handle) = self.upstream.link_client() else { return };
+        if server.clients[handle].output.len() <= UNREAD_BYTES_MAX {
+            let acknowledgement = self.acknowledgement(aof);
+            server.clients.push(handle, |output| output.raw(&acknowledgement));
         }
     }
 
     /// Builds the acknowledgement command.
-    fn acknowledgement(&mut self) -> Vec<u8> {
-        let offset = self.replication.history.offset().to_string();
-        let synced = self.synced_offset().map(|synced| synced.to_string());
+    fn acknowledgement(&mut self, aof: &AppendOnlyFile) -> Vec<u8> {
+        let offset = self.outgoing.offset().to_string();
+        let synced = self.synced_offset(aof).map(|synced| synced.to_string());
         let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
         if let Some(synced) = &synced {
             words.extend([&b"FACK"[..], synced.as_bytes()]);
@@ -109,12 +150,14 @@ impl Executor {
     }
 
     /// Returns the offset up to which the stream's changes are on disk in the append-only file; `None` without one.
-    fn synced_offset(&mut self) -> Option<u64> {
-        let (link, offset) = (self.link.as_mut()?, self.replication.history.offset());
-        let progress = self.aof.progress();
+    fn synced_offset(&mut self, aof: &AppendOnlyFile) -> Option<u64> {
+        let (link, offset) = (self.upstream.link.as_mut()?, self.outgoing.offset());
+        let progress = aof.progress();
         link.log_points.synced_offset(progress, offset)
     }
+}
 
+impl Executor {
     /// Runs a command of the stream; `bytes` are its encoded form and preceding empty lines.
     pub fn apply_streamed(
         &mut self,
@@ -126,8 +169,8 @@ impl Executor {
         let now = self.server.now;
         let client = &mut self.server.clients[handle];
         (client.last_interaction, client.last_command) = (now, request.id);
-        if let Some(link) = &mut self.link {
-            link.heard_us = now.monotonic_us;
+        if let Some(link) = &mut self.replication.upstream.link {
+            link.heard(now.monotonic_us);
         }
         if bytes.iter().find(|&byte| !is_line_end(byte)) != Some(&b'*') {
             return self.stream_is_broken(handle, "inline command");
@@ -149,12 +192,12 @@ impl Executor {
             let asks = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
             // A primary that does not read its replies gets none until it does.
             if asks && reply.len() <= UNREAD_BYTES_MAX {
-                reply.raw(&self.acknowledgement());
+                reply.raw(&self.replication.acknowledgement(&self.aof));
             }
             return;
         }
         if row.is(flag::WRITE) && self.disk_error().is_some() {
-            self.note_disk_trouble();
+            self.replication.upstream.note_disk_trouble(&self.server);
         }
         if self.server.clients[handle].transaction.is_some() && !row.control.runs_inside_multi() {
             if row.control == Control::OpensTransaction {
@@ -173,7 +216,7 @@ impl Executor {
                 if row.control == Control::SelectsDatabase {
                     return self.desert_for(handle, args.at(0), NO_DATABASE);
                 }
-                self.note_failed_command(args.at(0));
+                note_failed_command(&self.server.config, args.at(0));
             }
         }
         self.hand_on(handle, bytes);
@@ -211,7 +254,9 @@ impl Executor {
     /// transaction or script.
     fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
         let is_put_aside = self.is_put_aside(handle);
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        let Some(link) = self.replication.upstream.link.as_mut().filter(|link| link.is_of(handle)) else {
+            return;
+        };
         let empty_lines = bytes.iter().take_while(|byte| is_line_end(byte)).count();
         let bytes = &bytes[empty_lines..];
         let is_open = is_put_aside
@@ -229,7 +274,9 @@ impl Executor {
 
     /// Forwards a suspended script of the stream at its end, or when its connection closes.
     pub(crate) fn hand_on_script(&mut self, handle: ClientHandle) {
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        let Some(link) = self.replication.upstream.link.as_mut().filter(|link| link.is_of(handle)) else {
+            return;
+        };
         let whole = std::mem::take(&mut link.open_transaction);
         if !whole.is_empty() {
             self.feed_verbatim(&whole);
@@ -243,35 +290,6 @@ impl Executor {
             quoted(command)
         );
         self.desert(handle);
-    }
-
-    /// Handles changes that cannot be made durable; the option decides whether the process ends.
-    #[cold]
-    fn note_disk_trouble(&mut self) {
-        if !self.server.config.replica_ignore_disk_write_errors {
-            panic!("Replica was unable to write command to disk.");
-        }
-        let now_us = self.server.now.monotonic_us;
-        let Some(link) = &mut self.link else { return };
-        if now_us >= link.disk_trouble_told_us + DISK_TROUBLE_TOLD_PERIOD_US {
-            link.disk_trouble_told_us = now_us;
-            log::warn!("Replica is applying a command even though it is unable to write to disk.");
-        }
-    }
-
-    /// Handles a command that failed here but not on the primary: the data differs.
-    fn note_failed_command(&mut self, command: &[u8]) {
-        log::warn!(
-            "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
-            quoted(command)
-        );
-        // On a writable replica, clients may have caused the conflict.
-        let behavior = self.server.config.propagation_error_behavior;
-        if self.server.config.replica_read_only
-            && matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas)
-        {
-            panic!("This replica panicked sending an error to its primary after processing a command.");
-        }
     }
 
     /// Handles a stream that does not parse: earlier commands may have been misread too.

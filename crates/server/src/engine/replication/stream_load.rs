@@ -11,15 +11,16 @@
 //! 2. Data changes only in steps of the timers, never in the middle of a suspended script.
 
 use super::super::Executor;
-use super::super::loading::LOAD_STEP_US;
-use super::link::Stage;
+use super::super::loading::{LOAD_STEP_US, Loads};
+use super::link::{Stage, Upstream};
 use super::snapshot_frame::MARK_BYTES;
 use super::transfer::SIGN_PERIOD_US;
-use crate::config::ReplDisklessLoad;
+use crate::config::{Config, ReplDisklessLoad};
+use crate::db::Db;
 use crate::engine::loading::{load_options, loading_ended, note_loaded, rdb_loaded};
 use crate::persist::rdb::streamed::{Loaded, Outcome, Step, StreamedLoad};
 use crate::script::functions::RestorePolicy;
-use crate::server::Loading;
+use crate::server::{Loading, Server};
 use crate::session::ClientHandle;
 use std::fmt::Display;
 
@@ -50,30 +51,60 @@ impl StreamLoad {
     }
 }
 
-impl Executor {
-    /// Returns whether the next snapshot is loaded while it is received.
-    pub(super) fn loads_while_receiving(&self) -> bool {
-        let is_empty = || self.db.databases_in_use().all(|index| self.db.database(index).is_empty());
-        match self.server.config.repl_diskless_load {
-            ReplDisklessLoad::Disabled => false,
-            ReplDisklessLoad::OnEmptyDb => is_empty(),
-            ReplDisklessLoad::SwapDb | ReplDisklessLoad::FlushBeforeLoad => true,
-        }
+/// Returns whether the next snapshot is loaded while it is received.
+pub(super) fn loads_while_receiving(db: &Db, config: &Config) -> bool {
+    let is_empty = || db.databases_in_use().all(|index| db.database(index).is_empty());
+    match config.repl_diskless_load {
+        ReplDisklessLoad::Disabled => false,
+        ReplDisklessLoad::OnEmptyDb => is_empty(),
+        ReplDisklessLoad::SwapDb | ReplDisklessLoad::FlushBeforeLoad => true,
     }
+}
 
+impl Upstream {
     /// Returns whether a snapshot is loaded in place, so that commands may not use the data.
     pub(in crate::engine) fn loads_stream_in_place(&self) -> bool {
         self.link.as_ref().and_then(|link| link.load.as_ref()).is_some_and(|load| !load.is_async)
     }
 
+    /// Returns when loading continues, on the monotonic clock: at once, unless it waits for the primary.
+    pub(in crate::engine) fn next_load_us(&self, now_us: u64) -> u64 {
+        match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
+            Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
+                link.signed_us + SIGN_PERIOD_US
+            }
+            _ => now_us,
+        }
+    }
+
+    /// Reads the primary's next bytes, if there is room for them.
+    fn note_stream_load(&mut self, server: &mut Server, loads: &mut Loads, step: Step) {
+        let now_us = server.now.monotonic_us;
+        let Some(link) = &mut self.link else { return };
+        let Some(load) = &link.load else { return };
+        let (position, has_room) = (load.load.position(), load.room() > MARK_BYTES);
+        if step == Step::OutOfTime {
+            // Input that arrived meanwhile was not read.
+            link.heard(now_us);
+        }
+        loads.note_loading_progress(server, position);
+        if has_room {
+            self.resume_primary(server);
+        }
+    }
+}
+
+impl Executor {
     /// Begins loading, once it is known how the snapshot ends.
     pub(super) fn begin_stream_load(&mut self, handle: ClientHandle) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = &self.replication.upstream.link else { return };
         let Stage::Transfer(transfer) = &link.stage else { return };
         let total_bytes = transfer.frame.total_bytes().unwrap_or(0);
         let keeps_data = self.server.config.repl_diskless_load == ReplDisklessLoad::SwapDb;
-        let is_same_history =
-            transfer.origin.as_ref().is_some_and(|origin| origin.id == self.replication.history.id());
+        let is_same_history = transfer
+            .origin
+            .as_ref()
+            .is_some_and(|origin| origin.id == self.replication.outgoing.history().id());
         let is_async = keeps_data && is_same_history;
         let options = load_options(&self.server, false, false);
         let beside = Box::new(self.db.empty_beside());
@@ -91,17 +122,19 @@ impl Executor {
             if is_async { Loading::Beside } else { Loading::InPlace },
             total_bytes,
         );
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.replication.upstream.link {
             link.load = Some(Box::new(StreamLoad { load, keeps_data, is_async, has_removed_data: false }));
         }
-        self.note_link();
+        self.replication.upstream.note_link(&mut self.server);
     }
 
     /// Returns whether more bytes from the primary can be taken.
     pub fn has_room_for_bytes(&self, handle: ClientHandle) -> bool {
-        let Some(link) = &self.link else { return true };
+        let Some(link) = &self.replication.upstream.link else { return true };
         match &link.stage {
-            _ if link.channels.is_some() && link.is_of(handle) => !self.leaves_unread(handle),
+            _ if link.channels.is_some() && link.is_of(handle) => {
+                !self.replication.upstream.leaves_unread(&self.server, handle)
+            }
             Stage::Transfer(transfer) if transfer.is_to_databases() => {
                 let has_room = link.load.as_ref().is_none_or(|load| load.room() > MARK_BYTES);
                 has_room && !self.is_busy() && !self.loads.is_reloading()
@@ -110,20 +143,13 @@ impl Executor {
         }
     }
 
-    /// Returns when loading continues, on the monotonic clock: at once, unless it waits for the primary.
-    pub(in crate::engine) fn next_load_us(&self) -> u64 {
-        match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
-            Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
-                link.signed_us + SIGN_PERIOD_US
-            }
-            _ => self.server.now.monotonic_us,
-        }
-    }
-
     /// Returns whether a snapshot loaded beside the data has more to load.
     #[inline]
     pub(in crate::engine) fn has_load_beside_to_do(&self) -> bool {
-        self.server.loading == Loading::Beside && self.next_load_us() <= self.server.now.monotonic_us
+        self.server.loading == Loading::Beside && {
+            let now_us = self.server.now.monotonic_us;
+            self.replication.upstream.next_load_us(now_us) <= now_us
+        }
     }
 
     /// Loads received bytes, for a few milliseconds at most.
@@ -133,7 +159,10 @@ impl Executor {
         let deadline_us = self.clock.monotonic_us() + LOAD_STEP_US;
         self.db.begin(self.own_turn());
         let step = loop {
-            let Some(load) = self.link.as_mut().and_then(|link| link.load.as_mut()) else { return };
+            let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.as_mut())
+            else {
+                return;
+            };
             match load.load.step(deadline_us) {
                 Step::Begun if load.keeps_data => {}
                 Step::Begun => {
@@ -144,30 +173,15 @@ impl Executor {
                 step => break step,
             }
         };
-        self.note_stream_load(step);
+        self.replication.upstream.note_stream_load(&mut self.server, &mut self.loads, step);
         if step == Step::Ended {
             self.stream_load_ended();
         }
     }
 
-    fn note_stream_load(&mut self, step: Step) {
-        let now_us = self.server.now.monotonic_us;
-        let Some(link) = &mut self.link else { return };
-        let Some(load) = &link.load else { return };
-        if step == Step::OutOfTime {
-            // Input that arrived meanwhile was not read.
-            link.heard_us = now_us;
-        }
-        let (position, has_room) = (load.load.position(), load.room() > MARK_BYTES);
-        self.loads.note_loading_progress(&mut self.server, position);
-        if has_room {
-            self.resume_primary();
-        }
-    }
-
     /// Handles the end of the loader; the snapshot's end may be yet to come.
     fn stream_load_ended(&mut self) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = &self.replication.upstream.link else { return };
         let Some(load) = &link.load else { return };
         let Stage::Transfer(transfer) = &link.stage else { return };
         let frame = &transfer.frame;
@@ -183,7 +197,9 @@ impl Executor {
 
     /// Replaces the data with the loaded snapshot.
     fn replace_data(&mut self) {
-        let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
+        let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.take()) else {
+            return;
+        };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;
         let Outcome { db, loaded } = load.finish();
         let restored = loaded.map_err(|error| error.to_string()).and_then(|loaded| {
@@ -197,7 +213,7 @@ impl Executor {
                 return self.give_stream_load_up(&error, keeps_data, has_removed_data);
             }
         };
-        if let Some(link) = &mut self.link
+        if let Some(link) = &mut self.replication.upstream.link
             && let Stage::Transfer(transfer) = &mut link.stage
         {
             let (origin, received) = (transfer.origin.take(), transfer.figures());
@@ -227,7 +243,9 @@ impl Executor {
 
     /// Handles an invalid snapshot; `why`, unless the loader reports its own reason.
     fn stream_load_failed(&mut self, why: &str) {
-        let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
+        let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.take()) else {
+            return;
+        };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;
         let Outcome { db, loaded } = load.finish();
         self.db.discard_all(*db);
@@ -240,7 +258,7 @@ impl Executor {
     /// Abandons the load; another snapshot is requested after a delay.
     fn give_stream_load_up(&mut self, why: &dyn Display, keeps_data: bool, has_removed_data: bool) {
         self.note_failed_stream_load(why, keeps_data, has_removed_data);
-        match self.link.as_ref().and_then(|link| link.client) {
+        match self.replication.upstream.link_client() {
             Some(handle) => self.retry_later(handle),
             None => self.note_lost_link(),
         }
@@ -262,7 +280,9 @@ impl Executor {
 
     /// Abandons the load of a snapshot whose rest will not come.
     pub(super) fn abandon_stream_load(&mut self) {
-        let Some(load) = self.link.as_mut().and_then(|link| link.load.take()) else { return };
+        let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.take()) else {
+            return;
+        };
         let StreamLoad { load, keeps_data, has_removed_data, .. } = *load;
         let Outcome { db, loaded } = load.finish();
         self.db.discard_all(*db);

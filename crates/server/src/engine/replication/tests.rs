@@ -1,111 +1,30 @@
 //! Traces of the machines: what happens, and below each event, indented, what the machine wants done. `UPDATE=1` writes
-//! what is seen. An event is a line of words:
-//!
-//! ```text
-//! link | rdb-channel | main-channel       a new handshake, on a connection of this purpose
-//! established | endless | line TEXT       what arrives
-//! loaded                                  the snapshot has been loaded: the main channel becomes the link
-//! config NAME VALUE                       an option; no value: its default
-//! continues | begins-anew                 whether the data here is that of the history
-//! handover [primary]                      a FAILOVER hands over to the primary, which is found to be one already
-//! ```
+//! what is seen. An event is a line of words, which each machine's file here lists; a blank line begins anew.
 
-use super::channels::Promise;
-use super::handshake::{Action, Event, Facts, Handover, Handshake};
-use super::history::History;
-use super::transfer::Origin;
-use crate::config::Config;
+mod handshake;
+mod link_timers;
+
 use std::path::Path;
 
-struct Player {
-    handshake: Handshake,
-    config: Config,
-    history: History,
-    continues: bool,
-    handover: Option<Handover>,
+/// A machine, with all that it depends on.
+trait Machine {
+    fn new() -> Self;
+    /// Takes an event; returns the actions as the trace shows them.
+    fn play(&mut self, word: &str, rest: &str) -> Vec<String>;
 }
 
-fn shown(action: &Action) -> String {
-    match action {
-        Action::Log(level, text) => format!("log {}: {text}", level.as_str().to_lowercase()),
-        Action::Send(words) => {
-            let words = words.iter().map(|word| word.escape_ascii().to_string());
-            format!("send {}", words.collect::<Vec<_>>().join(" "))
-        }
-        Action::SendSync => "send SYNC".to_owned(),
-        Action::HearFailoverRefused(line) => format!("HearFailoverRefused {}", line.escape_ascii()),
-        other => format!("{other:?}"),
-    }
-}
-
-impl Player {
-    fn new() -> Self {
-        let mut history = History::new("a".repeat(40));
-        history.advance(1000);
-        let config = Config::default();
-        Player { handshake: Handshake::of_link(), config, history, continues: false, handover: None }
-    }
-
-    fn play(&mut self, line: &str) -> Vec<Action> {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match word {
-            "link" => self.handshake = Handshake::of_link(),
-            "rdb-channel" => self.handshake = Handshake::of_rdb_channel(),
-            "main-channel" => {
-                let origin = Origin { id: "b".repeat(40), offset: 70 };
-                self.handshake = Handshake::of_main_channel(Promise { origin, client_id: 7 });
-            }
-            "loaded" => {
-                let handshake = std::mem::replace(&mut self.handshake, Handshake::of_link());
-                self.handshake = handshake.after_load();
-            }
-            "config" => self.configure(rest),
-            "continues" => self.continues = true,
-            "begins-anew" => self.continues = false,
-            "handover" => {
-                let is_primary = rest == "primary";
-                self.handover = Some(Handover { is_primary, gives_way: !is_primary });
-            }
-            "established" => return self.step(Event::Established),
-            "endless" => return self.step(Event::EndlessLine),
-            "line" => return self.step(Event::Line(rest.as_bytes())),
-            _ => panic!("{line:?} is no event"),
-        }
-        Vec::new()
-    }
-
-    fn configure(&mut self, text: &str) {
-        let (name, value) = text.split_once(' ').unwrap_or((text, ""));
-        let bytes = (!value.is_empty()).then(|| value.as_bytes().to_vec());
-        match name {
-            "primaryauth" => self.config.primaryauth = bytes,
-            "primaryuser" => self.config.primaryuser = bytes,
-            "replica-announce-ip" => self.config.replica_announce_ip = bytes,
-            "dual-channel-replication-enabled" => {
-                self.config.dual_channel_replication_enabled = value == "yes"
-            }
-            _ => panic!("{name:?} is no option of the handshake"),
-        }
-    }
-
-    fn step(&mut self, event: Event<'_>) -> Vec<Action> {
-        let (config, history) = (&self.config, &self.history);
-        let (continues, handover) = (self.continues, self.handover);
-        self.handshake.step(event, &Facts { config, history, continues, handover })
-    }
-}
-
-#[test]
-fn the_handshake_does_what_its_traces_show() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/handshake.trace");
+/// Checks that the machine does what its trace shows.
+fn follow_trace<M: Machine>(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/traces/{name}.trace"));
     let text = std::fs::read_to_string(&path).expect("the trace is part of the source");
-    let (mut player, mut seen) = (Player::new(), String::new());
+    let (mut machine, mut seen) = (M::new(), String::new());
     for line in text.lines().filter(|line| !line.starts_with(' ')) {
         seen += &format!("{line}\n");
-        match line {
-            "" => player = Player::new(),
-            _ if line.starts_with('#') => {}
-            _ => player.play(line).iter().for_each(|action| seen += &format!("    {}\n", shown(action))),
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "" => machine = M::new(),
+            "#" => {}
+            _ => machine.play(word, rest).iter().for_each(|action| seen += &format!("    {action}\n")),
         }
     }
     if std::env::var("UPDATE").is_ok() {

@@ -7,16 +7,17 @@
 use super::super::Executor;
 use super::super::loading::RestoreError;
 use super::channels::Main;
-use super::link::Stage;
+use super::link::{Stage, Upstream};
 use super::received_file::ReceivedFile;
 use super::snapshot_frame::{MARK_BYTES, SnapshotFrame, Taken, TransferError};
 use crate::command::args::OwnedArgs;
 use crate::engine::loading::{empty_all, load_options, open_rdb};
+use crate::engine::persistence::Disk;
 use crate::engine::saving::rdb_path;
 use crate::observe::replication::TransferFigures;
 use crate::observe::supervisor;
 use crate::persist::rdb::Loader;
-use crate::server::Loading;
+use crate::server::{Loading, Server};
 use crate::session::BlockedOn;
 use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{ClientHandle, TimeoutReply};
@@ -86,11 +87,72 @@ impl Transfer {
     }
 }
 
+/// Opens the received file, if its beginning is valid.
+fn open_received(
+    disk: &Disk,
+    server: &Server,
+    file: &ReceivedFile,
+) -> Result<(Loader<File>, u64), RestoreError> {
+    let options = load_options(server, false, false);
+    let missing =
+        || RestoreError::Open { path: file.path().to_owned(), source: io::ErrorKind::NotFound.into() };
+    open_rdb(disk, file.path(), options)?.ok_or_else(missing)
+}
+
+/// Blocks the primary's stream, which may come already, until the data is loaded.
+fn wait_for_loading(server: &mut Server, handle: ClientHandle) {
+    // Found by its table row, since it may be renamed.
+    let own = server.registry.iter().find(|(_, row)| row.name == "replicaof");
+    let (command, _) = own.expect("a link is made by this command");
+    let blocked = Blocked {
+        on: BlockedOn::Loading,
+        timeout_reply: TimeoutReply::Null,
+        deadline_us: None,
+        claimed: None,
+        since_us: server.now.monotonic_us,
+        command,
+        args: OwnedArgs::default(),
+        keys: Vec::new(),
+        keys_bytes: 0,
+        wants_absence: false,
+        arrival: Arrival::default(),
+    };
+    let no_args = OwnedArgs::default();
+    server.blocked.block(&mut server.clients, handle, blocked, no_args.view(), None);
+}
+
+impl Upstream {
+    /// Sends the primary a sign of life periodically.
+    fn show_signs_of_life(&mut self, server: &mut Server) {
+        let now_us = server.now.monotonic_us;
+        let Some(link) = &mut self.link else { return };
+        if now_us - link.signed_us >= SIGN_PERIOD_US {
+            link.signed_us = now_us;
+            if let Some(handle) = link.client {
+                // An empty line is accepted as one before the first acknowledgement.
+                server.clients.push(handle, |output| output.raw(b"\n"));
+            }
+        }
+    }
+
+    /// Removes a file that failed to load and would make the next start fail.
+    fn remove_broken_file(&self, disk: &Disk) {
+        let Some(Stage::Loading { file: Some(path), .. }) = self.link.as_ref().map(|link| &link.stage) else {
+            return;
+        };
+        log::info!("Removing {}: the primary's snapshot cannot be loaded", path.display());
+        if let Err(error) = disk.world().remove(path) {
+            log::warn!("Removing {}: {error}", path.display());
+        }
+    }
+}
+
 impl Executor {
     /// Takes bytes of the snapshot; returns their number.
     pub(super) fn take_in(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let is_reloading = self.loads.is_reloading();
-        let Some(link) = &mut self.link else { return 0 };
+        let has_channels = self.replication.upstream.has_channels();
+        let Some(link) = &mut self.replication.upstream.link else { return 0 };
         let Stage::Transfer(transfer) = &mut link.stage else { return 0 };
         let had_begun = transfer.frame.has_begun();
         let taken = match &mut transfer.destination {
@@ -120,8 +182,8 @@ impl Executor {
                 if let Some(load) = &mut link.load {
                     load.end_input();
                 }
-                if !self.has_channels() {
-                    self.wait_for_loading(handle);
+                if !has_channels {
+                    wait_for_loading(&mut self.server, handle);
                 }
                 taken
             }
@@ -139,7 +201,7 @@ impl Executor {
     /// Replaces the data with a complete snapshot. Not while a script is suspended.
     pub(crate) fn load_if_received(&mut self) {
         let rdb_path = rdb_path(&self.server);
-        let Some(link) = &mut self.link else { return };
+        let Some(link) = &mut self.replication.upstream.link else { return };
         let (Stage::Transfer(transfer), Some(handle)) = (&mut link.stage, link.client) else { return };
         if !transfer.is_whole || transfer.is_to_databases() {
             return;
@@ -149,7 +211,7 @@ impl Executor {
         let loading = Stage::Loading { origin, received, file: Some(path) };
         let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, loading) else { return };
         let Destination::File(file) = transfer.destination else { return };
-        let (source, total_bytes) = match self.open_received(&file) {
+        let (source, total_bytes) = match open_received(&self.disk, &self.server, &file) {
             Ok(opened) => opened,
             Err(error) => {
                 log::warn!("{error}");
@@ -171,21 +233,13 @@ impl Executor {
             return self.leave(handle);
         }
         if self.server.config.rdb_del_sync_files {
-            self.replication.sync_file = Some(rdb_path);
+            self.replication.full_syncs.set_sync_file(rdb_path);
         }
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
         self.remove_replaced_data();
         self.loads.loading_begins(&mut self.server, &self.clock, Loading::InPlace, total_bytes);
         self.loads.begin_rdb(source);
-        self.note_link();
-    }
-
-    /// Opens the received file, if its beginning is valid.
-    fn open_received(&self, file: &ReceivedFile) -> Result<(Loader<File>, u64), RestoreError> {
-        let options = load_options(&self.server, false, false);
-        let missing =
-            || RestoreError::Open { path: file.path().to_owned(), source: io::ErrorKind::NotFound.into() };
-        open_rdb(&self.disk, file.path(), options)?.ok_or_else(missing)
+        self.replication.upstream.note_link(&mut self.server);
     }
 
     /// Removes the data that the snapshot replaces, with all that depends on it.
@@ -199,48 +253,26 @@ impl Executor {
 
     /// Ends the old history: neither this replica nor its own replicas can continue it, nor a file being written.
     pub(super) fn leave_replaced_history(&mut self) {
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.replication.upstream.link {
             link.continues = false;
         }
         self.disconnect_replicas();
         self.end_save();
         self.db.forget_client_expiry();
-        self.replication.remove_backlog();
+        self.replication.outgoing.remove_backlog();
         if self.aof.is_on() {
             self.aof.stop_log(&mut self.disk, &mut self.server);
         }
     }
 
-    /// Blocks the primary's stream, which may come already, until the data is loaded.
-    fn wait_for_loading(&mut self, handle: ClientHandle) {
-        // Found by its table row, since it may be renamed.
-        let own = self.server.registry.iter().find(|(_, row)| row.name == "replicaof");
-        let (command, _) = own.expect("a link is made by this command");
-        let blocked = Blocked {
-            on: BlockedOn::Loading,
-            timeout_reply: TimeoutReply::Null,
-            deadline_us: None,
-            claimed: None,
-            since_us: self.server.now.monotonic_us,
-            command,
-            args: OwnedArgs::default(),
-            keys: Vec::new(),
-            keys_bytes: 0,
-            wants_absence: false,
-            arrival: Arrival::default(),
-        };
-        let no_args = OwnedArgs::default();
-        self.server.blocked.block(&mut self.server.clients, handle, blocked, no_args.view(), None);
-    }
-
     /// Continues loading the primary's data.
     pub(crate) fn go_on_with_sync(&mut self) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = &self.replication.upstream.link else { return };
         let is_from_file = matches!(link.stage, Stage::Loading { .. }) && link.load.is_none();
         if link.load.is_none() && !is_from_file {
             return;
         }
-        self.show_signs_of_life();
+        self.replication.upstream.show_signs_of_life(&mut self.server);
         if !is_from_file {
             return self.go_on_with_stream_load();
         }
@@ -254,19 +286,6 @@ impl Executor {
         }
     }
 
-    /// Sends the primary a sign of life periodically.
-    fn show_signs_of_life(&mut self) {
-        let now_us = self.server.now.monotonic_us;
-        let Some(link) = &mut self.link else { return };
-        if now_us - link.signed_us >= SIGN_PERIOD_US {
-            link.signed_us = now_us;
-            if let Some(handle) = link.client {
-                // An empty line is accepted as one before the first acknowledgement.
-                self.server.clients.push(handle, |output| output.raw(b"\n"));
-            }
-        }
-    }
-
     fn sync_failed(&mut self) {
         log::warn!("Failed trying to load the PRIMARY synchronization DB from disk, check server logs.");
         log::info!("PRIMARY <-> REPLICA sync: Discarding the half-loaded data");
@@ -275,28 +294,17 @@ impl Executor {
         self.server.scripts.flush_functions();
         self.apply_effects(None);
         self.free_discarded();
-        self.remove_broken_file();
-        match self.link.as_ref().and_then(|link| link.client) {
+        self.replication.upstream.remove_broken_file(&self.disk);
+        match self.replication.upstream.link_client() {
             Some(handle) => self.desert(handle),
             None => self.note_lost_link(),
-        }
-    }
-
-    /// Removes a file that failed to load and would make the next start fail.
-    fn remove_broken_file(&mut self) {
-        let Some(Stage::Loading { file: Some(path), .. }) = self.link.as_ref().map(|link| &link.stage) else {
-            return;
-        };
-        log::info!("Removing {}: the primary's snapshot cannot be loaded", path.display());
-        if let Err(error) = self.disk.world().remove(path) {
-            log::warn!("Removing {}: {error}", path.display());
         }
     }
 
     /// Adopts the loaded data and its position in the primary's stream.
     pub(super) fn sync_ended(&mut self) {
         let db_index = self.loads.take_stream_db().unwrap_or(0);
-        let Some(link) = &mut self.link else { return };
+        let Some(link) = &mut self.replication.upstream.link else { return };
         let Stage::Loading { origin, file, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
             return;
         };
@@ -305,15 +313,12 @@ impl Executor {
         link.db_index = if db_index < databases { db_index } else { 0 };
         let db_index = link.db_index;
         match origin {
-            Some(origin) => self.replication.history.take_over(origin.id, origin.offset),
-            None => {
-                let id = self.replication.draw_id();
-                self.replication.history.begin_anew(id);
-            }
+            Some(origin) => self.replication.outgoing.take_over(origin.id, origin.offset),
+            None => self.replication.outgoing.begin_anew(),
         }
         self.db.change_log.dirty = 0;
         self.server.clients.forget_stream();
-        self.replication.create_backlog();
+        self.replication.outgoing.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
         supervisor::tell(
             "STATUS=PRIMARY <-> REPLICA sync: Finished with success. Ready to accept connections in read-write mode.\n",
@@ -327,25 +332,25 @@ impl Executor {
             file.as_deref(),
             crate::command::Origin::default(),
         ) {
-            self.replication.forget_sync_file();
+            self.replication.full_syncs.forget_sync_file();
         }
-        let main = self.end_channels();
+        let main = self.replication.upstream.end_channels(&mut self.server);
         let Some(handle) = client else { return self.note_lost_link() };
         match main {
             // The stream has been requested, and the reply is on its way.
             Some(Main::Asks(handshake)) => {
-                if let Some(link) = &mut self.link {
+                if let Some(link) = &mut self.replication.upstream.link {
                     // The connection was not read while the data was loaded.
-                    link.heard_us = self.server.now.monotonic_us;
+                    link.heard(self.server.now.monotonic_us);
                 }
-                self.expect(handshake.after_load());
+                self.replication.upstream.expect(&mut self.server, handshake.after_load());
             }
             main => {
                 self.server.clients[handle].db_index = db_index;
-                self.follow_stream(handle);
+                self.replication.follow_stream(&mut self.db, &mut self.server, &self.aof, handle);
                 match main {
                     None => self.server.wake(handle, |_| ()),
-                    Some(_) => self.resume_primary(),
+                    Some(_) => self.replication.upstream.resume_primary(&mut self.server),
                 }
             }
         }

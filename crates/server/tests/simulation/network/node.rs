@@ -228,7 +228,7 @@ impl Node {
         for handle in handles {
             has_passed |= self.serve(handle, world);
         }
-        if self.executor().sync_pipe().is_some() && world.random.below(3) > 0 {
+        if self.executor().replication.sync_pipe().is_some() && world.random.below(3) > 0 {
             self.executor().read_sync_pipe();
         }
         self.executor().stop_if_wanted();
@@ -244,6 +244,11 @@ impl Node {
             self.disturbed_us = world.now_us;
         }
         has_passed
+    }
+
+    fn takes_bytes(&mut self, handle: ClientHandle) -> bool {
+        let executor = self.executor();
+        executor.replication.upstream().takes_bytes(&executor.server, handle)
     }
 
     fn turn_clock(&mut self, now_us: u64) {
@@ -267,7 +272,7 @@ impl Node {
                 (Some(end), None) => world.wires.close(end, false, world.now_us),
                 (None, Some(_)) => {
                     let error = io::Error::from(ErrorKind::ConnectionRefused);
-                    self.executor().connecting_failed(handle, &error);
+                    self.executor().replication.upstream().connecting_failed(handle, &error);
                     self.close(handle, world);
                 }
                 (None, None) => {}
@@ -315,11 +320,11 @@ impl Node {
     }
 
     fn go_on(&mut self, handle: ClientHandle, mut query_buffer: Box<QueryBuffer>, world: &mut Context<'_>) {
-        if self.executor().takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer, world) {
+        if self.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer, world) {
             return self.keep(handle, query_buffer);
         }
         self.run_requests(handle, query_buffer);
-        if self.executor().is_waiting_replica(handle) {
+        if self.executor().replication.is_waiting_replica(handle) {
             self.begin_rdb_channels(world);
         }
     }
@@ -339,7 +344,7 @@ impl Node {
         loop {
             let taken = self.executor().received(handle, query_buffer.unparsed());
             query_buffer.skip(taken);
-            if !self.executor().takes_bytes(handle) {
+            if !self.takes_bytes(handle) {
                 return true;
             }
             if !self.executor().has_room_for_bytes(handle) {
@@ -393,12 +398,15 @@ impl Node {
             let Some(connection) = self.connection(handle) else { continue };
             let mut query_buffer =
                 connection.query_buffer.take().unwrap_or_else(|| Box::new(QueryBuffer::new(handle)));
-            if self.executor().takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer, world)
-            {
+            if self.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer, world) {
                 self.keep(handle, query_buffer);
             } else {
                 if self.executor().has_kept_stream_for(handle) {
-                    self.executor().pass_kept_stream(query_buffer.input_mut());
+                    let executor = self.executor();
+                    executor
+                        .replication
+                        .upstream_mut()
+                        .pass_kept_stream(&mut executor.server, query_buffer.input_mut());
                 }
                 self.run_requests(handle, query_buffer);
             }
@@ -507,7 +515,7 @@ impl Node {
 /// Whether what comes is read for now.
 fn reads(executor: &Executor, handle: ClientHandle, unread_bytes: usize) -> bool {
     let is_full = executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX;
-    !is_full && !executor.leaves_unread(handle)
+    !is_full && !executor.replication.upstream().leaves_unread(&executor.server, handle)
 }
 
 fn is_read(executor: &Executor, connection: &Connection) -> bool {
@@ -549,7 +557,7 @@ fn write_to_replica(
     let mut has_passed = false;
     for _ in 0..64 {
         let mut runs = [IoSlice::new(&[]); 8];
-        let count = executor.replica_output(handle, &mut runs);
+        let count = executor.replication.output_for(&mut executor.server, handle, &mut runs);
         if count == 0 {
             break;
         }
