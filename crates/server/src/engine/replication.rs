@@ -46,8 +46,7 @@ pub struct Replication {
     replicas: Replicas,
     full_syncs: FullSyncs,
     reservations: Reservations,
-    /// A running FAILOVER.
-    failover: Option<Failover>,
+    failover: Failover,
     upstream: Upstream,
     /// The state when waiters for acknowledgements were last checked.
     acknowledgements_served: Option<KnownAcknowledgements>,
@@ -72,7 +71,7 @@ impl Replication {
             replicas: Replicas::default(),
             full_syncs: FullSyncs::default(),
             reservations: Reservations::default(),
-            failover: None,
+            failover: Failover::default(),
             upstream: Upstream::default(),
             acknowledgements_served: None,
             next_cron_us: 0,

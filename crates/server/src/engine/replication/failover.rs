@@ -1,4 +1,5 @@
-//! FAILOVER: this server hands its role over to one of its replicas, and becomes a replica of it.
+//! FAILOVER: this server hands its role over to one of its replicas, and becomes a replica of it. It is a machine, as the
+//! handshake is: [`Failover::step`] is given what has happened and returns what is to be done.
 //!
 //! ```text
 //! WaitsForSync --(the target has acknowledged all)--> HandsOver --(+CONTINUE)--> over: this is a replica
@@ -10,18 +11,20 @@
 //!    wait; in HandsOver they are refused, as on every replica.
 //! 2. In HandsOver this server is already a replica of the target: there are never two primaries, if the target takes
 //!    over only on request.
+//! 3. Without a timeout, a target that disconnects is waited for until FAILOVER ABORT: while a failover runs, no replica
+//!    may sync.
 
 use super::super::Executor;
 use super::Replication;
 use super::handshake::Handover;
 use super::link::end_waiting_of_all;
-use super::replicas::{Replica, replica_address};
+use super::replicas::replica_address;
 use crate::command::Next;
 use crate::config::ReplicaOf;
 use crate::error::ClientError;
 use crate::observe::replication::FailoverState;
-use crate::server::FailoverWish;
 use crate::server::pause::{Pause, PausePurpose};
+use crate::server::{FailoverWish, Server};
 use crate::session::ClientHandle;
 use wire::reply::ReplyBuffer;
 
@@ -39,9 +42,8 @@ enum Stage {
     },
 }
 
-/// A running failover.
 #[derive(Debug)]
-pub(super) struct Failover {
+struct Running {
     stage: Stage,
     /// `None`: the first replica that has all of the stream.
     target: Option<ReplicaOf>,
@@ -50,12 +52,106 @@ pub(super) struct Failover {
     force: bool,
 }
 
-impl Failover {
+/// The failover, if one is running.
+#[derive(Debug, Default)]
+pub(super) struct Failover {
+    running: Option<Running>,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum Event<'a> {
+    /// FAILOVER.
+    Requested(FailoverWish),
+    /// FAILOVER ABORT.
+    AbortRequested,
+    /// Time has passed, or a replica has acknowledged more.
+    Tick,
+    /// The target is asked for the stream.
+    Asked,
+    /// The target continues the stream, or begins another that replaces the data here.
+    TakenOver,
+    /// Any other reply of the target.
+    Refused(&'a [u8]),
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Log(String),
+    /// The command fails.
+    Refuse(&'static str),
+    /// Commands that may write wait.
+    PauseWrites,
+    EndPause,
+    Follow(ReplicaOf),
+    FollowNobody,
+    /// Close the connection to the target and try again.
+    Leave,
+    /// Clients that wait for what only a primary serves are unblocked.
+    EndWaiting,
+}
+
+/// A replica as a possible target.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub address: String,
+    /// 0 if it has not said which.
+    pub port: i64,
+    pub is_online: bool,
+    pub acknowledged: Option<u64>,
+}
+
+/// What the failover depends on.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    /// On the monotonic clock.
+    pub now_us: u64,
+    /// The end of the stream.
+    pub offset: u64,
+    pub is_replica: bool,
+    /// All replicas, in the order of attachment.
+    pub replicas: &'a [Candidate],
+}
+
+impl Facts<'_> {
+    fn replica_at(&self, target: &ReplicaOf) -> Option<&Candidate> {
+        self.replicas.iter().find(|replica| {
+            replica.address.as_bytes().eq_ignore_ascii_case(&target.host)
+                && replica.port == i64::from(target.port)
+        })
+    }
+
+    fn has_all(&self, replica: &Candidate) -> bool {
+        replica.is_online && replica.acknowledged == Some(self.offset)
+    }
+}
+
+impl Running {
     fn target_name(&self) -> String {
         match &self.target {
             Some(target) => name_of(target),
             None => "any replica".to_owned(),
         }
+    }
+
+    /// Returns the target, if it has all of the stream; without a fixed target, any reachable replica that has.
+    fn synced_target(&self, facts: &Facts<'_>) -> Option<ReplicaOf> {
+        if let Some(target) = &self.target {
+            return facts.replica_at(target).filter(|replica| facts.has_all(replica)).map(|_| target.clone());
+        }
+        let mut reachable =
+            facts.replicas.iter().filter(|replica| facts.has_all(replica)).filter_map(|replica| {
+                let port = u16::try_from(replica.port).ok().filter(|&port| port > 0)?;
+                Some(ReplicaOf { host: replica.address.clone().into_bytes(), port })
+            });
+        reachable.next()
+    }
+
+    fn hand_over_to(&mut self, target: ReplicaOf, actions: &mut Vec<Action>) {
+        self.stage = Stage::HandsOver { requests: 0, is_primary: false };
+        self.target = Some(target.clone());
+        actions.push(Action::Follow(target));
     }
 }
 
@@ -63,192 +159,233 @@ fn name_of(target: &ReplicaOf) -> String {
     format!("{}:{}", String::from_utf8_lossy(&target.host), target.port)
 }
 
-impl Replication {
-    /// Returns the failover, if it has come to the link to the target. A target found to be a primary may have restarted
-    /// without the data it acknowledged: that does not replace the data here.
-    pub(super) fn handover(&self) -> Option<Handover> {
-        let failover = self.failover.as_ref()?;
-        let Stage::HandsOver { is_primary, .. } = failover.stage else { return None };
-        Some(Handover { is_primary, gives_way: failover.force || !is_primary })
+/// Returns the replica at this address, which must be attached and online.
+fn target_of(facts: &Facts<'_>, (host, port): (Vec<u8>, i64)) -> Result<ReplicaOf, &'static str> {
+    const UNKNOWN: &str = "ERR FAILOVER target HOST and PORT is not a replica.";
+    let port = u16::try_from(port).map_err(|_| UNKNOWN)?;
+    let target = ReplicaOf { host, port };
+    match facts.replica_at(&target).ok_or(UNKNOWN)?.is_online {
+        true => Ok(target),
+        false => Err("ERR FAILOVER target replica is not online."),
+    }
+}
+
+impl Failover {
+    /// Takes an event; returns what is to be done.
+    pub fn step(&mut self, event: Event<'_>, facts: &Facts<'_>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Requested(wish) => match self.begin(wish, facts) {
+                Ok(text) => actions.extend([Action::Log(text), Action::PauseWrites]),
+                Err(text) => actions.push(Action::Refuse(text)),
+            },
+            Event::AbortRequested if self.running.is_none() => {
+                actions.push(Action::Refuse("ERR No failover in progress."));
+            }
+            Event::AbortRequested => self.abort("Failover manually aborted", &mut actions),
+            Event::Tick => self.go_on(facts, &mut actions),
+            Event::Asked => {
+                if let Some(Running { stage: Stage::HandsOver { requests, .. }, .. }) = &mut self.running {
+                    *requests += 1;
+                }
+            }
+            Event::TakenOver => {
+                self.running = None;
+                actions.extend([Action::EndWaiting, Action::EndPause]);
+            }
+            Event::Refused(line) => self.hear_refusal(line, &mut actions),
+        }
+        actions
     }
 
-    /// Counts a PSYNC sent to the target.
-    pub(super) fn count_takeover_request(&mut self) {
-        if let Some(Failover { stage: Stage::HandsOver { requests, .. }, .. }) = &mut self.failover {
-            *requests += 1;
+    /// Begins a failover, if it may be; returns the line for the log.
+    fn begin(&mut self, wish: FailoverWish, facts: &Facts<'_>) -> Result<String, &'static str> {
+        if self.running.is_some() {
+            return Err("ERR FAILOVER already in progress.");
+        }
+        if facts.is_replica {
+            return Err("ERR FAILOVER is not valid when server is a replica.");
+        }
+        if facts.replicas.is_empty() {
+            return Err("ERR FAILOVER requires connected replicas.");
+        }
+        if wish.force && (wish.timeout_ms.is_none() || wish.target.is_none()) {
+            return Err("ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
+        }
+        let target = wish.target.map(|target| target_of(facts, target)).transpose()?;
+        let deadline_us = wish.timeout_ms.map(|ms| facts.now_us.saturating_add(ms.saturating_mul(1000)));
+        let running = Running { stage: Stage::WaitsForSync, target, deadline_us, force: wish.force };
+        let text = format!("FAILOVER requested to {}.", running.target_name());
+        self.running = Some(running);
+        Ok(text)
+    }
+
+    /// Hands over once the target has all of the stream, or aborts after the deadline.
+    fn go_on(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
+        let Some(running) = self.running.as_mut().filter(|running| running.is_waiting()) else { return };
+        if running.deadline_us.is_some_and(|deadline_us| deadline_us <= facts.now_us) {
+            match running.target.clone().filter(|_| running.force) {
+                Some(target) => {
+                    let name = name_of(&target);
+                    actions.push(Action::Log(format!("FAILOVER to {name} time out exceeded, failing over.")));
+                    running.hand_over_to(target, actions);
+                }
+                None => self.abort("Replica never caught up before timeout", actions),
+            }
+        } else if let Some(target) = running.synced_target(facts) {
+            let name = name_of(&target);
+            actions.push(Action::Log(format!("Failover target {name} is synced, failing over.")));
+            running.hand_over_to(target, actions);
         }
     }
 
-    /// Returns whether a failover with a deadline waits for replicas: the stream must not grow.
-    pub(super) fn has_failover_deadline(&self) -> bool {
-        self.failover.as_ref().is_some_and(|failover| failover.deadline_us.is_some())
+    fn hear_refusal(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+        let stage = self.running.as_mut().map(|running| &mut running.stage);
+        if let Some(Stage::HandsOver { requests: 2.., is_primary: is_primary @ false }) = stage
+            && line.starts_with(IS_PRIMARY)
+        {
+            // It may have taken over before, and its reply may have been lost.
+            *is_primary = true;
+            return actions.push(Action::Leave);
+        }
+        self.abort("Failover target rejected psync request", actions);
+    }
+
+    fn abort(&mut self, why: &str, actions: &mut Vec<Action>) {
+        let Some(running) = self.running.take() else { return };
+        actions.push(Action::Log(format!("FAILOVER to {} aborted: {why}", running.target_name())));
+        if !running.is_waiting() {
+            actions.push(Action::FollowNobody);
+        }
+        actions.push(Action::EndPause);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Returns whether it waits for replicas: only then does time or an acknowledgement change anything.
+    fn is_waiting(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_waiting)
+    }
+
+    /// Returns whether it has a deadline: the stream must not grow.
+    pub fn has_deadline(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.deadline_us.is_some())
     }
 
     /// Returns when waiting for the target ends.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.running.as_ref().filter(|running| running.is_waiting())?.deadline_us
+    }
+
+    /// Returns the handover, if it has come to the link to the target. A target found to be a primary may have restarted
+    /// without the data it acknowledged: that does not replace the data here.
+    pub fn handover(&self) -> Option<Handover> {
+        let running = self.running.as_ref()?;
+        let Stage::HandsOver { is_primary, .. } = running.stage else { return None };
+        Some(Handover { is_primary, gives_way: running.force || !is_primary })
+    }
+
+    /// Returns the state that INFO shows.
+    pub fn state(&self) -> FailoverState {
+        match self.running.as_ref().map(|running| &running.stage) {
+            None => FailoverState::None,
+            Some(Stage::WaitsForSync) => FailoverState::WaitsForSync,
+            Some(Stage::HandsOver { .. }) => FailoverState::HandsOver,
+        }
+    }
+}
+
+impl Running {
+    fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::WaitsForSync)
+    }
+}
+
+impl Replication {
+    /// Gives the failover an event, and publishes its state.
+    fn step_failover(&mut self, server: &mut Server, event: Event<'_>) -> Vec<Action> {
+        let candidates: Vec<Candidate> = self
+            .replicas
+            .iter()
+            .map(|(handle, replica)| {
+                let (address, port) = replica_address(server, handle);
+                let acknowledged = replica.acknowledged.stream;
+                Candidate { address, port, is_online: replica.is_online(), acknowledged }
+            })
+            .collect();
+        let facts = Facts {
+            now_us: server.now.monotonic_us,
+            offset: self.outgoing.offset(),
+            is_replica: server.config.replicaof.is_some(),
+            replicas: &candidates,
+        };
+        let actions = self.failover.step(event, &facts);
+        server.observed.replication.failover = self.failover.state();
+        actions
+    }
+
+    /// Returns when waiting for the target of a failover ends.
     pub(in crate::engine) fn failover_deadline_us(&self) -> Option<u64> {
-        let failover = self.failover.as_ref()?;
-        failover.deadline_us.filter(|_| matches!(failover.stage, Stage::WaitsForSync))
+        self.failover.deadline_us()
     }
 }
 
 impl Executor {
     /// Returns whether a replica has been asked to take over, or is about to be.
     pub(in crate::engine) fn is_handing_over(&self) -> bool {
-        let stage = self.replication.failover.as_ref().map(|failover| &failover.stage);
-        matches!(stage, Some(Stage::HandsOver { .. }))
+        self.replication.failover.handover().is_some()
     }
 
-    /// FAILOVER.
-    pub(super) fn begin_failover(
+    /// Does what FAILOVER or FAILOVER ABORT has requested.
+    pub(super) fn fail_over_on_request(
         &mut self,
-        wish: FailoverWish,
+        event: Event<'_>,
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
-        if self.replication.failover.is_some() {
-            return Err(ClientError::text("ERR FAILOVER already in progress."));
+        let actions = self.replication.step_failover(&mut self.server, event);
+        if let [Action::Refuse(text)] = actions[..] {
+            return Err(ClientError::text(text));
         }
-        if self.is_replica() {
-            return Err(ClientError::text("ERR FAILOVER is not valid when server is a replica."));
-        }
-        if self.replication.replicas.is_empty() {
-            return Err(ClientError::text("ERR FAILOVER requires connected replicas."));
-        }
-        if wish.force && (wish.timeout_ms.is_none() || wish.target.is_none()) {
-            return Err(ClientError::text(
-                "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
-            ));
-        }
-        let target = wish.target.map(|(host, port)| self.failover_target(host, port)).transpose()?;
-        let now_us = self.server.now.monotonic_us;
-        let deadline_us = wish.timeout_ms.map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
-        let failover = Failover { stage: Stage::WaitsForSync, target, deadline_us, force: wish.force };
-        log::info!("FAILOVER requested to {}.", failover.target_name());
-        self.replication.failover = Some(failover);
-        self.server.pauses.begin(PausePurpose::Failover, Pause::OF_WRITES, now_us);
-        self.note_failover();
+        self.perform_failover(None, actions);
         reply.ok();
         Ok(Next::Reply)
     }
 
-    /// Returns the replica at this address, which must be attached and online.
-    fn failover_target(&self, host: Vec<u8>, port: i64) -> Result<ReplicaOf, ClientError> {
-        let unknown = || ClientError::text("ERR FAILOVER target HOST and PORT is not a replica.");
-        let port = u16::try_from(port).map_err(|_| unknown())?;
-        let target = ReplicaOf { host, port };
-        let replica = self.replica_at(&target).ok_or_else(unknown)?;
-        if !replica.is_online() {
-            return Err(ClientError::text("ERR FAILOVER target replica is not online."));
-        }
-        Ok(target)
-    }
-
-    fn replica_at(&self, target: &ReplicaOf) -> Option<&Replica> {
-        let is_there = |handle: ClientHandle| {
-            let (address, port) = replica_address(&self.server, handle);
-            address.as_bytes().eq_ignore_ascii_case(&target.host) && port == i64::from(target.port)
-        };
-        self.replication.replicas.iter().find(|&(handle, _)| is_there(handle)).map(|(_, replica)| replica)
-    }
-
-    fn has_all(&self, replica: &Replica) -> bool {
-        replica.is_online() && replica.acknowledged.stream == Some(self.replication.outgoing.offset())
-    }
-
-    /// Returns the target, if it has all of the stream; without a fixed target, any reachable replica that has.
-    fn synced_target(&self, failover: &Failover) -> Option<ReplicaOf> {
-        if let Some(target) = &failover.target {
-            return self.replica_at(target).filter(|replica| self.has_all(replica)).map(|_| target.clone());
-        }
-        let synced = self.replication.replicas.iter().filter(|(_, replica)| self.has_all(replica));
-        let mut reachable = synced.filter_map(|(handle, _)| {
-            let (address, port) = replica_address(&self.server, handle);
-            let port = u16::try_from(port).ok().filter(|&port| port > 0)?;
-            Some(ReplicaOf { host: address.into_bytes(), port })
-        });
-        reachable.next()
-    }
-
-    /// Hands over once the target has all of the stream, or aborts after the deadline.
+    /// Continues a failover that waits for replicas.
     pub(in crate::engine) fn go_on_with_failover(&mut self) {
-        let Some(failover) = &self.replication.failover else { return };
-        if !matches!(failover.stage, Stage::WaitsForSync) {
-            return;
+        if self.replication.failover.is_waiting() {
+            self.fail_over(None, Event::Tick);
         }
-        let now_us = self.server.now.monotonic_us;
-        if failover.deadline_us.is_some_and(|deadline_us| deadline_us <= now_us) {
-            match failover.target.clone().filter(|_| failover.force) {
-                Some(target) => {
-                    log::info!("FAILOVER to {} time out exceeded, failing over.", name_of(&target));
-                    self.hand_over_to(target);
+    }
+
+    /// Gives the failover an event; `handle` is the connection to the target.
+    pub(super) fn fail_over(&mut self, handle: Option<ClientHandle>, event: Event<'_>) {
+        let actions = self.replication.step_failover(&mut self.server, event);
+        self.perform_failover(handle, actions);
+    }
+
+    fn perform_failover(&mut self, handle: Option<ClientHandle>, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Log(text) => log::info!("{text}"),
+                // Only a command is refused.
+                Action::Refuse(_) => {}
+                Action::PauseWrites => {
+                    let now_us = self.server.now.monotonic_us;
+                    self.server.pauses.begin(PausePurpose::Failover, Pause::OF_WRITES, now_us);
                 }
-                None => self.abort_failover("Replica never caught up before timeout"),
+                Action::EndPause => {
+                    self.server.pauses.end(PausePurpose::Failover);
+                    // Held reads, meant for redirection to the target, are checked again.
+                    self.server.pauses.look_at_who_waits();
+                }
+                Action::Follow(target) => self.follow(target),
+                Action::FollowNobody => self.follow_nobody(),
+                Action::Leave => handle.into_iter().for_each(|handle| self.leave(handle)),
+                Action::EndWaiting => end_waiting_of_all(&mut self.server),
             }
-        } else if let Some(target) = self.synced_target(failover) {
-            log::info!("Failover target {} is synced, failing over.", name_of(&target));
-            self.hand_over_to(target);
         }
-    }
-
-    fn hand_over_to(&mut self, target: ReplicaOf) {
-        let Some(failover) = &mut self.replication.failover else { return };
-        failover.stage = Stage::HandsOver { requests: 0, is_primary: false };
-        failover.target = Some(target.clone());
-        self.note_failover();
-        self.follow(target);
-    }
-
-    /// Ends the failover after the target has taken over: clients waiting for a primary are unblocked.
-    pub(super) fn complete_failover(&mut self) {
-        end_waiting_of_all(&mut self.server);
-        self.end_failover();
-    }
-
-    /// Handles any other reply of the target.
-    pub(super) fn hear_failover_refused(&mut self, handle: ClientHandle, line: &[u8]) {
-        let stage = self.replication.failover.as_mut().map(|failover| &mut failover.stage);
-        if let Some(Stage::HandsOver { requests: 2.., is_primary: is_primary @ false }) = stage
-            && line.starts_with(IS_PRIMARY)
-        {
-            // It may have taken over before, and its reply may have been lost.
-            *is_primary = true;
-            return self.leave(handle);
-        }
-        self.abort_failover("Failover target rejected psync request");
-    }
-
-    /// FAILOVER ABORT.
-    pub(super) fn abort_failover_on_request(&mut self, reply: &mut ReplyBuffer) -> Result<Next, ClientError> {
-        if self.replication.failover.is_none() {
-            return Err(ClientError::text("ERR No failover in progress."));
-        }
-        self.abort_failover("Failover manually aborted");
-        reply.ok();
-        Ok(Next::Reply)
-    }
-
-    fn abort_failover(&mut self, why: &str) {
-        let Some(failover) = &self.replication.failover else { return };
-        log::info!("FAILOVER to {} aborted: {why}", failover.target_name());
-        if self.is_handing_over() {
-            self.follow_nobody();
-        }
-        self.end_failover();
-    }
-
-    fn end_failover(&mut self) {
-        self.replication.failover = None;
-        self.server.pauses.end(PausePurpose::Failover);
-        // Held reads, meant for redirection to the target, are checked again.
-        self.server.pauses.look_at_who_waits();
-        self.note_failover();
-    }
-
-    fn note_failover(&mut self) {
-        let stage = self.replication.failover.as_ref().map(|failover| &failover.stage);
-        self.server.observed.replication.failover = match stage {
-            None => FailoverState::None,
-            Some(Stage::WaitsForSync) => FailoverState::WaitsForSync,
-            Some(Stage::HandsOver { .. }) => FailoverState::HandsOver,
-        };
     }
 }

@@ -16,6 +16,7 @@
 
 use super::super::Executor;
 use super::channels::{Channels, Main, Promise, promise_of};
+use super::failover;
 use super::full_sync::pause_after_fork_if_wanted;
 use super::history::History;
 use super::link::{Link, Stage, Upstream};
@@ -503,7 +504,7 @@ impl Executor {
 
     /// Gives an event to the connection's handshake; returns whether there is one.
     pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) -> bool {
-        let handover = self.replication.handover();
+        let handover = self.replication.failover.handover();
         let Some(link) = &mut self.replication.upstream.link else { return false };
         let continues = link.continues;
         let Some(handshake) = link.handshake_of(handle) else { return false };
@@ -530,9 +531,11 @@ impl Executor {
             Action::TakePromise(promise) => self.take_promise(handle, promise),
             Action::KeepStream => self.replication.upstream.keep_stream(&mut self.server),
             Action::FollowStream { new_id } => self.go_on_with_stream(handle, new_id),
-            Action::CountTakeoverRequest => self.replication.count_takeover_request(),
-            Action::HearFailoverRefused(line) => self.hear_failover_refused(handle, &line),
-            Action::CompleteFailover => self.complete_failover(),
+            Action::CountTakeoverRequest => self.fail_over(Some(handle), failover::Event::Asked),
+            Action::HearFailoverRefused(line) => {
+                self.fail_over(Some(handle), failover::Event::Refused(&line));
+            }
+            Action::CompleteFailover => self.fail_over(Some(handle), failover::Event::TakenOver),
         }
     }
 

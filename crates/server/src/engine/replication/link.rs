@@ -316,7 +316,7 @@ impl Replication {
         link_timers::Facts {
             now_us: server.now.monotonic_us,
             timeout_us: u64::from(server.config.repl_timeout_seconds) * 1_000_000,
-            is_failing_over: self.failover.is_some(),
+            is_failing_over: self.failover.is_running(),
         }
     }
 
@@ -430,7 +430,7 @@ impl Executor {
         primary: Option<ReplicaOf>,
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
-        if self.replication.failover.is_some() {
+        if self.replication.failover.is_running() {
             return Err(ClientError::text("ERR REPLICAOF not allowed while failing over."));
         }
         let Some(primary) = primary else {

@@ -1,6 +1,7 @@
 //! Replicas of this server: attaching, their commands, and detaching.
 
 use super::super::Executor;
+use super::failover;
 use super::history::Refusal;
 use super::rdb_channel::{holds_up_rdb_channels, offer_rdb_channel, takes_rdb_channel};
 use super::replicas::{Replica, Stage, profile_of, replica_name};
@@ -37,8 +38,12 @@ impl Executor {
                     Acknowledgement { stream, on_disk, is_heard },
                 );
             }
-            ReplicationRequest::Failover(wanted) => return self.begin_failover(wanted, reply),
-            ReplicationRequest::AbortFailover => return self.abort_failover_on_request(reply),
+            ReplicationRequest::Failover(wanted) => {
+                return self.fail_over_on_request(failover::Event::Requested(wanted), reply);
+            }
+            ReplicationRequest::AbortFailover => {
+                return self.fail_over_on_request(failover::Event::AbortRequested, reply);
+            }
             ReplicationRequest::Feed(command) => {
                 if self.feeds_stream() {
                     self.feed_verbatim(&command);
@@ -72,7 +77,7 @@ impl Executor {
         let is_filtered = profile.without_data || profile.without_functions;
         let can_be_filtered = profile.finds_end_mark;
         if let Some(point) = from.as_ref().filter(|point| point.takes_over)
-            && self.replication.failover.is_none()
+            && !self.replication.failover.is_running()
         {
             self.take_over_for(handle, &point.id)?;
         }
@@ -126,7 +131,7 @@ impl Executor {
     /// Refuses to serve replicas while this replica has no link to its own primary, or while this server is handing its
     /// role over.
     fn may_serve_replicas(&self) -> Result<(), ClientError> {
-        if self.replication.failover.is_some() {
+        if self.replication.failover.is_running() {
             return Err(ClientError::text("NOMASTERLINK Can't SYNC while failing over"));
         }
         match self.server.config.replicaof {
@@ -343,7 +348,7 @@ impl Replication {
         if now_us >= self.pinged_us + period_us
             && self.feeds_stream(&server.config)
             && !self.replicas.is_empty()
-            && !self.has_failover_deadline()
+            && !self.failover.has_deadline()
         {
             self.pinged_us = now_us;
             self.append_control(db, server, clock, PING);

@@ -1,6 +1,7 @@
 //! Traces of the machines: what happens, and below each event, indented, what the machine wants done. `UPDATE=1` writes
 //! what is seen. An event is a line of words, which each machine's file here lists; a blank line begins anew.
 
+mod failover;
 mod handshake;
 mod link_timers;
 
