@@ -217,6 +217,29 @@ fn a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word() {
     assert_eq!(client.ask("SET k 2"), "OK");
 }
 
+fn without_a_timeout_a_target_that_is_gone_is_waited_for_until_an_abort() {
+    let primary = Process::start(&["--repl-diskless-sync", "no"]);
+    let mut client = primary.connect();
+    let target = Target::online(&primary);
+    client.ask("SET k 1");
+    assert_eq!(client.ask(&format!("FAILOVER TO 127.0.0.1 {}", target.as_primary.port)), "OK");
+    drop(target);
+    primary.eventually_shows("connected_slaves", "0");
+    let mut writer = primary.connect();
+    writer.send(&[b"SET", b"k", b"2"]);
+    primary.eventually_shows("blocked_clients", "1");
+    // It may not come back meanwhile, nor may another replica.
+    let mut replica = primary.connect();
+    assert_eq!(replica.ask("PSYNC ? -1"), "NOMASTERLINK Can't SYNC while failing over");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "ERR REPLICAOF not allowed while failing over.");
+    assert_eq!(client.ask("GET k"), "1");
+    assert_eq!(primary.info("master_failover_state").unwrap(), "waiting-for-sync");
+    assert_eq!(client.ask("FAILOVER ABORT"), "OK");
+    assert_eq!(answer(&mut writer), "OK");
+    assert_eq!(primary.info("master_failover_state").unwrap(), "no-failover");
+    assert_eq!(primary.info("role").unwrap(), "master");
+}
+
 fn a_target_that_refuses_leaves_the_primary_what_it_was() {
     for refusal in
         ["-NOPERM no", "-NOMASTERLINK later", "-LOADING", "-ERR PSYNC FAILOVER can't be sent to a master."]
@@ -350,6 +373,7 @@ tests_with_io_threads!(
     in_a_transaction_what_stands_behind_it_goes_over_too,
     until_the_target_has_all_writes_wait_and_reads_do_not,
     a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word,
+    without_a_timeout_a_target_that_is_gone_is_waited_for_until_an_abort,
     a_target_that_refuses_leaves_the_primary_what_it_was,
     who_reads_waits_for_the_failover_and_for_no_pause,
     who_writes_during_a_pause_is_not_refused_when_the_role_goes_over,
