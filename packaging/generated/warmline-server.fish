@@ -251,4 +251,5 @@ complete -c warmline-server -l rdma-port -d 'As above: a port prevents the start
 complete -c warmline-server -s v -l version -d 'Print the version'
 complete -c warmline-server -s h -l help -d 'Print how it is called'
 complete -c warmline-server -l check-config -d 'Only tell whether the server would start with this configuration'
+complete -c warmline-server -l check-health -d 'Only tell whether a running server answers on every socket that it listens on'
 complete -c warmline-server -l print-config -d 'Print a configuration file in which every option is explained'

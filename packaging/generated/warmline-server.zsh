@@ -185,6 +185,7 @@ _warmline-server() {
 '-h[Print how it is called]' \
 '--help[Print how it is called]' \
 '--check-config[Only tell whether the server would start with this configuration]' \
+'--check-health[Only tell whether a running server answers on every socket that it listens on]' \
 '--print-config[Print a configuration file in which every option is explained]' \
 '::file -- Configuration file:_files' \
 && ret=0

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Some("-h" | "--help") => print_out(server::start::USAGE),
         Some("--print-config") => print_out(&server::config::explained_file()),
         Some("--check-config") => return check_config(&arguments[1..]),
+        Some("--check-health") => return check_health(&arguments[1..]),
         _ => {
             if let Err(error) = server::start::serve(&arguments) {
                 tell(&error);
@@ -56,6 +57,28 @@ fn check_config(arguments: &[OsString]) -> ExitCode {
         Ok(warnings) => {
             warnings.iter().for_each(|warning| tell(&warning));
             print_out("The configuration is good.\n");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tell(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_health(arguments: &[OsString]) -> ExitCode {
+    let process_id = match arguments {
+        [] => Some(None),
+        [number] => number.to_str().and_then(|digits| digits.parse().ok()).map(Some),
+        _ => None,
+    };
+    let Some(process_id) = process_id else {
+        tell(&"Usage: warmline-server --check-health [process-id]");
+        return ExitCode::FAILURE;
+    };
+    match server::start::check_health(process_id) {
+        Ok(listeners) => {
+            listeners.iter().for_each(|listener| print_out(&format!("{listener} answers.\n")));
             ExitCode::SUCCESS
         }
         Err(error) => {

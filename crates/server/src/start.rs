@@ -1,6 +1,7 @@
 //! The start: from the command line to a serving process.
 
 mod check;
+mod health;
 mod machine;
 mod presence;
 
@@ -23,6 +24,7 @@ use crate::server::Identity;
 use crate::sys::file::{FileError, failed, system_text};
 use crate::sys::{process, title};
 pub use check::check;
+pub use health::check_health;
 use presence::PidFile;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -81,6 +83,7 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> StartError {
 /// The output of `--help`.
 pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--option value ...]
        warmline-server --check-config [/path/to/warmline.conf | -] [--option value ...]
+       warmline-server --check-health [process-id]
        warmline-server --print-config
        warmline-server --version
        warmline-server --help
@@ -89,7 +92,8 @@ A configuration file is in the format of valkey.conf; `-` reads one from standar
 Every directive can be given as an option, and overrides the file. --check-config tells whether the server would
 start with a configuration, as the user who asks and on this machine: the words, the users, the certificates, the
 addresses and the directories. It listens nowhere, writes nothing and reads no data; a port that is in use is no error,
-because the server may be running. --print-config prints a file in which every option is explained.
+because the server may be running. --check-health tells whether the server that runs, or the process given, answers on
+every port and socket that it listens on, with TLS or without. --print-config prints a file in which every option is explained.
 
 Unless `bind` says otherwise, the server listens on all addresses. As long as it has no password, clients from other
 machines are refused (`protected-mode`).

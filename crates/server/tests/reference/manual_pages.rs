@@ -51,6 +51,7 @@ fn server() -> Command {
         .arg(Arg::new("file").help("Configuration file").value_hint(ValueHint::FilePath))
         .arg(Arg::new("help").short('h').long("help").help("Print how it is called").action(ArgAction::Help))
         .arg(switch("check-config", "Only tell whether the server would start with this configuration"))
+        .arg(switch("check-health", "Only tell whether a running server answers on every socket that it listens on"))
         .arg(switch("print-config", "Print a configuration file in which every option is explained"))
         .args(ROWS.iter().filter(shown).map(option))
         .after_help(
