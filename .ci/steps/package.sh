@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What users install on Debian and in containers: installed, started, used, upgraded, removed and purged.
 . "$(dirname "$0")/../tools.sh"
+packaging/third-party.py --check
 cargo build --profile dist --workspace
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT

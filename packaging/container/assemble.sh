@@ -19,11 +19,15 @@ for program in "${programs[@]}"; do
     ldd "$binaries/$program"
 done | grep -o '/[^ ]*' | sort -u | while read -r library; do
     install -D -m 755 "$library" "$root$library"
+    # Debian's packages say whose they are, and under which licence.
+    package=$(dpkg -S "$library" 2>/dev/null || dpkg -S "$(realpath "$library")")
+    package=${package%%:*}
+    install -D -m 644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"
 done
 mkdir -p "$root/etc" "$root/tmp"
 chmod 1777 "$root/tmp"
 echo 'warmline:x:65532:65532::/data:/' >"$root/etc/passwd"
 echo 'warmline:x:65532:' >"$root/etc/group"
 install -D -m 644 warmline.conf "$root/etc/warmline/warmline.conf"
-install -D -m 644 LICENSE "$root/usr/share/doc/warmline/LICENSE"
+install -D -m 644 -t "$root/usr/share/doc/warmline" LICENSE packaging/generated/third-party-notices.txt
 install -d -o 65532 -g 65532 -m 750 "$root/data"

@@ -1,25 +1,19 @@
 #!/usr/bin/env bash
 # build.sh [DIRECTORY]: makes warmline_VERSION_ARCHITECTURE.deb there, `target/debian` unless told otherwise, of what
 # `cargo build --profile dist --workspace` has built, and prints its path. VERSION is another version than the workspace's,
-# BINARIES another directory than `target/dist`. Needs dpkg-deb and binutils.
+# BINARIES another directory than `target/dist`, ARCHITECTURE what its programs are for, RUNNER what runs them here (see
+# ../place.sh). Times within are at most SOURCE_DATE_EPOCH. Needs dpkg-deb and binutils.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 output=$(realpath -m "${1:-target/debian}")
 binaries=${BINARIES:-target/dist}
 version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
-architecture=$(dpkg --print-architecture)
-programs=(warmline-server warmline-cli warmline-benchmark)
+architecture=${ARCHITECTURE:-$(dpkg --print-architecture)}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 chmod 755 "$tree"
 
-for program in "${programs[@]}"; do
-    install -D -m 755 "$binaries/$program" "$tree/usr/bin/$program"
-done
-for tool in check-rdb check-aof; do
-    ln -s warmline-server "$tree/usr/bin/warmline-$tool"
-done
-
+BINARIES=$binaries packaging/place.sh "$tree/usr"
 install -D -m 644 packaging/debian/warmline.service "$tree/usr/lib/systemd/system/warmline.service"
 # What the package sets: who is not on this machine is not listened to, and data has its own directory.
 install -D -m 640 warmline.conf "$tree/etc/warmline/warmline.conf"
@@ -27,36 +21,6 @@ for line in 'bind 127.0.0.1 -::1' 'dir /var/lib/warmline'; do
     sed -i "s|^#${line%% *} .*|$line|" "$tree/etc/warmline/warmline.conf"
     grep -qx "$line" "$tree/etc/warmline/warmline.conf"
 done
-
-man=$tree/usr/share/man/man1
-bash_completions=$tree/usr/share/bash-completion/completions
-zsh_completions=$tree/usr/share/zsh/vendor-completions
-fish_completions=$tree/usr/share/fish/vendor_completions.d
-mkdir -p "$man" "$bash_completions" "$zsh_completions" "$fish_completions"
-# place NAME KIND FILE: what a program is described by, and where that belongs.
-place() {
-    case $2 in
-    man) gzip -9n <"$3" >"$man/$1.1.gz" ;;
-    bash) install -m 644 "$3" "$bash_completions/$1" ;;
-    zsh) install -m 644 "$3" "$zsh_completions/_$1" ;;
-    fish) install -m 644 "$3" "$fish_completions/$1.fish" ;;
-    esac
-}
-for kind in man bash zsh fish; do
-    for program in warmline-cli warmline-benchmark; do
-        "$binaries/$program" --generate "$kind" >"$tree/generated"
-        place "$program" "$kind" "$tree/generated"
-    done
-    for program in warmline-server warmline-check-rdb warmline-check-aof; do
-        place "$program" "$kind" "packaging/generated/$program.$kind"
-    done
-done
-rm "$tree/generated"
-
-documents=$tree/usr/share/doc/warmline
-install -D -m 644 LICENSE "$documents/copyright"
-gzip -9n <CHANGELOG.md >"$documents/changelog.gz"
-cp -r README.md SECURITY.md docs "$documents/"
 
 # The C library that it needs is as new as the newest symbol that the programs use.
 glibc=$(readelf --version-info --wide "$tree"/usr/bin/warmline-* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
