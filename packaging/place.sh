@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # place.sh DIRECTORY: puts there what each way to install has in common, laid out as below /usr: the programs that
-# `cargo build --profile dist --workspace` has built, manual pages, completions, the manual and the
+# `cargo build --profile dist --workspace` has built, units of systemd, manual pages, completions, the manual and the
 # licences. BINARIES is another directory than `target/dist`; RUNNER precedes each call of a program there that this machine
 # cannot run itself.
 set -euo pipefail
@@ -15,6 +15,12 @@ done
 for tool in check-rdb check-aof; do
     ln -s warmline-server "$root/bin/warmline-$tool"
 done
+
+# One server, and instances of further ones: what is the same for all is written once.
+units=$root/lib/systemd/system
+install -D -m 644 packaging/systemd/warmline.service "$units/warmline.service"
+sed -f packaging/systemd/instance.sed packaging/systemd/warmline.service >"$units/warmline@.service"
+chmod 644 "$units/warmline@.service"
 
 man=$root/share/man/man1
 bash_completions=$root/share/bash-completion/completions

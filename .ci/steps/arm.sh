@@ -2,6 +2,6 @@
 # 64-bit ARM: the whole workspace compiles, and the unit tests of what has NEON in it pass under an emulator.
 . "$(dirname "$0")/../tools.sh"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$ARM_RUNNER
 cargo check --workspace --target "$ARM"
 cargo test --target "$ARM" -p warmline-structures -p warmline-wire --lib

@@ -13,6 +13,8 @@ needs make make
 needs aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 needs qemu-aarch64 qemu-user
 needs mmdebstrap mmdebstrap
+needs lintian lintian
+needs systemd-analyze systemd
 if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
     as_root apt-get update -q

@@ -14,13 +14,14 @@ trap 'rm -rf "$tree"' EXIT
 chmod 755 "$tree"
 
 BINARIES=$binaries packaging/place.sh "$tree/usr"
-install -D -m 644 packaging/debian/warmline.service "$tree/usr/lib/systemd/system/warmline.service"
 # What the package sets: who is not on this machine is not listened to, and data has its own directory.
 install -D -m 640 warmline.conf "$tree/etc/warmline/warmline.conf"
 for line in 'bind 127.0.0.1 -::1' 'dir /var/lib/warmline'; do
     sed -i "s|^#${line%% *} .*|$line|" "$tree/etc/warmline/warmline.conf"
     grep -qx "$line" "$tree/etc/warmline/warmline.conf"
 done
+
+install -D -m 644 packaging/debian/lintian-overrides "$tree/usr/share/lintian/overrides/warmline"
 
 # The C library that it needs is as new as the newest symbol that the programs use.
 glibc=$(readelf --version-info --wide "$tree"/usr/bin/warmline-* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)

@@ -29,12 +29,17 @@ expect() {
     [ "$found" = "$wanted" ] || { echo "$*: $found, not $wanted" >&2; exit 1; }
 }
 
-# The command of the unit, as its user, in its directory.
+# The command of the unit, or of that of an instance, as its user, in its directory.
 start() {
-    local command
-    read -ra command < <(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/warmline.service")
+    local command unit=warmline.service directory
+    [ $# -eq 0 ] || unit=warmline@.service
+    unit=$(sed "s/%i/${1:-}/g" "$root/usr/lib/systemd/system/$unit")
+    read -ra command < <(sed -n 's/^ExecStart=//p' <<<"$unit")
+    directory=$(sed -n 's/^WorkingDirectory=//p' <<<"$unit")
+    [ "$directory" = "/var/lib/$(sed -n 's/^StateDirectory=//p' <<<"$unit")" ]
+    within "${become[@]}" mkdir -p -m 750 "$directory"
     # Each of these takes the place of the one before: in the end the process is the server.
-    "${enter[@]}" "${become[@]}" sh -c 'cd /var/lib/warmline && umask 077 && exec "$@"' sh "${command[@]}" \
+    "${enter[@]}" "${become[@]}" sh -c 'cd "$0" && umask 077 && exec "$@"' "$directory" "${command[@]}" \
         >>"$root/log" 2>&1 &
     server=$!
     for _ in $(seq 100); do
@@ -86,6 +91,15 @@ expect '' cat <(ask eval 'return redis.call("keys", "*")' 0 | grep -v -i 'unknow
 stop
 within sh -c 'test -s /var/lib/warmline/dump.rdb'
 within warmline-check-rdb /var/lib/warmline/dump.rdb >/dev/null
+
+say 'an instance'
+within cp -p /etc/warmline/warmline.conf /etc/warmline/second.conf
+start second
+expect '' ask get kept
+expect /var/lib/warmline/second cat <(ask config get dir | tail -1)
+expect OK ask set kept 'by the second'
+stop
+within sh -c 'test -s /var/lib/warmline/second/dump.rdb'
 
 say 'upgrading'
 apt install /new.deb

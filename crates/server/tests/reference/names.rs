@@ -327,7 +327,7 @@ fn code_of(text: &str) -> (Vec<String>, Vec<String>) {
 fn files() -> Vec<(String, String)> {
     let mut names: Vec<String> =
         ["README.md", "SECURITY.md", "contrib/prometheus/alerts.yml"].map(str::to_owned).into();
-    for directory in ["docs", "packaging/debian", "packaging/container"] {
+    for directory in ["docs", "packaging/debian", "packaging/container", "packaging/systemd"] {
         for file in std::fs::read_dir(root().join(directory)).unwrap() {
             let file = file.unwrap();
             let name = format!("{directory}/{}", file.file_name().to_str().unwrap());
