@@ -6,8 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Sanitizers, Miri and the fuzzer need a nightly compiler; a later one may fail where this one does not.
 NIGHTLY=nightly-2026-10-30
 CARGO_FUZZ=0.13.2
+CARGO_DENY=0.20.2
+# Only for a release.
+CARGO_CYCLONEDX=0.5.9
 ARM=aarch64-unknown-linux-gnu
-export NIGHTLY CARGO_FUZZ ARM
+# How this machine runs programs for it.
+ARM_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
+export NIGHTLY CARGO_FUZZ CARGO_DENY CARGO_CYCLONEDX ARM ARM_RUNNER
 
 if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
     # shellcheck disable=SC1091
