@@ -6,7 +6,14 @@ cargo build --profile dist --workspace
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 older=$(VERSION=0.0.1 COMPRESSION=gzip packaging/debian/build.sh "$packages")
-newer=$(COMPRESSION=gzip packaging/debian/build.sh "$packages")
+architecture=$(dpkg --print-architecture)
+COMPRESSION=gzip packaging/release.sh --no-bills --architectures "$architecture" --binaries "$architecture=target/dist" "$packages/release"
+(cd "$packages/release" && sha256sum --quiet -c SHA256SUMS)
+newer=$(ls "$packages"/release/*.deb)
+mkdir "$packages/tarball"
+tar -xzf "$packages"/release/*.tar.gz -C "$packages/tarball" --strip-components=1
+"$packages/tarball/bin/warmline-server" --check-config "$packages/tarball/share/doc/warmline/warmline.conf"
+[ -s "$packages/tarball/share/doc/warmline/third-party-notices.txt" ]
 lintian --fail-on error "$newer"
 # Words of units that systemd does not know are warnings to it.
 mkdir "$packages/root"
