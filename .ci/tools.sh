@@ -9,10 +9,12 @@ CARGO_FUZZ=0.13.2
 CARGO_DENY=0.20.2
 # Only for a release.
 CARGO_CYCLONEDX=0.5.9
+# Checks the compose file.
+COMPOSE_GO=v2.16.2
 ARM=aarch64-unknown-linux-gnu
 # How this machine runs programs for it.
 ARM_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
-export NIGHTLY CARGO_FUZZ CARGO_DENY CARGO_CYCLONEDX ARM ARM_RUNNER
+export NIGHTLY CARGO_FUZZ CARGO_DENY CARGO_CYCLONEDX COMPOSE_GO ARM ARM_RUNNER
 
 if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
     # shellcheck disable=SC1091
