@@ -29,3 +29,4 @@ if command -v go >/dev/null; then
 else
     echo '-- Go is not here: the compose file was NOT checked'
 fi
+packaging/helm/test.sh
