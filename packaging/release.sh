@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # release.sh [OPTION...] [DIRECTORY]: makes all files of a release there, `target/release-files` unless told otherwise: for
-# amd64 and arm64 a tarball and a Debian package, the bills of materials (CycloneDX), and SHA256SUMS of all. What is built
-# depends on the sources, the toolchain and the time of the commit alone: no path of this machine is in it, which is checked.
+# amd64 and arm64 a tarball, a Debian package and a Python wheel, the bills of materials (CycloneDX), the npm package of
+# all of them, and SHA256SUMS. What is built depends on the sources, the toolchain and the time of the commit alone: no path
+# of this machine is in it, which is checked.
 #
 #   --architectures LIST     of `amd64 arm64`
 #   --profile NAME           another than `dist`, for trials
@@ -146,13 +147,19 @@ bills() {
 }
 
 mkdir -p "$output"
+built=()
 for architecture in $architectures; do
     BINARIES=$(binaries_of "$architecture")
     RUNNER=$(runner_of "$architecture")
     export BINARIES RUNNER
     tarball "$architecture"
-    ARCHITECTURE=$architecture packaging/debian/build.sh "$output" >&2
+    export ARCHITECTURE=$architecture
+    packaging/debian/build.sh "$output" >&2
+    packaging/python/build.sh "$output" >&2
+    built+=("$BINARIES")
     [ -z "$with_bills" ] || bills "$architecture"
 done
+# npm installs by the architecture that runs: the first of those given, and the other one.
+ARCHITECTURE=${architectures%% *} BINARIES=${built[0]} FURTHER_BINARIES=${built[1]:-} packaging/npm/build.sh "$output" >&2
 (cd "$output" && find . -maxdepth 1 -type f -name '*warmline*' -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
 cat "$output/SHA256SUMS"

@@ -30,3 +30,6 @@ else
     echo '-- Go is not here: the compose file was NOT checked'
 fi
 packaging/helm/test.sh
+packaging/python/test.sh
+packaging/npm/test.sh
+tests/recipes/run target/dist/warmline-server

@@ -14,6 +14,8 @@ needs aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 needs qemu-aarch64 qemu-user
 needs mmdebstrap mmdebstrap
 needs lintian lintian
+needs pip3 python3-pip python3-venv
+needs npm npm
 needs systemd-analyze systemd
 if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
