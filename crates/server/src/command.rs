@@ -7,7 +7,10 @@ use crate::db::Db;
 use crate::error::ClientError;
 use crate::server::{PersistRequest, ReplicationRequest, Server};
 use crate::session::{BlockRequest, ClientHandle};
-use wire::reply::ReplyBuffer;
+use std::num::NonZeroU64;
+use structures::hash::HashSeed;
+use wire::reply::{ReplyBuffer, SharedBytes};
+use wire::request::ArgRange;
 
 pub mod args;
 pub mod category;
@@ -265,6 +268,47 @@ impl Command {
         })
     }
 
+    /// The positions of the keys that the specifications find in `args`.
+    pub fn key_positions<'a>(&self, args: Args<'a>) -> impl Iterator<Item = usize> + use<'a> {
+        let specs = self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0);
+        specs.filter_map(move |spec| spec.found(args)).flatten()
+    }
+
+    /// Stores the hashes of a request's keys with its arguments: `ranges` of `buffer`, one of which may be `apart`.
+    #[inline]
+    pub fn hash_keys(
+        &self,
+        buffer: &[u8],
+        ranges: &mut [ArgRange],
+        apart: Option<&SharedBytes>,
+        seed: HashSeed,
+    ) {
+        if !self.one_key {
+            return self.hash_all_keys(buffer, ranges, apart, seed);
+        }
+        let at = self.first_key;
+        if at < ranges.len() {
+            let hash = seed.hash(Args::with_apart(buffer, ranges, apart).at(at));
+            ranges[at].hash = NonZeroU64::new(hash);
+        }
+    }
+
+    #[inline(never)]
+    fn hash_all_keys(
+        &self,
+        buffer: &[u8],
+        ranges: &mut [ArgRange],
+        apart: Option<&SharedBytes>,
+        seed: HashSeed,
+    ) {
+        for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
+            for at in spec.found(Args::with_apart(buffer, ranges, apart)).into_iter().flatten() {
+                let hash = seed.hash(Args::with_apart(buffer, ranges, apart).at(at));
+                ranges[at].hash = NonZeroU64::new(hash);
+            }
+        }
+    }
+
     /// The ACL category that follows from the group. A container has none: its subcommands have their own.
     pub fn own_category(&self) -> Option<&'static str> {
         let has_one = !self.outside_category && self.subcommands.is_empty();
@@ -293,17 +337,6 @@ pub struct Request<'a> {
     pub id: Option<CommandId>,
     /// The command's name and arguments.
     pub args: Args<'a>,
-    /// Its first key, for prefetching.
-    pub first_key: FirstKey,
-}
-
-/// The first key of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct FirstKey {
-    /// The index of the argument; 0 if unknown.
-    pub at: u32,
-    /// The hash that the database uses.
-    pub hash: u64,
 }
 
 /// The place in a collection that a command accesses first; its memory can be prefetched before the command runs.

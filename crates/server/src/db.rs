@@ -22,11 +22,11 @@ pub mod expire;
 pub mod field_expiry;
 pub mod hash;
 pub mod hashed_value;
+mod key;
 pub mod keyspace;
 pub mod layout;
 pub mod list;
 pub mod object;
-mod plan;
 pub mod policy;
 pub mod prefetch;
 pub mod rdb;
@@ -41,6 +41,7 @@ pub mod value_type;
 pub use crate::config::EventClasses;
 pub use change_log::{Change, ChangeLog};
 pub use hash::Hash;
+pub use key::Key;
 pub use object::{Kind, Object, OwnedEntry, OwnedValue, StringValue, Value};
 pub use set::Set;
 pub use turn::{ExpiredKeys, Turn};
@@ -190,7 +191,6 @@ pub struct Db {
     announced: Announced,
     /// Remaining lookups until small tables are assumed to be in the caches.
     cold_lookups: usize,
-    planned: plan::PlannedKey,
     /// Large objects to be freed in the background; the engine drains it.
     pub discarded: Vec<Garbage>,
     /// Objects of a few allocations each, which go to `discarded` if there are enough to wake a thread for.
@@ -223,7 +223,6 @@ impl Db {
             taken_out: TakenOut::default(),
             announced: Announced::default(),
             cold_lookups: 0,
-            planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
             scattered: Vec::new(),
             scattered_bytes: 0,
@@ -244,6 +243,13 @@ impl Db {
     #[inline]
     pub fn begin_next(&mut self) {
         self.access.counted = [None; 2];
+    }
+
+    /// Ends a command: drops what is kept of its arguments.
+    #[inline]
+    pub fn end(&mut self) {
+        self.forget_announced();
+        self.forget_named_keys();
     }
 
     /// The database, time and modes of the current command or activity.
@@ -338,62 +344,62 @@ impl Db {
     }
 
     /// Bytes that a key and its value occupy; `None` if there is no such key.
-    pub fn memory_bytes(&mut self, key: &[u8]) -> Option<usize> {
+    pub fn memory_bytes(&mut self, key: Key<'_>) -> Option<usize> {
         self.inspect(key).map(|value| value.memory_bytes())
     }
 
     /// Records that the key has changed: `class` and `event` are the keyspace notification's.
     #[inline]
-    pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
+    pub fn changed(&mut self, class: EventClasses, event: &'static str, key: Key<'_>) {
         self.changed_many(class, event, key, 1);
     }
 
     /// As [`Db::changed`], for a change that is part of another one, or not made by a command, and is not counted in
     /// `dirty`.
-    pub fn changed_too(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
+    pub fn changed_too(&mut self, class: EventClasses, event: &'static str, key: Key<'_>) {
         self.changed_many(class, event, key, 0);
     }
 
     /// As [`Db::changed`], for `elements` changed elements of the key's value, each of which is counted.
     #[inline]
-    pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: &[u8], elements: u64) {
-        self.change_log.changed(self.turn.database, class, event, key, elements);
+    pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: Key<'_>, elements: u64) {
+        self.change_log.changed(self.turn.database, class, event, key.bytes(), elements);
         self.note_change(key);
         if std::mem::take(&mut self.emptied) {
             // The key's removal is part of the change, which counts once.
-            self.change_log.event(self.turn.database, EventClasses::GENERIC, "del", key);
+            self.change_log.event(self.turn.database, EventClasses::GENERIC, "del", key.bytes());
         }
     }
 
     /// As [`Db::changed`], for a change without an event.
-    pub fn touched(&mut self, key: &[u8]) {
-        self.change_log.touched(self.turn.database, key, 1);
+    pub fn touched(&mut self, key: Key<'_>) {
+        self.change_log.touched(self.turn.database, key.bytes(), 1);
         self.note_change(key);
     }
 
     /// As [`Db::touched`], for a change made by expiry: not counted in `dirty`.
-    fn touched_by_expiry(&mut self, key: &[u8]) {
-        self.change_log.touched(self.turn.database, key, 0);
+    fn touched_by_expiry(&mut self, key: Key<'_>) {
+        self.change_log.touched(self.turn.database, key.bytes(), 0);
         self.note_change(key);
     }
 
     /// As [`Db::changed`], for a change that WATCH and tracking do not report: of a stream's groups. `count` may be 0.
-    pub fn changed_quietly(&mut self, key: &[u8], count: u64) {
+    pub fn changed_quietly(&mut self, key: Key<'_>, count: u64) {
         self.change_log.add_dirty(count);
         self.note_change(key);
     }
 
     #[inline]
-    fn note_change(&mut self, key: &[u8]) {
+    fn note_change(&mut self, key: Key<'_>) {
         if self.access.bits.meaning() == Meaning::LastChange {
             self.note_change_time(key);
         }
     }
 
     #[cold]
-    fn note_change_time(&mut self, key: &[u8]) {
-        let (hash, access) = (self.key_hash(key), self.access.changed(self.turn.now_ms));
-        if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(hash, key) {
+    fn note_change_time(&mut self, key: Key<'_>) {
+        let access = self.access.changed(self.turn.now_ms);
+        if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(key) {
             entry.set_access(access);
         }
     }
@@ -427,78 +433,78 @@ impl Db {
 
     /// Announces an event that accompanies a change already recorded.
     #[inline]
-    pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.change_log.event(self.turn.database, class, event, key);
+    pub fn event(&mut self, class: EventClasses, event: &'static str, key: Key<'_>) {
+        self.change_log.event(self.turn.database, class, event, key.bytes());
     }
 
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes an expired key.
     #[inline]
-    pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn read(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, !self.turn.no_touch, true)
     }
 
     /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
-    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn read_without_touch(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, false, true)
     }
 
     /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
-    pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn read_touching(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, true, true)
     }
 
     /// As [`Db::read`], but notes no access and announces no miss (OBJECT).
-    pub fn read_about(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn read_about(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, false, false)
     }
 
     #[inline]
-    fn read_as(&mut self, key: &[u8], touch: bool, announces_miss: bool) -> Option<Value<'_>> {
-        let hash = self.hash_of(key);
-        if !self.remove_if_expired(hash, key) {
+    fn read_as(&mut self, key: Key<'_>, touch: bool, announces_miss: bool) -> Option<Value<'_>> {
+        self.begin_look_up(key);
+        if !self.remove_if_expired(key) {
             let now_ms = self.turn.now_ms;
-            if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(hash, key) {
+            if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(key) {
                 self.figures.hits += 1;
                 if touch {
-                    self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+                    self.access.touch(UsedKey::new(key), &mut entry, now_ms, &mut self.random);
                 }
                 return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
             }
         }
         self.figures.misses += 1;
         if announces_miss {
-            self.change_log.missed(self.turn.database, key);
+            self.change_log.missed(self.turn.database, key.bytes());
         }
         None
     }
 
     /// The value at `key` for a write that reads it first: like [`Db::read`] but counts neither hit nor miss.
     #[inline]
-    pub fn peek(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.lookup(key, true)
     }
 
     /// The value at `key` for commands that inspect keys (DEBUG): notes no access, counts neither hit nor miss.
-    pub fn inspect(&mut self, key: &[u8]) -> Option<Value<'_>> {
+    pub fn inspect(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.lookup(key, false)
     }
 
     #[inline]
-    fn lookup(&mut self, key: &[u8], touch: bool) -> Option<Value<'_>> {
-        let hash = self.hash_of(key);
-        if self.remove_if_expired(hash, key) {
+    fn lookup(&mut self, key: Key<'_>, touch: bool) -> Option<Value<'_>> {
+        self.begin_look_up(key);
+        if self.remove_if_expired(key) {
             return None;
         }
         let now_ms = self.turn.now_ms;
-        let mut entry = self.keyspace.database_mut(self.turn.database).get_mut(hash, key)?;
+        let mut entry = self.keyspace.database_mut(self.turn.database).get_mut(key)?;
         if touch && !self.turn.no_touch {
-            self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+            self.access.touch(UsedKey::new(key), &mut entry, now_ms, &mut self.random);
         }
         Some(Value::new(entry.into_ref(), &self.compression.dictionaries))
     }
 
     /// Whether the key exists now.
-    pub fn exists(&mut self, key: &[u8]) -> bool {
+    pub fn exists(&mut self, key: Key<'_>) -> bool {
         self.lookup(key, false).is_some()
     }
 
@@ -515,14 +521,14 @@ impl Db {
     }
 
     /// Removes the key from the selected database and returns its value and expiry.
-    pub fn take(&mut self, key: &[u8]) -> Option<OwnedEntry> {
-        let hash = self.hash_of(key);
-        if self.remove_if_expired(hash, key) {
+    pub fn take(&mut self, key: Key<'_>) -> Option<OwnedEntry> {
+        self.begin_look_up(key);
+        if self.remove_if_expired(key) {
             return None;
         }
-        let removed = self.selected_database_mut().remove(hash, key)?;
-        self.change_log.audit.check_named_changed(key);
-        self.change_log.audit.key_changed(self.turn.database, key);
+        let removed = self.selected_database_mut().remove(key)?;
+        self.change_log.audit.check_named_changed(key.bytes());
+        self.change_log.audit.key_changed(self.turn.database, key.bytes());
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
             Stored::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
@@ -543,10 +549,10 @@ impl Db {
 
     /// Stores an entry that was taken or copied, at any key of any database. The key counts as new even where it replaces
     /// one.
-    pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
+    pub fn put_owned(&mut self, key: Key<'_>, entry: OwnedEntry) {
         match entry.value {
             OwnedValue::Bytes(bytes) => {
-                self.put_as_new(key, bytes_value(key, &bytes, entry.expiry_ms), entry.expiry_ms)
+                self.put_as_new(key, bytes_value(key.bytes(), &bytes, entry.expiry_ms), entry.expiry_ms)
             }
             OwnedValue::Integer(n) => self.put_as_new(key, NewValue::Integer(n), entry.expiry_ms),
             OwnedValue::Object(object) => self.put_as_new(key, NewValue::Object(object), entry.expiry_ms),
@@ -554,55 +560,55 @@ impl Db {
     }
 
     /// Stores a value, replacing the previous one and its expiry: a use of the key. Records no event: the handler does.
-    pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
+    pub fn put(&mut self, key: Key<'_>, value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         self.put_in_place(key, value, expiry_ms, false);
     }
 
     /// As [`Db::put`], but the key counts as new: the access data of a replaced key is dropped.
-    fn put_as_new(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
+    fn put_as_new(&mut self, key: Key<'_>, value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         self.put_in_place(key, value, expiry_ms, true);
     }
 
     /// Notes the size of an object that is about to be stored; returns when the first of its fields expires.
     #[inline]
-    fn note_put_size(&mut self, hash: u64, key: &[u8], value: &NewValue<'_, Object>) -> Option<FirstExpiry> {
+    fn note_put_size(&mut self, key: Key<'_>, value: &NewValue<'_, Object>) -> Option<FirstExpiry> {
         let NewValue::Object(object) = value else { return None };
         let (kind, bytes) = (object.kind(), object.memory_bytes());
-        self.selected_database_mut().note_size(hash, key, kind, bytes);
+        self.selected_database_mut().note_size(key, kind, bytes);
         first_expiry(Some(object))
     }
 
     #[inline]
     fn put_in_place(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         value: NewValue<'_, Object>,
         expiry_ms: Option<i64>,
         is_new: bool,
     ) {
-        self.change_log.audit.check_named_changed(key);
-        let hash = self.hash_of(key);
+        self.change_log.audit.check_named_changed(key.bytes());
+        self.begin_look_up(key);
         let mut buffer = Vec::new();
-        let value = self.compressed(key, value, expiry_ms.is_some(), &mut buffer);
+        let value = self.compressed(key.bytes(), value, expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = self.note_put_size(hash, key, &value);
+        let fields_expire_ms = self.note_put_size(key, &value);
         let keys_before = self.len();
         let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
-        let new = NewKey { hash, db_index: self.turn.database, expires: expiry_ms.is_some() };
+        let new = NewKey { hash: key.hash(), db_index: self.turn.database, expires: expiry_ms.is_some() };
         let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);
         let access = |replaced: Option<EntryRef<'_, Object>>| {
             was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
             match replaced {
                 Some(entry) if !is_new && !was_expired && no_touch => entry.access(),
                 Some(entry) if !is_new && !was_expired => {
-                    policy.used(UsedKey::new(hash, key), entry.access(), now_ms, random)
+                    policy.used(UsedKey::new(key), entry.access(), now_ms, random)
                 }
                 Some(_) | None => policy.initial(new, now_ms),
             }
         };
         let database = self.keyspace.database_mut(self.turn.database);
-        let previous = database.put_over(hash, key, value, expiry_ms, access);
+        let previous = database.put_over(key, value, expiry_ms, access);
         self.take_back(buffer);
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, first_expiry(replaced.as_ref()), fields_expire_ms);
@@ -615,38 +621,38 @@ impl Db {
         if let Some(object) = replaced {
             self.discard(object, self.lazy_freeing.replaced);
         }
-        self.change_log.audit.key_changed(self.turn.database, key);
+        self.change_log.audit.key_changed(self.turn.database, key.bytes());
         self.note_given_expiry(key, expiry_ms);
     }
 
     /// Removes the key for a client's command. Returns whether it existed.
-    pub fn remove(&mut self, key: &[u8]) -> bool {
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
         let in_background = self.lazy_freeing.deleted;
         self.remove_freeing(key, in_background)
     }
 
     /// As [`Db::remove`], but large values are always freed in the background.
-    pub fn unlink(&mut self, key: &[u8]) -> bool {
+    pub fn unlink(&mut self, key: Key<'_>) -> bool {
         self.remove_freeing(key, true)
     }
 
     /// Removes the key because a command replaces it, possibly with nothing: removes an expired key too. Returns whether
     /// it existed.
-    pub fn remove_replaced(&mut self, key: &[u8]) -> bool {
-        self.change_log.audit.check_named_changed(key);
-        let hash = self.hash_of(key);
-        self.remove_hashed(hash, key, self.lazy_freeing.replaced)
+    pub fn remove_replaced(&mut self, key: Key<'_>) -> bool {
+        self.change_log.audit.check_named_changed(key.bytes());
+        self.begin_look_up(key);
+        self.remove_stored(key, self.lazy_freeing.replaced)
     }
 
-    fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {
-        self.change_log.audit.check_named_changed(key);
-        let hash = self.hash_of(key);
-        !self.remove_if_expired(hash, key) && self.remove_hashed(hash, key, in_background)
+    fn remove_freeing(&mut self, key: Key<'_>, in_background: bool) -> bool {
+        self.change_log.audit.check_named_changed(key.bytes());
+        self.begin_look_up(key);
+        !self.remove_if_expired(key) && self.remove_stored(key, in_background)
     }
 
-    fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
-        let Some(removed) = self.selected_database_mut().remove(hash, key) else { return false };
-        self.change_log.audit.key_changed(self.turn.database, key);
+    fn remove_stored(&mut self, key: Key<'_>, in_background: bool) -> bool {
+        let Some(removed) = self.selected_database_mut().remove(key) else { return false };
+        self.change_log.audit.key_changed(self.turn.database, key.bytes());
         if let Some(object) = removed.into_object() {
             self.fields_moved(key, first_expiry(Some(&object)), None);
             self.discard(object, in_background);
@@ -773,7 +779,7 @@ impl Db {
     }
 
     /// `Ok(true)` if the key holds a value of `kind`, `Ok(false)` if it does not exist, for a write that looks first.
-    pub fn expect_kind(&mut self, key: &[u8], kind: Kind) -> Result<bool, ClientError> {
+    pub fn expect_kind(&mut self, key: Key<'_>, kind: Kind) -> Result<bool, ClientError> {
         match self.peek(key) {
             None => Ok(false),
             Some(value) if value.kind() == kind => Ok(true),

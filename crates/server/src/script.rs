@@ -48,7 +48,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub trait Caller {
     /// Runs a command and writes its reply, in the protocol of `reply`. Returns whether it took long enough that
     /// [`Self::interrupt`] is due.
-    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool;
+    fn call(&mut self, command: &mut CommandLine, reply: &mut ReplyBuffer) -> bool;
     /// Whether the script's user has permission to run the command; `None` if there is no such command.
     fn may_call(&mut self, command: &CommandLine) -> Option<bool>;
     /// Stores a function of the library that is being loaded.

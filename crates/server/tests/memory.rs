@@ -29,13 +29,13 @@ fn scattered(i: usize) -> usize {
 }
 
 fn referred_string(db: &mut Db, i: usize) {
-    let reply = db.share_string(KEY).cloned();
+    let reply = db.share_string(db.key(KEY)).cloned();
     string(db, i);
     drop(reply);
 }
 
 fn list(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |list: &mut List, means| {
+    db.change_or_create(db.key(KEY), |list: &mut List, means| {
         let element = text(scattered(i));
         list.push(if i.is_multiple_of(3) { End::Left } else { End::Right }, &element, means.limits);
     })
@@ -46,49 +46,51 @@ fn list(db: &mut Db, i: usize) {
 /// the last one was emptied.
 fn empty_a_list(db: &mut Db) {
     for _ in 0..2 {
-        db.change_or_create(b"other", |list: &mut List, means| list.push(End::Left, b"1", means.limits))
-            .unwrap();
+        db.change_or_create(db.key(b"other"), |list: &mut List, means| {
+            list.push(End::Left, b"1", means.limits)
+        })
+        .unwrap();
     }
     for _ in 0..2 {
-        db.change(b"other", |list: &mut List, means| {
+        db.change(db.key(b"other"), |list: &mut List, means| {
             list.pop(End::Left, |_| ());
             list.shrunk(means.limits);
         })
         .unwrap();
     }
-    db.changed(EventClasses::LIST, "lpop", b"other");
+    db.changed(EventClasses::LIST, "lpop", db.key(b"other"));
 }
 
 fn long_list(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |list: &mut List, means| {
+    db.change_or_create(db.key(KEY), |list: &mut List, means| {
         list.push(End::Right, &vec![b'x'; 100 + scattered(i) % 20_000], means.limits)
     })
     .unwrap();
 }
 
 fn texts(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |set: &mut Set, means| set.add(&text(scattered(i)), &means)).unwrap();
+    db.change_or_create(db.key(KEY), |set: &mut Set, means| set.add(&text(scattered(i)), &means)).unwrap();
 }
 
 fn integers(db: &mut Db, i: usize) {
     let member = scattered(i).to_string();
-    db.change_or_create(KEY, |set: &mut Set, means| set.add(member.as_bytes(), &means)).unwrap();
+    db.change_or_create(db.key(KEY), |set: &mut Set, means| set.add(member.as_bytes(), &means)).unwrap();
 }
 
 fn consecutive(db: &mut Db, i: usize) {
     let member = i.to_string();
-    db.change_or_create(KEY, |set: &mut Set, means| set.add(member.as_bytes(), &means)).unwrap();
+    db.change_or_create(db.key(KEY), |set: &mut Set, means| set.add(member.as_bytes(), &means)).unwrap();
 }
 
 fn scores(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |set: &mut SortedSet, means| {
+    db.change_or_create(db.key(KEY), |set: &mut SortedSet, means| {
         set.insert(&text(i), scattered(i) as f64 / 7.0, &means).map(drop).unwrap();
     })
     .unwrap();
 }
 
 fn long_members(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |set: &mut SortedSet, means| {
+    db.change_or_create(db.key(KEY), |set: &mut SortedSet, means| {
         let mut member = text(i);
         member.resize(20 + scattered(i) % 3000, b'm');
         set.insert(&member, scattered(i) as f64, &means).map(drop).unwrap();
@@ -97,7 +99,7 @@ fn long_members(db: &mut Db, i: usize) {
 }
 
 fn entries(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |stream: &mut Stream, means| {
+    db.change_or_create(db.key(KEY), |stream: &mut Stream, means| {
         let id = StreamId { ms: 1_700_000_000_000 + i as u64, seq: 0 };
         stream.add(id, &[b"field", &text(i)], means.limits).unwrap();
     })
@@ -106,41 +108,41 @@ fn entries(db: &mut Db, i: usize) {
 
 /// Overwrites: the longest is what stays.
 fn string(db: &mut Db, i: usize) {
-    db.put_string(KEY, &vec![b'x'; i * 37], None);
+    db.put_string(db.key(KEY), &vec![b'x'; i * 37], None);
 }
 
 /// Lengths of up to three sizes of entries, beside each limit, and some that have buffers of their own; in units of 37.
 const STRINGS: [usize; 17] = [1, 2, 4, 5, 6, 7, 8, 9, 10, 15, 28, 41, 56, 57, 443, 444, 5000];
 
 fn expiring_string(db: &mut Db, i: usize) {
-    db.put_string(KEY, &vec![b'x'; i * 37], Some(1 << 40));
+    db.put_string(db.key(KEY), &vec![b'x'; i * 37], Some(1 << 40));
 }
 
 fn string_given_a_time(db: &mut Db, i: usize) {
     string(db, i);
-    db.set_expiry(KEY, Some(1 << 40));
+    db.set_expiry(db.key(KEY), Some(1 << 40));
 }
 
 fn loaded_string(db: &mut Db, i: usize) {
     let about = LoadedKey { replaces: true, ..LoadedKey::default() };
-    db.load_string(KEY, &StringRef::Bytes(&vec![b'x'; i * 37]), about);
+    db.load_string(db.key(KEY), &StringRef::Bytes(&vec![b'x'; i * 37]), about);
 }
 
 fn copied_string(db: &mut Db, i: usize) {
     string(db, i);
-    let copy = db.peek(KEY).map(|value| value.to_owned_entry()).unwrap();
-    db.put_owned(KEY, copy);
+    let copy = db.peek(db.key(KEY)).map(|value| value.to_owned_entry()).unwrap();
+    db.put_owned(db.key(KEY), copy);
 }
 
 fn changed_string(db: &mut Db, i: usize) {
     string(db, i);
-    db.edit_string(KEY, |text| text.push(b'y')).unwrap();
+    db.edit_string(db.key(KEY), |text| text.push(b'y')).unwrap();
 }
 
 /// A log whose entries are each pending with one of three consumers.
 fn read_entries(db: &mut Db, i: usize) {
     entries(db, i);
-    db.change(KEY, |stream: &mut Stream, _| {
+    db.change(db.key(KEY), |stream: &mut Stream, _| {
         if i == 0 {
             stream.create_group(b"group", StreamId::MIN, Some(0));
             let mut group = stream.group_mut(b"group").unwrap();
@@ -160,23 +162,24 @@ fn read_entries(db: &mut Db, i: usize) {
 type Remove<'a> = &'a dyn Fn(&mut Db, usize);
 
 fn remove_text(db: &mut Db, i: usize) {
-    db.change(KEY, |set: &mut Set, _| set.remove(&text(scattered(i)))).unwrap();
+    db.change(db.key(KEY), |set: &mut Set, _| set.remove(&text(scattered(i)))).unwrap();
 }
 
 fn remove_integer(db: &mut Db, i: usize) {
-    db.change(KEY, |set: &mut Set, _| set.remove(scattered(i).to_string().as_bytes())).unwrap();
+    db.change(db.key(KEY), |set: &mut Set, _| set.remove(scattered(i).to_string().as_bytes())).unwrap();
 }
 
 fn remove_member(db: &mut Db, i: usize) {
-    db.change(KEY, |set: &mut SortedSet, _| set.remove(&text(i))).unwrap();
+    db.change(db.key(KEY), |set: &mut SortedSet, _| set.remove(&text(i))).unwrap();
 }
 
 fn remove_field(db: &mut Db, i: usize) {
-    db.change(KEY, |hash: &mut Hash, mut means| hash.remove(&text(scattered(i)), &mut means)).unwrap();
+    db.change(db.key(KEY), |hash: &mut Hash, mut means| hash.remove(&text(scattered(i)), &mut means))
+        .unwrap();
 }
 
 fn pop(db: &mut Db, i: usize) {
-    db.change(KEY, |list: &mut List, means| {
+    db.change(db.key(KEY), |list: &mut List, means| {
         list.pop(if i.is_multiple_of(2) { End::Left } else { End::Right }, |_| ());
         list.shrunk(means.limits);
     })
@@ -185,11 +188,11 @@ fn pop(db: &mut Db, i: usize) {
 
 fn delete_entry(db: &mut Db, i: usize) {
     let id = StreamId { ms: 1_700_000_000_000 + i as u64, seq: 0 };
-    db.change(KEY, |stream: &mut Stream, _| stream.delete(id)).unwrap();
+    db.change(db.key(KEY), |stream: &mut Stream, _| stream.delete(id)).unwrap();
 }
 
 fn forget_changes(db: &mut Db) {
-    db.changed(EventClasses::GENERIC, "set", KEY);
+    db.changed(EventClasses::GENERIC, "set", db.key(KEY));
     drop(db.change_log.take());
     drop(std::mem::take(&mut db.change_log.audit));
 }
@@ -217,7 +220,7 @@ fn compare(
         db.begin(Turn::new(0, 0));
         // The table, the change log, and what is kept of large keys are there before the key is.
         (0..size).for_each(|i| add(&mut db, i));
-        db.remove(KEY);
+        db.remove(db.key(KEY));
         empty_a_list(&mut db);
         forget_changes(&mut db);
         let before = memory.used_bytes();
@@ -225,7 +228,7 @@ fn compare(
             empty_a_list(db);
             forget_changes(db);
             let allocated = u64::try_from(memory.used_bytes() - before).unwrap();
-            let counted = db.memory_bytes(KEY).unwrap() as u64;
+            let counted = db.memory_bytes(db.key(KEY)).unwrap() as u64;
             // The database's own index of hashes with fields that expire has a line for the key.
             let index_bytes = if what.contains("expiry") { 32 } else { 0 };
             if counted.abs_diff(allocated) > allocated / 100 + index_bytes {
@@ -249,9 +252,9 @@ fn consumers_that_are_gone_leave_no_room_behind() {
     db.begin(Turn::new(0, 0));
     read_entries(&mut db, 0);
     forget_changes(&mut db);
-    let before = db.memory_bytes(KEY).unwrap();
+    let before = db.memory_bytes(db.key(KEY)).unwrap();
     for goes in [false, true] {
-        db.change(KEY, |stream: &mut Stream, _| {
+        db.change(db.key(KEY), |stream: &mut Stream, _| {
             let mut group = stream.group_mut(b"group").unwrap();
             for name in (0..10_000).map(text) {
                 match goes {
@@ -263,7 +266,7 @@ fn consumers_that_are_gone_leave_no_room_behind() {
         .unwrap();
         forget_changes(&mut db);
     }
-    let left = db.memory_bytes(KEY).unwrap() - before;
+    let left = db.memory_bytes(db.key(KEY)).unwrap() - before;
     assert!(left < 2000, "{left}");
 }
 
@@ -285,7 +288,7 @@ fn the_memory_of_collections_is_what_was_allocated() {
     let add_field = |expiry: FieldExpiry| {
         move |db: &mut Db, i: usize| {
             let value = format!("value:{i}");
-            db.change_or_create(KEY, |hash: &mut Hash, mut means| {
+            db.change_or_create(db.key(KEY), |hash: &mut Hash, mut means| {
                 hash.set(&text(scattered(i)), value.as_bytes(), expiry, &mut means);
             })
             .unwrap();
@@ -342,18 +345,18 @@ fn expiring_hashes(count: usize, fields: usize, at_ms: &dyn Fn(usize) -> i64) ->
         let before = memory.used_bytes();
         for i in 0..count {
             add(&mut db, i);
-            db.changed(EventClasses::GENERIC, "set", &key(i));
+            db.changed(EventClasses::GENERIC, "set", db.key(&key(i)));
         }
         forget_changes(&mut db);
         let allocated = memory.used_bytes() - before;
-        let counted: usize = (0..count).map(|i| db.memory_bytes(&key(i)).unwrap()).sum();
+        let counted: usize = (0..count).map(|i| db.memory_bytes(db.key(&key(i))).unwrap()).sum();
         (counted as f64 / count as f64, allocated as f64 / count as f64)
     };
     // The table has a slot for each key, whatever the value is.
-    let (counted, allocated) = build(&|db, i| db.put_string(&key(i), b"value", None));
+    let (counted, allocated) = build(&|db, i| db.put_string(db.key(&key(i)), b"value", None));
     let slot = allocated - counted;
     let (counted, allocated) = build(&|db, i| {
-        db.change_or_create(&key(i), |hash: &mut Hash, mut means| {
+        db.change_or_create(db.key(&key(i)), |hash: &mut Hash, mut means| {
             for field in 0..fields {
                 let expiry = FieldExpiry::At(at_ms(i) + field as i64);
                 hash.set(&text(field), b"value", expiry, &mut means);

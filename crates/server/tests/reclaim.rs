@@ -256,8 +256,8 @@ fn removed_by_a_step(db: &mut Db) -> (usize, usize) {
 
 fn put(db: &mut Db, number: i64, expiry_ms: i64) {
     let key = format!("key:{number}");
-    db.put_string(key.as_bytes(), b"x", Some(expiry_ms));
-    db.changed(EventClasses::GENERIC, "set", key.as_bytes());
+    db.put_string(db.key(key.as_bytes()), b"x", Some(expiry_ms));
+    db.changed(EventClasses::GENERIC, "set", db.key(key.as_bytes()));
     drop(db.change_log.take());
 }
 
@@ -267,12 +267,12 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
     db.begin(Turn::new(0, 0));
     (0..300_000).for_each(|i| put(&mut db, i, 100));
     for i in 0..5000 {
-        db.change_or_create(b"hash", |hash: &mut Hash, mut means| {
+        db.change_or_create(db.key(b"hash"), |hash: &mut Hash, mut means| {
             hash.set(format!("field:{i}").as_bytes(), b"v", FieldExpiry::At(100), &mut means);
         })
         .unwrap();
     }
-    db.changed(EventClasses::GENERIC, "set", b"hash");
+    db.changed(EventClasses::GENERIC, "set", db.key(b"hash"));
     drop(db.change_log.take());
     db.begin(Turn::new(0, 1000));
     let (keys_max, fields_max) = removed_by_a_step(&mut db);

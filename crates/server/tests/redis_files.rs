@@ -78,7 +78,7 @@ fn snapshot_of(db: &Db) -> Vec<u8> {
 
 /// The fields of a hash with their expiries, in order.
 fn fields_of(db: &Db, key: &str) -> Vec<(String, Option<i64>)> {
-    let hash: &Hash = db.stored(key.as_bytes()).unwrap();
+    let hash: &Hash = db.stored(db.key(key.as_bytes())).unwrap();
     let mut fields: Vec<_> = ["a", "b", "c", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"]
         .into_iter()
         .filter_map(|field| {
@@ -194,11 +194,11 @@ fn all_but_expiring_fields_has_the_digest_that_its_server_gave() {
         let mut db = load(&bytes_of(name), true).unwrap();
         db.with_database(0, |db| {
             for key in ["small", "large", "all", "long"] {
-                assert!(db.remove(format!("expiring:{key}").as_bytes()));
+                assert!(db.remove(db.key(format!("expiring:{key}").as_bytes())));
             }
         });
         for index in [3, 19] {
-            db.with_database(index, |db| assert!(db.remove(b"h")));
+            db.with_database(index, |db| assert!(db.remove(db.key(b"h"))));
         }
         assert_eq!(db.digest().text(), DIGEST_WITHOUT_EXPIRIES, "{name}");
     }
@@ -218,7 +218,7 @@ fn how_keys_were_used_is_taken_over() {
 fn a_node_of_a_cluster_leaves_a_file_with_its_slots() {
     let db = load(&bytes_of("8.6-cluster"), true).unwrap();
     assert_eq!(db.database(0).len(), 4);
-    let hash: &Hash = db.stored(b"h").unwrap();
+    let hash: &Hash = db.stored(db.key(b"h")).unwrap();
     let (_, expiry_ms) = hash.get_with_expiry(b"f", NEVER_EXPIRES).unwrap();
     assert_eq!(expiry_ms, Some(4_102_444_800_000));
 }

@@ -356,14 +356,14 @@ mod tests {
                 bytes[at] ^= 1;
             }
             let moved: Vec<_> =
-                ranges.iter().map(|range| ArgRange { start: range.start + 1, len: range.len }).collect();
+                ranges.iter().map(|range| ArgRange { start: range.start + 1, ..*range }).collect();
             assert_eq!(as_written(&bytes, &moved), None);
             assert_eq!(as_written(&bytes, &ranges[1..]), None, "its first argument is missing");
         }
-        let long = [ArgRange { start: 0, len: 1000 }];
+        let long = [ArgRange { len: 1000, ..ArgRange::default() }];
         assert_eq!(as_written(&[0; 1000], &long), None);
         assert_eq!(as_written(b"", &[]), None);
-        let beyond = [ArgRange { start: u32::MAX, len: 999 }];
+        let beyond = [ArgRange { start: u32::MAX, len: 999, hash: None }];
         assert_eq!(as_written(b"*1\r\n", &beyond), None);
     }
 

@@ -23,6 +23,7 @@
 //!    argument.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use memchr::{memchr, memchr2};
@@ -72,7 +73,7 @@ impl Default for Limits {
     }
 }
 
-/// The range of an argument in the connection's buffer. Eight bytes, so that the arguments of a typical command share
+/// The range of an argument in the connection's buffer. Sixteen bytes, so that the arguments of a typical command share
 /// a cache line; so buffers must be smaller than 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArgRange {
@@ -80,13 +81,15 @@ pub struct ArgRange {
     pub start: u32,
     /// Length in bytes.
     pub len: u32,
+    /// Hash of an argument that is a key, which the receiver of the command computes once. `None`: it has not.
+    pub hash: Option<NonZeroU64>,
 }
 
 impl ArgRange {
     #[inline]
     fn new(start: usize, len: usize) -> Self {
         debug_assert!(start + len <= REQUEST_LEN_MAX);
-        Self { start: short_len(start), len: short_len(len) }
+        Self { start: short_len(start), len: short_len(len), hash: None }
     }
 
     /// Returns `None` if the end exceeds 32-bit ranges ([`REQUEST_LEN_MAX`]).
@@ -94,13 +97,13 @@ impl ArgRange {
     pub fn within(start: usize, len: usize) -> Option<Self> {
         let end = start.checked_add(len).filter(|&end| end <= REQUEST_LEN_MAX)?;
         debug_assert!(end >= start);
-        Some(Self { start: u32::try_from(start).ok()?, len: u32::try_from(len).ok()? })
+        Some(Self { start: u32::try_from(start).ok()?, len: u32::try_from(len).ok()?, hash: None })
     }
 
     /// An argument that was gathered elsewhere; see [`Parser::accept_apart`]. For an argument of 4 GiB or more, from
     /// a file, the length is the maximum, and that of its bytes applies.
     pub fn apart(len: usize) -> Self {
-        Self { start: APART, len: u32::try_from(len).unwrap_or(u32::MAX) }
+        Self { start: APART, len: u32::try_from(len).unwrap_or(u32::MAX), hash: None }
     }
 
     /// Returns whether the argument is outside the buffer.
@@ -124,7 +127,7 @@ impl ArgRange {
     /// Returns the range after `by` bytes were removed from the front of the buffer.
     #[inline]
     pub fn rebased(self, by: usize) -> Self {
-        Self { start: self.start - short_len(by), len: self.len }
+        Self { start: self.start - short_len(by), ..self }
     }
 }
 

@@ -1,24 +1,32 @@
 //! The arguments of a command: slices of the receive buffer; one of them can be in a buffer of its own.
 
+use crate::db::Key;
 use crate::db::strings::NewText;
 use crate::error::ClientError;
+use std::num::NonZeroU64;
 use std::ops::{Index, Range};
+use structures::hash::HashSeed;
 use wire::reply::SharedBytes;
 use wire::request::{ArgRange, REQUEST_LEN_MAX};
 
-/// The arguments of one command, its name first. A view; copying it copies two slices and a reference.
+/// The arguments of one command, its name first. A view; copying it copies two slices, a reference and a seed.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     buffer: &'a [u8],
     ranges: &'a [ArgRange],
     /// The argument outside the buffer, if there is one.
     apart: Option<&'a SharedBytes>,
+    /// With which keys are hashed; set when the command runs.
+    seed: HashSeed,
 }
+
+/// Seed of arguments whose command does not run.
+const NO_SEED: HashSeed = HashSeed::new(0, 0);
 
 impl<'a> Args<'a> {
     /// Arguments that are all in `buffer`.
     pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Self {
-        Args { buffer, ranges, apart: None }
+        Args { buffer, ranges, apart: None, seed: NO_SEED }
     }
 
     /// As [`Args::new`]; one argument can be in `apart` instead.
@@ -29,7 +37,13 @@ impl<'a> Args<'a> {
             Some(_) => &buffer[..buffer.len().min(REQUEST_LEN_MAX)],
             None => buffer,
         };
-        Args { buffer, ranges, apart }
+        Args { buffer, ranges, apart, seed: NO_SEED }
+    }
+
+    /// These arguments for the command's handler, which looks up keys with hashes of this seed.
+    #[inline]
+    pub fn with_seed(self, seed: HashSeed) -> Self {
+        Args { seed, ..self }
     }
 
     /// The number of arguments, the name included.
@@ -81,6 +95,30 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
+    }
+
+    /// The argument at `index` as a key. Its hash is known if the command's row says that it is one.
+    #[inline]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        let range = &self.ranges[index];
+        let bytes = self.slice(range);
+        let key = match range.hash {
+            Some(hash) => Key::hashed(bytes, hash.get()),
+            None => Key::new(bytes, self.seed),
+        };
+        key.of_argument(range.start)
+    }
+
+    /// All arguments as keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + Clone + use<'a> {
+        let args = *self;
+        (0..args.len()).map(move |index| args.key(index))
+    }
+
+    /// The hash of the key at `index`, if it is known.
+    #[inline]
+    pub fn known_hash(&self, index: usize) -> Option<u64> {
+        self.ranges.get(index)?.hash.map(NonZeroU64::get)
     }
 
     #[inline]
@@ -178,7 +216,9 @@ impl<'a> Args<'a> {
 
     /// A copy that outlives the buffer.
     pub fn to_owned(&self) -> OwnedArgs {
-        OwnedArgs::exactly(self.iter())
+        let mut owned = OwnedArgs::exactly(self.iter());
+        owned.ranges.iter_mut().zip(self.ranges).for_each(|(own, range)| own.hash = range.hash);
+        owned
     }
 
     /// As [`Self::to_owned`], without those at `left_out`.

@@ -149,30 +149,39 @@ impl KeySpec {
     /// Calls `visit` with the position of every key that this specification finds in `args`. Malformed arguments have no
     /// keys, and the result is `false`: the handler then refuses them with its own error.
     pub fn positions(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) -> bool {
-        let Some(begin) = self.begin_at(args) else { return self.begin == Begin::Unknown };
-        match self.find {
-            Find::Range { last, step, limit } => {
-                let last = match last {
-                    0.. => begin + last as usize,
-                    _ if limit > 1 => begin + (args.len() - begin) / limit - 1,
-                    _ => args.len().saturating_sub(last.unsigned_abs() as usize),
-                };
-                let mut at = begin;
-                while at <= last && at < args.len() {
-                    visit(at);
-                    at += step;
-                }
+        match self.found(args) {
+            Some(found) => {
+                found.for_each(visit);
+                true
             }
-            Find::Counted { count_at, first, step } => {
-                let count = args.get(begin + count_at).and_then(wire::number::parse_i64);
-                let fits = args.len().saturating_sub(begin + first).div_ceil(step);
-                let count = count.and_then(|count| usize::try_from(count).ok());
-                let Some(count) = count.filter(|&count| (1..=fits).contains(&count)) else { return false };
-                (0..count).for_each(|i| visit(begin + first + i * step));
-            }
-            Find::Unknown => {}
+            None => false,
         }
-        true
+    }
+
+    /// The positions of the keys that this specification finds in `args`. `None`: the arguments are malformed.
+    pub fn found(&self, args: Args<'_>) -> Option<impl Iterator<Item = usize> + use<>> {
+        let (first, count, step) = match self.begin_at(args) {
+            None if self.begin == Begin::Unknown => (0, 0, 0),
+            None => return None,
+            Some(begin) => match self.find {
+                Find::Range { last, step, limit } => {
+                    let end = match last {
+                        0.. => begin + last as usize + 1,
+                        _ if limit > 1 => begin + (args.len() - begin) / limit,
+                        _ => (args.len() + 1).saturating_sub(last.unsigned_abs() as usize),
+                    };
+                    (begin, end.min(args.len()).saturating_sub(begin).div_ceil(step), step)
+                }
+                Find::Counted { count_at, first, step } => {
+                    let count = args.get(begin + count_at).and_then(wire::number::parse_i64);
+                    let fits = args.len().saturating_sub(begin + first).div_ceil(step);
+                    let count = count.and_then(|count| usize::try_from(count).ok());
+                    (begin + first, count.filter(|count| (1..=fits).contains(count))?, step)
+                }
+                Find::Unknown => (0, 0, 0),
+            },
+        };
+        Some((0..count).map(move |index| first + index * step))
     }
 
     fn begin_at(&self, args: Args<'_>) -> Option<usize> {

@@ -3,7 +3,7 @@
 
 use crate::command::Args;
 use crate::command::args::OwnedArgs;
-use crate::db::{Db, Hash, StringValue};
+use crate::db::{Db, Hash, Key, StringValue};
 use wire::number::i64_text;
 
 /// Records the replacement for a command with these arguments, after it has run ([`Db::propagate_as`]); records nothing
@@ -18,33 +18,33 @@ pub fn deletion(args: Args<'_>, db: &mut Db) {
 /// SET with an expiry as a point in time.
 pub fn set(args: Args<'_>, db: &mut Db) {
     let is_lasting = args.len() == 4 && args.is(3, "KEEPTTL");
-    let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.holds(db.selected(), args.at(1));
+    let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.holds(db.selected(), args.key(1));
     if args.len() > 3 && !is_lasting && !is_absolute {
-        set_with_expiry(args.at(1), args.at(2), db);
+        set_with_expiry(args.key(1), args.at(2), db);
     }
 }
 
 /// As [`set`], for SETEX and PSETEX.
 pub fn set_to_expire(args: Args<'_>, db: &mut Db) {
-    set_with_expiry(args.at(1), args.at(3), db);
+    set_with_expiry(args.key(1), args.at(3), db);
 }
 
 /// SET with the string's current value.
 pub fn string_value(args: Args<'_>, db: &mut Db) {
-    if let Ok(Some(text)) = db.peek_string(args.at(1)) {
+    if let Ok(Some(text)) = db.peek_string(args.key(1)) {
         let text = text.to_vec();
         db.propagate_as(&[b"SET", args.at(1), &text, b"KEEPTTL"]);
     }
 }
 
 /// SET with the string stored at the key, which has no expiry, or the deletion of the key if there is none.
-pub fn string_or_deletion(key: &[u8], db: &mut Db) {
+pub fn string_or_deletion(key: Key<'_>, db: &mut Db) {
     match db.peek_string(key) {
         Ok(Some(text)) => {
             let text = text.to_vec();
-            db.propagate_as(&[b"SET", key, &text]);
+            db.propagate_as(&[b"SET", key.bytes(), &text]);
         }
-        _ => db.propagate_as(&[b"DEL", key]),
+        _ => db.propagate_as(&[b"DEL", key.bytes()]),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn pairs(args: Args<'_>, db: &mut Db) {
     let pairs = args.integer(1).ok().and_then(|pairs| usize::try_from(pairs).ok());
     let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
     match pairs {
-        Some(1..) if !db.holds(db.selected(), args.at(2)) => db.change_log.not_verbatim(),
+        Some(1..) if !db.holds(db.selected(), args.key(2)) => db.change_log.not_verbatim(),
         _ => _ = absolute(args, first, db),
     }
 }
@@ -80,37 +80,46 @@ pub fn set_fields(args: Args<'_>, db: &mut Db) {
     }
 }
 
-fn set_with_expiry(key: &[u8], value: &[u8], db: &mut Db) {
+fn set_with_expiry(key: Key<'_>, value: &[u8], db: &mut Db) {
     if !db.holds(db.selected(), key) {
         return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
-        Some(at_ms) => db.propagate_as(&[b"SET", key, value, b"PXAT", &i64_text(at_ms)]),
-        None => db.propagate_as(&[b"SET", key, value]),
+        Some(at_ms) => db.propagate_as(&[b"SET", key.bytes(), value, b"PXAT", &i64_text(at_ms)]),
+        None => db.propagate_as(&[b"SET", key.bytes(), value]),
     }
 }
 
 /// The expiry as a point in time. With an expiry in the past the key was removed, and the removal was recorded.
 pub fn expiry(args: Args<'_>, db: &mut Db) {
-    let key = args.at(1);
+    let key = args.key(1);
     if !db.holds(db.selected(), key) {
         return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
-        Some(at_ms) => db.propagate_as(&[b"PEXPIREAT", key, &i64_text(at_ms)]),
-        None => db.propagate_as(&[b"PERSIST", key]),
+        Some(at_ms) => db.propagate_as(&[b"PEXPIREAT", key.bytes(), &i64_text(at_ms)]),
+        None => db.propagate_as(&[b"PERSIST", key.bytes()]),
     }
 }
 
 /// HSET, or HSETEX if the field has an expiry, with the field's current value.
 pub fn field_value(args: Args<'_>, db: &mut Db) {
-    let (key, field) = (args.at(1), args.at(2));
+    let (key, field) = (args.key(1), args.at(2));
     let hash = db.stored::<Hash>(key);
     let found = hash.and_then(|hash| hash.get_with_expiry(field, i64::MIN));
     match found.map(|(value, expiry_ms)| (StringValue::to_vec(&value), expiry_ms)) {
-        Some((value, None)) => db.propagate_as(&[b"HSET", key, field, &value]),
+        Some((value, None)) => db.propagate_as(&[b"HSET", key.bytes(), field, &value]),
         Some((value, Some(at_ms))) => {
-            db.propagate_as(&[b"HSETEX", key, b"PXAT", &i64_text(at_ms), b"FIELDS", b"1", field, &value]);
+            db.propagate_as(&[
+                b"HSETEX",
+                key.bytes(),
+                b"PXAT",
+                &i64_text(at_ms),
+                b"FIELDS",
+                b"1",
+                field,
+                &value,
+            ]);
         }
         None => {}
     }
@@ -123,9 +132,9 @@ pub fn restored(args: Args<'_>, db: &mut Db) {
 
 /// As [`restored`], with a different payload.
 pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
-    let key = args.at(1);
+    let key = args.key(1);
     if !db.holds(db.selected(), key) {
-        return db.propagate_as(&[db.lazy_freeing.removal_of_replaced(), key]);
+        return db.propagate_as(&[db.lazy_freeing.removal_of_replaced(), key.bytes()]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
     let at_ms = db.stored_expiry_ms(key).filter(|_| !is_absolute).map(i64_text);

@@ -1,10 +1,9 @@
 //! The command registry: the table in which every request's command is looked up by name.
 
-use super::{Args, Command, FirstKey, Flags, Group, Request, access, flag};
+use super::{Args, Command, Flags, Group, access, flag};
 use crate::error::{ClientError, quoted};
 use std::collections::HashMap;
-use structures::hash::HashSeed;
-use wire::convert::{len_u16, short_len};
+use wire::convert::len_u16;
 
 /// A command's index in the registry and in per-command counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,17 +81,6 @@ impl Registry {
         let previous = self.by_name.insert(row.name.as_bytes(), id);
         assert!(previous.is_none(), "two rows are named {}", row.name);
         id
-    }
-
-    /// The parts of a request that are known before it runs; `id` is the command found for its arguments.
-    #[inline]
-    pub fn plan<'a>(&self, id: Option<CommandId>, args: Args<'a>, seed: HashSeed) -> Request<'a> {
-        let at = id.map_or(0, |id| self.row(id).first_key);
-        let first_key = match args.get(at) {
-            Some(key) if at > 0 => FirstKey { at: short_len(at), hash: seed.hash(key) },
-            _ => FirstKey { at: 0, hash: 0 },
-        };
-        Request { id, args, first_key }
     }
 
     /// Renames a command; an empty name removes it. Meant for startup: the memory of a new name is never freed.

@@ -99,7 +99,7 @@ fn bit_offset(ctx: &Context<'_>, word: &[u8], width: Option<u32>) -> Result<u64,
 }
 
 fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let offset = bit_offset(ctx, args.at(2), None)?;
     let on = args.integer_in(3, 0, 1, ClientError::BitValue)? == 1;
     let (was, changed) = ctx.db.edit_text_if(key, |text| {
@@ -123,7 +123,7 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let offset = bit_offset(ctx, args.at(2), None)?;
-    let text = ctx.db.read_string(args.at(1))?;
+    let text = ctx.db.read_string(args.key(1))?;
     let bit = text.map_or(0, |text| text.with_bytes(|bytes| bits::read_field(bytes, offset, 1)));
     ctx.reply.count(bit);
     Ok(())
@@ -173,7 +173,7 @@ impl Range {
 
 fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range = Range::parse(args, 2)?;
-    let text = ctx.db.read_string(args.at(1))?;
+    let text = ctx.db.read_string(args.key(1))?;
     // Both before the beginning of the string, and reversed: empty, although clamping would select the first element.
     let backwards = range.end.is_some_and(|end| range.start < 0 && end < 0 && range.start > end);
     let count = text.filter(|_| !backwards).map_or(0, |text| {
@@ -192,7 +192,7 @@ fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(ClientError::text("ERR The bit argument must be 1 or 0.")),
     };
     let range = Range::parse(args, 3)?;
-    let position = match ctx.db.read_string(args.at(1))? {
+    let position = match ctx.db.read_string(args.key(1))? {
         // A missing string is an infinite sequence of zeros.
         None if wanted => None,
         None => Some(0),

@@ -394,7 +394,7 @@ fn digest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let keys = args.from(2);
     ctx.reply.array(keys.len());
-    for key in keys.iter() {
+    for key in keys.keys() {
         ctx.reply.simple(&ctx.db.digest_of(key).text());
     }
     Ok(())
@@ -407,7 +407,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let compresses = ctx.server.config.rdbcompression;
     // Expired keys that still exist are shown too.
     ctx.db.show_expired_keys();
-    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =
         format!("Value at:{:p} refcount:1 encoding:{}", value.entry().key().as_ptr(), value.encoding_name());
@@ -450,7 +450,7 @@ fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
 }
 
 fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let Some(text @ (StringValue::Bytes(_) | StringValue::Compressed(_))) = value.text() else {
         return Err(ClientError::text("ERR Not an sds encoded string."));
     };
@@ -466,7 +466,7 @@ fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn listpack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     if value.encoding_name() != "listpack" {
         return Err(ClientError::text("ERR Not a listpack encoded object."));
     }
@@ -500,7 +500,7 @@ fn table_text(name: &str, elements: usize, buckets: usize, bytes: usize) -> Stri
 }
 
 fn value_statistics(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let is_table = matches!(value.encoding_name(), "hashtable" | "skiplist");
     let Some((len, bytes)) = value.elements().filter(|_| is_table).map(|len| (len, value.memory_bytes()))
     else {
@@ -533,16 +533,17 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => 0,
     };
     for number in 0..count {
-        let key = [prefix, format!(":{number}").as_bytes()].concat();
-        if ctx.db.exists(&key) {
+        let name = [prefix, format!(":{number}").as_bytes()].concat();
+        let key = ctx.db.key(&name);
+        if ctx.db.exists(key) {
             continue;
         }
         let mut value = format!("value:{number}").into_bytes();
         if size > 0 {
             value.resize(size, 0);
         }
-        ctx.db.put_string(&key, &value, None);
-        ctx.db.touched(&key);
+        ctx.db.put_string(key, &value, None);
+        ctx.db.touched(key);
     }
     ctx.reply.ok();
     Ok(())

@@ -165,7 +165,7 @@ fn set_expiry(
     conditions.check()?;
     let when_ms = args.integer(2)?.checked_mul(unit_ms).and_then(|ms| ms.checked_add(base_ms));
     let when_ms = when_ms.ok_or(ClientError::InvalidExpire { command })?.max(0);
-    let key = args.at(1);
+    let key = args.key(1);
     let allowed = ctx.db.peek(key).is_some_and(|value| conditions.allow(value.expiry_ms(), when_ms));
     if allowed && ctx.db.is_expired(when_ms) {
         ctx.db.remove_as_expired(key);
@@ -178,7 +178,7 @@ fn set_expiry(
 }
 
 fn persist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let had_expiry = ctx.db.peek(key).is_some_and(|value| value.expiry_ms().is_some());
     if had_expiry {
         ctx.db.set_expiry(key, None);
@@ -208,7 +208,7 @@ fn pexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Replies with the expiry: -2 without a key, -1 without an expiry.
 fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i64) -> Outcome {
-    let answer = match ctx.db.read_without_touch(args.at(1)) {
+    let answer = match ctx.db.read_without_touch(args.key(1)) {
         None => -2,
         Some(value) => value.expiry_ms().map_or(-1, |expiry_ms| shown(expiry_ms).max(0)),
     };

@@ -3,7 +3,7 @@
 use crate::command::flag::{DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
-use crate::db::{Db, EventClasses, OwnedEntry};
+use crate::db::{Db, EventClasses, Key, OwnedEntry};
 use crate::error::ClientError;
 use crate::server::PersistRequest;
 
@@ -116,9 +116,9 @@ fn unlink(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     remove_all(ctx, args, Db::unlink)
 }
 
-fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, &[u8]) -> bool) -> Outcome {
+fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, Key<'_>) -> bool) -> Outcome {
     let mut removed = 0;
-    for key in args.from(1).iter() {
+    for key in args.from(1).keys() {
         if remove(ctx.db, key) {
             ctx.db.changed(EventClasses::GENERIC, "del", key);
             removed += 1;
@@ -129,19 +129,19 @@ fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, &[u8]) 
 }
 
 fn exists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = args.from(1).iter().filter(|key| ctx.db.read_without_touch(key).is_some()).count();
+    let found = args.from(1).keys().filter(|&key| ctx.db.read_without_touch(key).is_some()).count();
     ctx.reply.count(found);
     Ok(())
 }
 
 fn touch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = args.from(1).iter().filter(|key| ctx.db.read_touching(key).is_some()).count();
+    let found = args.from(1).keys().filter(|&key| ctx.db.read_touching(key).is_some()).count();
     ctx.reply.count(found);
     Ok(())
 }
 
 fn type_of(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let name = ctx.db.read_without_touch(args.at(1)).map_or("none", |value| value.kind().name());
+    let name = ctx.db.read_without_touch(args.key(1)).map_or("none", |value| value.kind().name());
     ctx.reply.simple(name);
     Ok(())
 }
@@ -159,7 +159,7 @@ fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let mut found = None;
     for _ in 0..RANDOM_KEY_TRIES_MAX {
         found = ctx.db.random_key();
-        if found.as_ref().is_none_or(|key| ctx.db.exists(key)) {
+        if found.as_ref().is_none_or(|key| ctx.db.exists(ctx.db.key(key))) {
             break;
         }
     }
@@ -190,7 +190,7 @@ fn rename_unless(
     args: Args<'_>,
     only_if_free: bool,
 ) -> Result<Option<bool>, ClientError> {
-    let (from, to) = (args.at(1), args.at(2));
+    let (from, to) = (args.key(1), args.key(2));
     if ctx.db.peek(from).is_none() {
         return Err(ClientError::NoSuchKey);
     }
@@ -217,7 +217,7 @@ fn database(ctx: &Context<'_>, args: Args<'_>, index: usize) -> Result<usize, Cl
 }
 
 fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let target = database(ctx, args, 2)?;
     if target == ctx.db.selected() {
         return Err(ClientError::SourceIsDestination);
@@ -250,7 +250,7 @@ fn databases_of_copy(args: Args<'_>) -> Vec<usize> {
 }
 
 fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (from, to) = (args.at(1), args.at(2));
+    let (from, to) = (args.key(1), args.key(2));
     let mut target = ctx.db.selected();
     let mut replace = false;
     let mut at = 3;

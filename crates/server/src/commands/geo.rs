@@ -167,7 +167,7 @@ fn geoadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let position = arguments::position(places, at)?;
         Ok((position.score(), places.at(at + 2)))
     });
-    sorted_sets::add(ctx, args.at(1), options, members)
+    sorted_sets::add(ctx, args.key(1), options, members)
 }
 
 fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -176,7 +176,7 @@ fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         5 => arguments::unit_m(args, 4)?,
         _ => return Err(ClientError::Syntax),
     };
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let mut places = [None; 2];
     if let Some(set) = set {
         let mut place = places.iter_mut();
@@ -192,7 +192,7 @@ fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn geohash(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let reply = &mut *ctx.reply;
     reply.array(args.len() - 2);
     sorted_sets::for_each_score(set, args.from(2), &mut |score| match score {
@@ -203,7 +203,7 @@ fn geohash(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn geopos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let reply = &mut *ctx.reply;
     reply.array(args.len() - 2);
     sorted_sets::for_each_score(set, args.from(2), &mut |score| match score {

@@ -220,7 +220,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn hget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let hash = ctx.db.read_collection::<Hash>(args.key(1))?;
     match hash.and_then(|hash| hash.get(args.at(2), at_ms)) {
         Some(value) => value.reply(ctx.reply),
         None => ctx.reply.null(),
@@ -230,7 +230,7 @@ fn hget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn hmget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let hash = ctx.db.read_collection::<Hash>(args.key(1))?;
     ctx.reply.array(args.len() - 2);
     for field in args.from(2).iter() {
         match hash.and_then(|hash| hash.get(field, at_ms)) {
@@ -243,28 +243,28 @@ fn hmget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn hexists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let hash = ctx.db.read_collection::<Hash>(args.key(1))?;
     ctx.reply.integer(hash.is_some_and(|hash| hash.contains(args.at(2), at_ms)).into());
     Ok(())
 }
 
 fn hstrlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let hash = ctx.db.read_collection::<Hash>(args.key(1))?;
     let len = hash.and_then(|hash| hash.get(args.at(2), at_ms)).map_or(0, |value| value.len());
     ctx.reply.count(len);
     Ok(())
 }
 
 fn hlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<Hash>(args.at(1))?.map_or(0, Hash::len);
+    let len = ctx.db.read_collection::<Hash>(args.key(1))?.map_or(0, Hash::len);
     ctx.reply.count(len);
     Ok(())
 }
 
 fn hgetall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
+    let Some(hash) = ctx.db.read_collection::<Hash>(args.key(1))? else {
         ctx.reply.map(0);
         return Ok(());
     };
@@ -298,7 +298,7 @@ fn hvals(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Replies with one of field and value for each field.
 fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<'a>) -> Cell<'a>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
-    let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
+    let Some(hash) = ctx.db.read_collection::<Hash>(args.key(1))? else {
         ctx.reply.array(0);
         return Ok(());
     };
@@ -322,7 +322,7 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<usi
     if args.len() % 2 == 1 {
         return Err(ClientError::WrongArity { command: command.to_owned() });
     }
-    let key = args.at(1);
+    let key = args.key(1);
     let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         hash.expect_fields(args.len() / 2 - 1, &context);
         hash.remove_expired_of(args.from(2).iter().step_by(2), &mut context);
@@ -345,7 +345,7 @@ fn hmset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, field) = (args.at(1), args.at(2));
+    let (key, field) = (args.key(1), args.at(2));
     let at_ms = ctx.db.fields_at_ms();
     if ctx.db.peek_collection::<Hash>(key)?.is_some_and(|hash| hash.contains(field, at_ms)) {
         ctx.reply.integer(0);
@@ -360,7 +360,7 @@ fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, fields, at_ms) = (args.at(1), args.from(2), ctx.db.fields_at_ms());
+    let (key, fields, at_ms) = (args.key(1), args.from(2), ctx.db.fields_at_ms());
     let mut kept = Vec::new();
     let removed = ctx.db.change(key, |hash: &mut Hash, _| {
         let removes = |&at: &usize| expiring::remove_or_keep(hash, fields, at, at_ms, &mut kept);

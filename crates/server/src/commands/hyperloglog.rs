@@ -2,7 +2,7 @@
 
 use crate::command::flag::{ADMIN, DENY_OOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::{EventClasses, StringValue};
+use crate::db::{EventClasses, Key, StringValue};
 use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
 use wire::convert::{low_u8, signed_bits, whole_u64};
@@ -64,7 +64,7 @@ fn encoding_of_text(text: StringValue<'_>) -> Result<Encoding, ClientError> {
 }
 
 fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
     let created = match ctx.db.peek_string(key)? {
         None => true,
@@ -105,7 +105,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.integer(signed_bits(sketch::cardinality_of(&registers)));
         return Ok(());
     }
-    let key = args.at(1);
+    let key = args.key(1);
     let Some(text) = ctx.db.read_string(key)? else {
         ctx.reply.integer(0);
         return Ok(());
@@ -128,7 +128,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Raises registers to the maximum of all existing sketches; returns whether one of these is dense.
 fn merge(ctx: &mut Context<'_>, keys: Args<'_>, registers: &mut Registers) -> Result<bool, ClientError> {
     let mut any_dense = false;
-    for key in keys.iter() {
+    for key in keys.keys() {
         let Some(text) = ctx.db.read_string(key)? else { continue };
         text.with_bytes(|bytes| -> Result<(), ClientError> {
             // In lines of the cache.
@@ -142,7 +142,7 @@ fn merge(ctx: &mut Context<'_>, keys: Args<'_>, registers: &mut Registers) -> Re
 }
 
 fn pfmerge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
     let mut registers = [0; REGISTERS];
     let any_dense = merge(ctx, args.from(1), &mut registers)?;
@@ -168,7 +168,7 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.is(1, "SIMD") {
         return simd(ctx, args);
     }
-    let key = args.at(2);
+    let key = args.key(2);
     let text = ctx.db.peek_string(key)?.ok_or(ClientError::text("ERR The specified key does not exist"))?;
     let encoding = encoding_of_text(text)?;
     if args.is(1, "ENCODING") {
@@ -204,7 +204,7 @@ fn simd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Converts the sketch to the dense encoding; returns whether it was sparse.
-fn make_dense(ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, ClientError> {
+fn make_dense(ctx: &mut Context<'_>, key: Key<'_>) -> Result<bool, ClientError> {
     let converted = ctx.db.edit_text_if(key, |text| {
         let converted = sketch::make_dense(text);
         (converted, converted == Ok(true))

@@ -181,7 +181,7 @@ fn push_event(end: End) -> &'static str {
 }
 
 fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let len = ctx.db.change_or_create(key, |list: &mut List, context| {
         match args.len() {
             3 => list.push(end, args.at(2), context.limits),
@@ -195,7 +195,7 @@ fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 fn push_if_exists(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
-    if ctx.db.peek_collection::<List>(args.at(1))?.is_some() {
+    if ctx.db.peek_collection::<List>(args.key(1))?.is_some() {
         return push(ctx, args, end);
     }
     ctx.reply.integer(0);
@@ -219,7 +219,7 @@ fn rpushx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let before = match (args.is(2, "BEFORE"), args.is(2, "AFTER")) {
         (true, _) => true,
         (_, true) => false,
@@ -241,13 +241,13 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn llen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<List>(args.at(1))?.map_or(0, |list| list.len());
+    let len = ctx.db.read_collection::<List>(args.key(1))?.map_or(0, |list| list.len());
     ctx.reply.count(len);
     Ok(())
 }
 
 fn lindex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let Some(list) = ctx.db.read_collection::<List>(args.at(1))? else {
+    let Some(list) = ctx.db.read_collection::<List>(args.key(1))? else {
         ctx.reply.null();
         return Ok(());
     };
@@ -259,7 +259,7 @@ fn lindex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     if ctx.db.peek_collection::<List>(key)?.is_none() {
         return Err(ClientError::NoSuchKey);
     }
@@ -283,7 +283,7 @@ const RESERVED_COUNT_MIN: usize = 1000;
 
 fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (args.integer(2)?, args.integer(3)?);
-    let list = ctx.db.read_collection::<List>(args.at(1))?;
+    let list = ctx.db.read_collection::<List>(args.key(1))?;
     let range = list.and_then(|list| resolve_range(start, end, list.len()).map(|range| (list, range)));
     let Some((list, (start, end))) = range else {
         ctx.reply.array(0);
@@ -299,7 +299,7 @@ fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let (start, end) = (args.integer(2)?, args.integer(3)?);
     let removed = ctx.db.change(key, |list: &mut List, context| {
         let before = list.len();
@@ -320,7 +320,7 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let count = args.integer(2)?;
     if count == i64::MIN {
         return Err(ClientError::text(
@@ -361,7 +361,7 @@ fn lpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         at += 2;
     }
-    let list = ctx.db.read_collection::<List>(args.at(1))?;
+    let list = ctx.db.read_collection::<List>(args.key(1))?;
     let found = list.map(|list| list.positions(args.at(2), rank, count.unwrap_or(1), looked_max));
     let found = found.unwrap_or_default();
     if count.is_none() {

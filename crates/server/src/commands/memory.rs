@@ -68,7 +68,7 @@ fn usage(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         at += 2;
     }
-    match ctx.db.memory_bytes(args.at(2)) {
+    match ctx.db.memory_bytes(args.key(2)) {
         Some(bytes) => ctx.reply.count(bytes),
         None => ctx.reply.null(),
     }

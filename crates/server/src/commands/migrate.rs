@@ -3,6 +3,7 @@
 use crate::command::flag::{NOT_STREAMED, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Next, Outcome, access};
+use crate::db::Key;
 use crate::error::ClientError;
 use crate::persist::rdb::save::dump_payload;
 use crate::server::{Migration, PersistRequest};
@@ -139,7 +140,7 @@ fn migrate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         commands: Vec::new(),
     };
     for at in positions {
-        add_key(ctx, args.at(at), options.replace, &mut migration);
+        add_key(ctx, args.key(at), options.replace, &mut migration);
     }
     if migration.keys.is_empty() {
         ctx.reply.simple("NOKEY");
@@ -150,16 +151,16 @@ fn migrate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Adds the command that creates the key on the other server, if the key exists.
-fn add_key(ctx: &mut Context<'_>, key: &[u8], replace: bool, migration: &mut Migration) {
+fn add_key(ctx: &mut Context<'_>, key: Key<'_>, replace: bool, migration: &mut Migration) {
     let compresses = ctx.server.config.rdbcompression;
     let now_ms = ctx.db.now_ms();
     let Some(value) = ctx.db.read(key) else { return };
     let ttl_ms = value.expiry_ms().map_or(0, |expiry_ms| expiry_ms.saturating_sub(now_ms).max(1)).to_string();
     dump_payload(&value, compresses, &mut ctx.server.payload_writer, |payload| {
-        let arguments: [&[u8]; 5] = [b"RESTORE", key, ttl_ms.as_bytes(), payload, b"REPLACE"];
+        let arguments: [&[u8]; 5] = [b"RESTORE", key.bytes(), ttl_ms.as_bytes(), payload, b"REPLACE"];
         let count = if replace { 5 } else { 4 };
         write_command(&mut migration.commands, arguments.into_iter().take(count))
             .expect("writing to memory does not fail");
     });
-    migration.keys.push(key.to_vec());
+    migration.keys.push(key.bytes().to_vec());
 }

@@ -1,7 +1,7 @@
 //! What commands share that pop from the first of several keys: LMPOP, ZMPOP, BLPOP, BZPOPMIN and their kin.
 
 use crate::command::{Args, Context};
-use crate::db::Kind;
+use crate::db::{Key, Kind};
 use crate::error::ClientError;
 
 /// The arguments `numkeys key [key ...] end [COUNT count]`, where `End` is an end of a list or of a sorted set.
@@ -44,8 +44,8 @@ pub(super) fn first_present<'a>(
     ctx: &mut Context<'_>,
     keys: Args<'a>,
     kind: Kind,
-) -> Result<Option<&'a [u8]>, ClientError> {
-    for key in keys.iter() {
+) -> Result<Option<Key<'a>>, ClientError> {
+    for key in keys.keys() {
         let found = ctx.db.expect_kind(key, kind);
         if found.is_err() && ctx.origin.retried || !found? {
             continue;

@@ -5,6 +5,7 @@ use crate::command::flag::{
 };
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access, propagation};
 use crate::config::{EventClasses, RdbVersionCheck};
+use crate::db::Key;
 use crate::db::access::GivenAccess;
 use crate::db::object::REFERRED_LEN_MIN;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
@@ -69,7 +70,7 @@ fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         REFERRED_LEN_MIN.. => reply.bulk_shared(&SharedBytes::new(std::mem::take(payload))),
         _ => reply.bulk(payload),
     };
-    match ctx.db.read(args.at(1)) {
+    match ctx.db.read(args.key(1)) {
         Some(value) => dump_payload(&value, compresses, &mut ctx.server.payload_writer, answer),
         None => ctx.reply.null(),
     }
@@ -78,7 +79,7 @@ fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// The arguments of RESTORE.
 struct Restore<'a> {
-    key: &'a [u8],
+    key: Key<'a>,
     ttl_ms: i64,
     payload: &'a [u8],
     replace: bool,
@@ -90,7 +91,7 @@ impl<'a> Restore<'a> {
     /// Does not check the time to live: whether the key exists is checked before it.
     fn parse(args: Args<'a>) -> Result<Self, ClientError> {
         let mut restore = Restore {
-            key: args.at(1),
+            key: args.key(1),
             ttl_ms: 0,
             payload: args.at(3),
             replace: false,
@@ -151,7 +152,7 @@ impl<'a> Restore<'a> {
         let Some(kind) = origin.kind(written) else {
             return Err(if is_foreign { foreign(written, "") } else { BAD });
         };
-        match ctx.db.read_value(self.key, &mut reader, kind, None) {
+        match ctx.db.read_value(self.key.bytes(), &mut reader, kind, None) {
             Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
             Ok(mut value) => match ctx.db.read_asides(&mut reader, &mut value) {
                 Ok(()) => Ok((value, origin)),
@@ -215,7 +216,7 @@ fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>) {
     }
     let compresses = ctx.server.config.rdbcompression;
     let writer = &mut ctx.server.payload_writer;
-    let value = ctx.db.inspect(args.at(1));
+    let value = ctx.db.inspect(args.key(1));
     let payload = value.map(|value| dump_payload(&value, compresses, writer, std::mem::take));
     if let Some(payload) = payload {
         propagation::restored_from(args, Some(&payload), ctx.db);

@@ -172,8 +172,8 @@ fn reason(rules: &[KeyPolicy], key: &[u8], rule: Option<usize>) -> String {
 }
 
 fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, config) = (args.at(2), &ctx.server.config);
-    let rule = ctx.db.policies.of_key(key).rule;
+    let (key, config) = (args.key(2), &ctx.server.config);
+    let rule = ctx.db.policies.of_key(key.bytes()).rule;
     let settings = key_policy::in_force(config, rule);
     let kept = ctx.db.inspect(key).map(|value| {
         let structure = value.layout().structure;
@@ -195,7 +195,7 @@ fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(rule) => reply.bulk(&config.key_policy[rule].glob),
     }
     reply.bulk(b"why");
-    reply.bulk(reason(&config.key_policy, key, rule).as_bytes());
+    reply.bulk(reason(&config.key_policy, key.bytes(), rule).as_bytes());
     reply.bulk(b"settings");
     reply.map(settings.len());
     for (name, value) in settings {

@@ -199,7 +199,7 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (next, visited)
     });
     for key in expired {
-        ctx.db.exists(&key);
+        ctx.db.exists(ctx.db.key(&key));
     }
     found.answer(cursor, ctx.reply);
     Ok(())

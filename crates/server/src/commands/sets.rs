@@ -7,7 +7,7 @@ use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access, repetition};
 use crate::db::collection::Collection;
 use crate::db::set::Set;
-use crate::db::{Db, EventClasses};
+use crate::db::{Db, EventClasses, Key};
 use crate::error::ClientError;
 use wire::convert::{unsigned_len, usize_of};
 
@@ -130,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let added = ctx.db.change_or_create(key, |set: &mut Set, context| {
         if set.is_empty() {
             set.expect(args.at(2), args.len() - 2, &context);
@@ -147,7 +147,7 @@ fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let removed = ctx
         .db
         .change(key, |set: &mut Set, _| args.from(2).iter().filter(|member| set.remove(member)).count())?;
@@ -160,19 +160,19 @@ fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn scard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<Set>(args.at(1))?.map_or(0, Set::len);
+    let len = ctx.db.read_collection::<Set>(args.key(1))?.map_or(0, Set::len);
     ctx.reply.count(len);
     Ok(())
 }
 
 fn sismember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = ctx.db.read_collection::<Set>(args.at(1))?.is_some_and(|set| set.contains(args.at(2)));
+    let found = ctx.db.read_collection::<Set>(args.key(1))?.is_some_and(|set| set.contains(args.at(2)));
     ctx.reply.integer(found.into());
     Ok(())
 }
 
 fn smismember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let set = ctx.db.read_collection::<Set>(args.at(1))?;
+    let set = ctx.db.read_collection::<Set>(args.key(1))?;
     ctx.reply.array(args.len() - 2);
     for member in args.from(2).iter() {
         ctx.reply.integer(set.is_some_and(|set| set.contains(member)).into());
@@ -181,7 +181,7 @@ fn smismember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn smembers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match ctx.db.read_collection::<Set>(args.at(1))? {
+    match ctx.db.read_collection::<Set>(args.key(1))? {
         None => ctx.reply.set(0),
         Some(set) => {
             ctx.reply.set(set.len());
@@ -192,7 +192,7 @@ fn smembers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (from, to, member) = (args.at(1), args.at(2), args.at(3));
+    let (from, to, member) = (args.key(1), args.key(2), args.at(3));
     // Both are looked up, whatever the first contains.
     let to_is_set = ctx.db.expect_kind(to, crate::db::Kind::Set);
     if ctx.db.peek_collection::<Set>(from)?.is_none() {
@@ -229,7 +229,7 @@ fn pop_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
 }
 
 fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let count = pop_count(args)?;
     let (reply, is_recording) = (&mut *ctx.reply, ctx.db.change_log.is_recording());
     let mut popped = Vec::new();
@@ -250,7 +250,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (Some(0), _) => {}
         (Some(taken), _) => {
             if count.is_some() && !ctx.db.holds(ctx.db.selected(), key) {
-                ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key]);
+                ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key.bytes()]);
             } else {
                 propagate_removed(ctx.db, key, &popped);
             }
@@ -266,12 +266,12 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 const REMOVALS_PROPAGATED_TOGETHER: usize = 1024;
 
 /// Propagates the names of randomly drawn members.
-fn propagate_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
+fn propagate_removed(db: &mut Db, key: Key<'_>, members: &[Vec<u8>]) {
     if !db.change_log.is_recording() {
         return;
     }
     for some in wire::aof::parts(members, REMOVALS_PROPAGATED_TOGETHER) {
-        db.propagate_as_list(&[b"SREM", key], some.iter().map(Vec::as_slice));
+        db.propagate_as_list(&[b"SREM", key.bytes()], some.iter().map(Vec::as_slice));
     }
 }
 
@@ -285,7 +285,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let repetition = ctx.begin_repetition(count.unwrap_or_default())?;
     let reply = &mut *ctx.reply;
-    let answered = ctx.db.read_collection_with(args.at(1), |set: &Set, context| match count {
+    let answered = ctx.db.read_collection_with(args.key(1), |set: &Set, context| match count {
         None => {
             if let Some(member) = set.random(context.random) {
                 member.reply(reply);
@@ -327,7 +327,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
-    let Some(set) = ctx.db.read_collection::<Set>(args.at(1))? else {
+    let Some(set) = ctx.db.read_collection::<Set>(args.key(1))? else {
         answer_end(ctx.reply);
         return Ok(());
     };

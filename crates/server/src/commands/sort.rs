@@ -9,7 +9,7 @@ use crate::db::collection::Collection;
 use crate::db::list::{End, List};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{Db, EventClasses, Kind, StringValue};
+use crate::db::{Db, EventClasses, Key, Kind, StringValue};
 use crate::error::ClientError;
 use pattern::Pattern;
 use std::cmp::Ordering;
@@ -74,12 +74,12 @@ fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
 
 fn sort(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options::parse(args, true, may_read_any_key(ctx, args))?;
-    sort_with(ctx, args.at(1), options)
+    sort_with(ctx, args.key(1), options)
 }
 
 fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options::parse(args, false, may_read_any_key(ctx, args))?;
-    sort_with(ctx, args.at(1), options)
+    sort_with(ctx, args.key(1), options)
 }
 
 /// Whether the client's user has permission to run this with any key, and to read it: BY and GET can refer to any key.
@@ -106,7 +106,7 @@ struct Options<'a> {
     limit: Option<(i64, i64)>,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
-    store: Option<&'a [u8]>,
+    store: Option<Key<'a>>,
 }
 
 impl<'a> Options<'a> {
@@ -126,7 +126,7 @@ impl<'a> Options<'a> {
                 options.limit = Some((args.integer(at + 1)?, args.integer(at + 2)?));
                 at += 2;
             } else if may_store && args.is(at, "STORE") && following >= 1 {
-                options.store = Some(args.at(at + 1));
+                options.store = Some(args.key(at + 1));
                 at += 1;
             } else if args.is(at, "BY") && following >= 1 {
                 if !may_read_any_key && args[at + 1].contains(&b'*') {
@@ -202,7 +202,7 @@ impl Sorting {
     }
 }
 
-fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Outcome {
+fn sort_with(ctx: &mut Context<'_>, key: Key<'_>, mut options: Options<'_>) -> Outcome {
     let kind = ctx.db.read(key).map(|value| value.kind());
     let mut sorts = !options.keeps_order();
     if !sorts && kind == Some(Kind::Set) && (options.store.is_some() || ctx.origin.in_script) {
@@ -240,7 +240,7 @@ fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Out
 /// Loads the elements of a key in their order there; of all `len` only those in the range that `wanted` returns.
 fn load(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     kind: Option<Kind>,
     wanted: &dyn Fn(usize) -> Range<usize>,
     sorting: &mut Sorting,
@@ -361,8 +361,8 @@ fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
     }
 }
 
-fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) -> Outcome {
-    let limits = ctx.db.policies.of_key(destination).limits.clone();
+fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: Key<'_>) -> Outcome {
+    let limits = ctx.db.policies.of_key(destination.bytes()).limits.clone();
     let mut list = List::new(&limits, ctx.db.seed());
     let mut push = |element: &[u8]| -> Outcome {
         check_element_bytes(element.len())?;
@@ -408,14 +408,14 @@ const PROPAGATED_ELEMENTS_MAX: usize = 1024;
 
 /// Propagates the stored elements: the order of equal elements depends on the encoding of
 /// their set, and fields that patterns refer to can expire.
-fn propagate_stored(db: &mut Db, list: &List, destination: &[u8]) {
+fn propagate_stored(db: &mut Db, list: &List, destination: Key<'_>) {
     if !db.change_log.is_recording() {
         return;
     }
-    db.propagate_as(&[b"DEL", destination]);
+    db.propagate_as(&[b"DEL", destination.bytes()]);
     let (mut elements, mut part) = (Vec::new(), Part::new(PROPAGATED_ELEMENTS_MAX));
     let mut push = |elements: &mut Vec<Vec<u8>>| {
-        db.propagate_as_list(&[b"RPUSH", destination], elements.iter().map(Vec::as_slice));
+        db.propagate_as_list(&[b"RPUSH", destination.bytes()], elements.iter().map(Vec::as_slice));
         elements.clear();
     };
     list.for_each(0, list.len(), &mut |element| {

@@ -9,9 +9,9 @@ mod sampling;
 pub use rows::COMMANDS;
 
 use crate::command::{Args, Context, Outcome};
-use crate::db::EventClasses;
 use crate::db::StringValue;
 use crate::db::sorted_set::{Full, Insertion, SortedSet};
+use crate::db::{EventClasses, Key};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
 
@@ -141,12 +141,12 @@ fn added(insertion: Insertion, score: f64) -> Added {
 
 fn zadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (options, first) = AddOptions::parse(args)?;
-    add(ctx, args.at(1), options, scored(args.from(first)))
+    add(ctx, args.key(1), options, scored(args.from(first)))
 }
 
 fn zincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = AddOptions { increment: true, ..AddOptions::default() };
-    add(ctx, args.at(1), options, scored(args.from(2))).map_err(|error| {
+    add(ctx, args.key(1), options, scored(args.from(2))).map_err(|error| {
         // As ZADD with INCR, which this is a form of: an option in place of the increment leaves no pair to add.
         let is_option = ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| args.is(2, option));
         if is_option && matches!(error, ClientError::NotFloat) { ClientError::Syntax } else { error }
@@ -163,7 +163,7 @@ fn scored<'a>(
 /// Adds members as ZADD does; adds none if one of the scores is not a number.
 pub(super) fn add<'a>(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     options: AddOptions,
     members: impl Iterator<Item = Result<(f64, &'a [u8]), ClientError>> + Clone,
 ) -> Outcome {
@@ -214,7 +214,7 @@ pub(super) fn add<'a>(
 }
 
 fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
         args.from(2).iter().filter(|member| set.remove(member).is_some()).count()
     })?;
@@ -227,13 +227,13 @@ fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn zcard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<SortedSet>(args.at(1))?.map_or(0, SortedSet::len);
+    let len = ctx.db.read_collection::<SortedSet>(args.key(1))?.map_or(0, SortedSet::len);
     ctx.reply.count(len);
     Ok(())
 }
 
 fn zscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     match set.and_then(|set| set.score(args.at(2))) {
         Some(score) => ctx.reply.double(score),
         None => ctx.reply.null(),
@@ -242,7 +242,7 @@ fn zscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let reply = &mut *ctx.reply;
     reply.array(args.len() - 2);
     let mut answer = |score: Option<f64>| match score {
@@ -278,7 +278,7 @@ fn rank(ctx: &mut Context<'_>, args: Args<'_>, reverse: bool) -> Outcome {
     if args.len() == 4 && !with_score {
         return Err(ClientError::Syntax);
     }
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let found = set.and_then(|set| set.rank(args.at(2)).map(|found| (set.len(), found)));
     let Some((len, (rank, score))) = found else {
         if with_score {
@@ -300,7 +300,7 @@ fn rank(ctx: &mut Context<'_>, args: Args<'_>, reverse: bool) -> Outcome {
 
 fn zcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (min, max) = range::score_bounds(args.at(2), args.at(3))?;
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let count = set.map_or(0, |set| set.score_range(min, max).len());
     ctx.reply.count(count);
     Ok(())
@@ -308,7 +308,7 @@ fn zcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn zlexcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (min, max) = range::lex_bounds(args.at(2), args.at(3))?;
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.key(1))?;
     let count = set.map_or(0, |set| set.lex_range(min, max).len());
     ctx.reply.count(count);
     Ok(())

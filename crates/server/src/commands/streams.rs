@@ -276,7 +276,7 @@ fn no_group(sentence: std::fmt::Arguments<'_>) -> ClientError {
 }
 
 fn xlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<Stream>(args.at(1))?.map_or(0, |stream| stream.len());
+    let len = ctx.db.read_collection::<Stream>(args.key(1))?.map_or(0, |stream| stream.len());
     ctx.reply.count(len);
     Ok(())
 }
@@ -302,7 +302,7 @@ fn range(ctx: &mut Context<'_>, args: Args<'_>, bounds: (usize, usize), directio
         count = Some(unsigned_len(args.integer(at + 1)?.max(0)));
         at += 2;
     }
-    let Some(stream) = ctx.db.read_collection::<Stream>(args.at(1))? else {
+    let Some(stream) = ctx.db.read_collection::<Stream>(args.key(1))? else {
         ctx.reply.array(0);
         return Ok(());
     };

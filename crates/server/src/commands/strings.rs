@@ -9,7 +9,7 @@ use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
 use crate::db::object::REFERRED_LEN_MIN;
 use crate::db::strings::NewText;
-use crate::db::{EventClasses, strings};
+use crate::db::{EventClasses, Key, strings};
 use crate::error::ClientError;
 use comparison::{delex, delifeq, digest};
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
@@ -207,8 +207,14 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match ctx.db.read_string(args.at(1))? {
-        Some(text) if text.is_worth_a_reference() => refer(ctx, args.at(1)),
+    answer(ctx, args.key(1))
+}
+
+/// Replies with the string at the key.
+#[inline]
+fn answer(ctx: &mut Context<'_>, key: Key<'_>) -> Outcome {
+    match ctx.db.read_string(key)? {
+        Some(text) if text.is_worth_a_reference() => refer(ctx, key),
         Some(text) => text.reply(ctx.reply),
         None => ctx.reply.null(),
     }
@@ -217,7 +223,7 @@ fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Replies with the long string that was just read, without a copy if the reply can hold a reference.
 #[cold]
-fn refer(ctx: &mut Context<'_>, key: &[u8]) {
+fn refer(ctx: &mut Context<'_>, key: Key<'_>) {
     let there = "a string that was just read exists";
     if ctx.reply.takes_references() {
         ctx.reply.bulk_shared(ctx.db.share_string(key).expect(there));
@@ -228,17 +234,18 @@ fn refer(ctx: &mut Context<'_>, key: &[u8]) {
 }
 
 fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.key(1);
     if args.len() == 3 {
-        store(ctx, args.at(1), args.text(2), None);
+        store(ctx, key, args.text(2), None);
         ctx.reply.ok();
         return Ok(());
     }
     let options = options::parse(args, 3, For::Set, ctx.db.now_ms(), "set")?;
     let start = ctx.reply.len();
     if options.get {
-        get(ctx, args)?;
+        answer(ctx, key)?;
     }
-    let stored = match set_if(ctx, args.at(1), args.text(2), &options) {
+    let stored = match set_if(ctx, key, args.text(2), &options) {
         Ok(stored) => stored,
         Err(error) => {
             ctx.reply.truncate(start);
@@ -255,7 +262,7 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Stores the value and publishes the event.
 #[inline]
-fn store(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry_ms: Option<i64>) {
+fn store(ctx: &mut Context<'_>, key: Key<'_>, value: NewText<'_>, expiry_ms: Option<i64>) {
     ctx.db.put_text(key, value, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "set", key);
 }
@@ -263,7 +270,7 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry_ms: Optio
 /// Stores the value and returns whether the condition was true. A time to live in the past removes the key instead.
 fn set_if(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     value: NewText<'_>,
     options: &Options<'_>,
 ) -> Result<bool, ClientError> {
@@ -282,7 +289,7 @@ fn set_if(
     Ok(holds)
 }
 
-fn store_with(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry: ExpiryOption) {
+fn store_with(ctx: &mut Context<'_>, key: Key<'_>, value: NewText<'_>, expiry: ExpiryOption) {
     match expiry {
         ExpiryOption::At { unix_ms, .. } if ctx.db.is_expired(unix_ms) => ctx.db.remove_as_expired(key),
         ExpiryOption::At { unix_ms, .. } => store_until(ctx, key, value, unix_ms),
@@ -294,14 +301,14 @@ fn store_with(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry: Exp
     }
 }
 
-fn store_until(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, unix_ms: i64) {
+fn store_until(ctx: &mut Context<'_>, key: Key<'_>, value: NewText<'_>, unix_ms: i64) {
     store(ctx, key, value, Some(unix_ms));
     ctx.db.event(EventClasses::GENERIC, "expire", key);
 }
 
 fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options { condition: Condition::IfAbsent, ..Options::default() };
-    let stored = set_if(ctx, args.at(1), args.text(2), &options)?;
+    let stored = set_if(ctx, args.key(1), args.text(2), &options)?;
     ctx.reply.integer(stored.into());
     Ok(())
 }
@@ -316,23 +323,24 @@ fn psetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn set_for(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit, command: &'static str) -> Outcome {
     let unix_ms = unit.resolve(args.integer(2)?, ctx.db.now_ms(), command)?;
-    store_with(ctx, args.at(1), args.text(3), ExpiryOption::At { unix_ms, absolute: false });
+    store_with(ctx, args.key(1), args.text(3), ExpiryOption::At { unix_ms, absolute: false });
     ctx.reply.ok();
     Ok(())
 }
 
 fn getdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    get(ctx, args)?;
-    if ctx.db.remove(args.at(1)) {
-        ctx.db.changed(EventClasses::GENERIC, "del", args.at(1));
+    let key = args.key(1);
+    answer(ctx, key)?;
+    if ctx.db.remove(key) {
+        ctx.db.changed(EventClasses::GENERIC, "del", key);
     }
     Ok(())
 }
 
 fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let options = options::parse(args, 2, For::GetEx, ctx.db.now_ms(), "getex")?;
-    get(ctx, args)?;
+    answer(ctx, key)?;
     let had_expiry_ms = match ctx.db.inspect(key) {
         Some(value) => value.expiry_ms(),
         None => return Ok(()),
@@ -355,8 +363,9 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    get(ctx, args)?;
-    store(ctx, args.at(1), args.text(2), None);
+    let key = args.key(1);
+    answer(ctx, key)?;
+    store(ctx, key, args.text(2), None);
     // Propagated without reading the old value.
     ctx.db.propagate_as(&[b"SET", args.at(1), args.at(2)]);
     Ok(())
@@ -364,7 +373,7 @@ fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.array(args.len() - 1);
-    for key in args.from(1).iter() {
+    for key in args.from(1).keys() {
         match ctx.db.read(key).and_then(|value| value.text()) {
             Some(text) if text.is_worth_a_reference() => refer(ctx, key),
             Some(text) => text.reply(ctx.reply),
@@ -375,8 +384,8 @@ fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// The pairs of keys and values in MSET's arguments.
-fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (&'a [u8], NewText<'a>)> {
-    (0..count).map(move |i| (args.at(first + 2 * i), args.text(first + 2 * i + 1)))
+fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (Key<'a>, NewText<'a>)> {
+    (0..count).map(move |i| (args.key(first + 2 * i), args.text(first + 2 * i + 1)))
 }
 
 fn mset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -434,23 +443,23 @@ fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn incr(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args.at(1), 1)
+    add(ctx, args.key(1), 1)
 }
 
 fn decr(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args.at(1), -1)
+    add(ctx, args.key(1), -1)
 }
 
 fn incrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args.at(1), args.integer(2)?)
+    add(ctx, args.key(1), args.integer(2)?)
 }
 
 fn decrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let amount = args.integer(2)?.checked_neg().ok_or(ClientError::DecrementOverflow)?;
-    add(ctx, args.at(1), amount)
+    add(ctx, args.key(1), amount)
 }
 
-fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
+fn add(ctx: &mut Context<'_>, key: Key<'_>, amount: i64) -> Outcome {
     let before = match ctx.db.peek_string(key)? {
         None => 0,
         Some(text) => text.integer().ok_or(ClientError::NotInteger)?,
@@ -463,7 +472,7 @@ fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
 }
 
 fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let there = ctx.db.peek_string(key)?.map(|text| text.to_vec());
     let before = match there {
         None => Extended::from_i64(0),
@@ -480,7 +489,7 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, value) = (args.at(1), args.at(2));
+    let (key, value) = (args.key(1), args.at(2));
     let length = match ctx.db.peek_string(key)? {
         Some(text) => {
             let length = text.len();
@@ -511,7 +520,7 @@ pub fn check_length(ctx: &Context<'_>, offset: i64, length: usize) -> Result<(),
 }
 
 fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, value) = (args.at(1), args.at(3));
+    let (key, value) = (args.key(1), args.at(3));
     let offset = args.integer(2)?;
     if offset < 0 {
         return Err(ClientError::OffsetOutOfRange);
@@ -535,7 +544,8 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (args.integer(2)?, args.integer(3)?);
-    let Some(text) = ctx.db.read_string(args.at(1))? else {
+    let key = args.key(1);
+    let Some(text) = ctx.db.read_string(key)? else {
         ctx.reply.bulk(b"");
         return Ok(());
     };
@@ -543,7 +553,7 @@ fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let range = resolved(start, end, text.len());
         // A reference to a small part would keep the whole string in memory.
         if range.len() >= REFERRED_LEN_MIN && range.len() >= text.len() / 2 {
-            let shared = ctx.db.share_string(args.at(1)).expect("a string that was just read exists");
+            let shared = ctx.db.share_string(key).expect("a string that was just read exists");
             ctx.reply.bulk_shared_part(shared, range);
             return Ok(());
         }
@@ -564,7 +574,7 @@ fn resolved(start: i64, end: i64, length: usize) -> Range<usize> {
 }
 
 fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let length = ctx.db.read_string(args.at(1))?.map_or(0, |text| text.len());
+    let length = ctx.db.read_string(args.key(1))?.map_or(0, |text| text.len());
     ctx.reply.count(length);
     Ok(())
 }

@@ -58,7 +58,8 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let aborted = transaction.aborted;
     let watch = &server.watch;
     let expired = client.watched.iter().any(|watched| {
-        ctx.db.is_gone(watched.db_index, &watched.key) && !watch.watches_stale_key(ctx.client, watched)
+        ctx.db.is_gone(watched.db_index, ctx.db.key(&watched.key))
+            && !watch.watches_stale_key(ctx.client, watched)
     });
     if !aborted && !client.watch_broken && !expired {
         ctx.next = Next::RunTransaction;
@@ -78,9 +79,9 @@ fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     // EXEC will reply null in any case, so further changes do not matter.
     if !server.clients[ctx.client].watch_broken {
         let db_index = server.clients[ctx.client].db_index;
-        for key in args.from(1).iter() {
+        for key in args.from(1).keys() {
             let is_stale = ctx.db.is_gone(db_index, key);
-            server.watch_key(ctx.client, db_index, key, is_stale);
+            server.watch_key(ctx.client, db_index, key.bytes(), is_stale);
         }
     }
     ctx.reply.ok();

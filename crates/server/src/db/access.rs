@@ -18,7 +18,7 @@ pub mod queues;
 #[cfg(test)]
 mod tests;
 
-use super::Object;
+use super::{Key, Object};
 use queues::{Place, Queues};
 use structures::key_table::EntryMut;
 use structures::random::Random;
@@ -137,14 +137,13 @@ pub struct AccessPolicy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsedKey {
     hash: u64,
-    address: usize,
+    argument: u32,
 }
 
 impl UsedKey {
-    /// The key of the argument `key`, identified by the slice's address.
     #[inline]
-    pub fn new(hash: u64, key: &[u8]) -> Self {
-        UsedKey { hash, address: key.as_ptr().addr() }
+    pub fn new(key: Key<'_>) -> Self {
+        UsedKey { hash: key.hash(), argument: key.argument() }
     }
 }
 

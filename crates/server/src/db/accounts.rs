@@ -31,7 +31,7 @@ mod tests;
 
 use super::keyspace::Database;
 use super::object::{encoding_name_of, kind_of, memory_bytes_of};
-use super::{Db, Kind, Object};
+use super::{Db, Key, Kind, Object};
 use crate::config::PrefixRule;
 use classes::{Classes, Ruled};
 use std::collections::BTreeMap;
@@ -183,12 +183,12 @@ impl Account {
         &mut self.tallies[class]
     }
 
-    fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+    fn moved(&mut self, key: Key<'_>, before: Option<Image>, after: Option<Image>) {
         // Keys not reached yet are counted with their state when reached.
-        if self.counted_to.is_some_and(|counted_to| hash >= counted_to) {
+        if self.counted_to.is_some_and(|counted_to| key.hash() >= counted_to) {
             return;
         }
-        let class = self.classes.class_of(key);
+        let class = self.classes.class_of(key.bytes());
         let tally = self.tally(class);
         if let Some(after) = after {
             tally.add(after);
@@ -293,7 +293,7 @@ impl Db {
         let mut found = Vec::new();
         for (db_index, database) in self.keyspace.iter() {
             for key in database.big_keys().keys() {
-                let entry = database.get(self.key_hash(key), key);
+                let entry = database.get(self.key(key));
                 let Some(value) =
                     entry.map(|entry| self.value_of(entry)).filter(|value| !self.hides(value.expiry_ms()))
                 else {
@@ -374,9 +374,9 @@ impl Accounts {
     }
 
     /// Counts that a key was created, changed or removed.
-    pub(super) fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+    pub(super) fn moved(&mut self, key: Key<'_>, before: Option<Image>, after: Option<Image>) {
         if before != after {
-            self.by_respect.iter_mut().flatten().for_each(|account| account.moved(hash, key, before, after));
+            self.by_respect.iter_mut().flatten().for_each(|account| account.moved(key, before, after));
         }
     }
 

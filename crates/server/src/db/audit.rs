@@ -214,7 +214,7 @@ fn shown(key: &[u8]) -> std::borrow::Cow<'_, str> {
 }
 
 impl Db {
-    /// Restricts access to these keys until [`Db::forget_plan`]; with `None` any key is allowed. Not checked in release
+    /// Restricts access to these keys until [`Db::end`]; with `None` any key is allowed. Not checked in release
     /// builds.
     #[inline]
     pub fn name_keys(&mut self, named: impl FnOnce() -> Option<NamedKeys>) {

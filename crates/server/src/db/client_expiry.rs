@@ -8,7 +8,7 @@
 //!    and stay until this server becomes a primary.
 //! 2. `len` and `key_bytes` are sums over all databases.
 
-use super::Db;
+use super::{Db, Key};
 use indexmap::IndexMap;
 
 const KEYS_MAX: usize = 1_000_000;
@@ -100,9 +100,9 @@ impl Db {
 
     /// Records that a key of the selected database was given this expiry, if a client of a replica has done it.
     #[inline]
-    pub(super) fn note_given_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) {
+    pub(super) fn note_given_expiry(&mut self, key: Key<'_>, expiry_ms: Option<i64>) {
         if let Some(expiry_ms) = expiry_ms.filter(|_| self.client_expiry.is_noting) {
-            self.client_expiry.note(self.turn.database, key, expiry_ms);
+            self.client_expiry.note(self.turn.database, key.bytes(), expiry_ms);
         }
     }
 
@@ -122,14 +122,14 @@ impl Db {
         for _ in 0..KEYS_PER_STEP.min(*left) {
             *left -= 1;
             let Some((db_index, key, given_ms)) = self.client_expiry.next() else { return true };
-            let hash = self.seed.hash(key);
-            let stored = self.keyspace.database(db_index).get(hash, key).and_then(|entry| entry.expiry_ms());
+            let stored = self.keyspace.database(db_index).get(Key::new(key, self.seed));
+            let stored = stored.and_then(|entry| entry.expiry_ms());
             if stored == Some(given_ms) && given_ms > self.turn.now_ms {
                 self.client_expiry.pass();
             } else if let Some((db_index, key)) = self.client_expiry.forget_next()
                 && stored == Some(given_ms)
             {
-                self.with_database(db_index, |db| db.expire(hash, &key));
+                self.with_database(db_index, |db| db.expire(db.key(&key)));
             }
         }
         *left == 0
@@ -159,12 +159,12 @@ mod tests {
     fn of_all_keys_those_that_clients_gave_an_expiry_are_removed_when_due() {
         let mut db = db();
         for number in 0..1000 {
-            db.put_string(format!("client:{number}").as_bytes(), b"v", Some(2000 + number));
+            db.put_string(db.key(format!("client:{number}").as_bytes()), b"v", Some(2000 + number));
         }
-        db.put_string(b"lasting", b"v", None);
+        db.put_string(db.key(b"lasting"), b"v", None);
         db.note_client_expiry(false);
-        db.put_string(b"primary's", b"v", Some(2000));
-        db.put_string(b"client:7", b"v", None);
+        db.put_string(db.key(b"primary's"), b"v", Some(2000));
+        db.put_string(db.key(b"client:7"), b"v", None);
         assert_eq!(db.client_expiring_len(), 1000);
         db.begin(Turn::new(0, 2499));
         round(&mut db);
@@ -179,11 +179,11 @@ mod tests {
     #[test]
     fn what_is_remembered_goes_with_its_database_and_has_a_limit() {
         let mut db = db();
-        db.put_string(b"a", b"v", Some(2000));
+        db.put_string(db.key(b"a"), b"v", Some(2000));
         db.swap(0, 2);
-        db.put_string(b"a", b"v", Some(3000));
+        db.put_string(db.key(b"a"), b"v", Some(3000));
         let long = vec![b'k'; KEY_BYTES_MAX];
-        db.put_string(&long, b"v", Some(2000));
+        db.put_string(db.key(&long), b"v", Some(2000));
         assert_eq!(db.client_expiring_len(), 2, "the long key does not fit the limit");
         db.begin(Turn::new(0, 2500));
         round(&mut db);
@@ -198,17 +198,17 @@ mod tests {
     fn what_somebody_else_gives_another_expiry_is_forgotten() {
         let mut db = db();
         for key in [&b"later"[..], b"sooner", b"written"] {
-            db.put_string(key, b"v", Some(2000));
+            db.put_string(db.key(key), b"v", Some(2000));
         }
         db.note_client_expiry(false);
-        db.set_expiry(b"later", Some(3000));
-        db.set_expiry(b"sooner", Some(1500));
-        db.put_string(b"written", b"w", Some(2500));
+        db.set_expiry(db.key(b"later"), Some(3000));
+        db.set_expiry(db.key(b"sooner"), Some(1500));
+        db.put_string(db.key(b"written"), b"w", Some(2500));
         db.note_client_expiry(true);
         round(&mut db);
         assert_eq!(db.client_expiring_len(), 0);
-        db.set_expiry(b"later", Some(3500));
-        db.set_expiry(b"later", Some(4000));
+        db.set_expiry(db.key(b"later"), Some(3500));
+        db.set_expiry(db.key(b"later"), Some(4000));
         db.begin(Turn::new(0, 3900));
         round(&mut db);
         assert_eq!((db.len(), db.client_expiring_len()), (3, 1));

@@ -5,7 +5,7 @@ use super::access::UsedKey;
 use super::accounts::Image;
 use super::audit::signature;
 use super::value_type::ValueType;
-use super::{Db, EventClasses, Object};
+use super::{Db, EventClasses, Key, Object};
 use crate::error::ClientError;
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
@@ -152,7 +152,10 @@ pub struct ExpiredFields {
 impl Db {
     /// The collection at `key` for a read: counts a hit or miss.
     #[inline]
-    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<C::View<'_>>, ClientError> {
+    pub fn read_collection<C: Collection>(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<C::View<'_>>, ClientError> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => value.collection::<C>().map(Some).ok_or(ClientError::WrongType),
@@ -160,7 +163,10 @@ impl Db {
     }
 
     /// The collection at `key` for a write that reads it first.
-    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<C::View<'_>>, ClientError> {
+    pub fn peek_collection<C: Collection>(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<C::View<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
             Some(value) => value.collection::<C>().map(Some).ok_or(ClientError::WrongType),
@@ -170,7 +176,7 @@ impl Db {
     /// As [`Db::read_collection`], for reads that also need randomness or limits, of types that are not embedded.
     pub fn read_collection_with<C: Collection, R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         read: impl FnOnce(&C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
         const { assert!(!C::EMBEDS) };
@@ -178,15 +184,15 @@ impl Db {
             return Ok(None);
         }
         let database = self.keyspace.database(self.turn.database);
-        let entry = database.get(self.key_hash(key), key).expect("the collection was just read");
+        let entry = database.get(key).expect("the collection was just read");
         let collection = object_of::<C>(entry.value()).ok_or(ClientError::WrongType)?;
-        Ok(Some(read(collection, context!(self, key))))
+        Ok(Some(read(collection, context!(self, key.bytes()))))
     }
 
     /// The collections at several keys at once, for commands that combine them, of types that are not embedded.
     pub fn read_collections<'a, 'k, C: Collection + 'a>(
         &'a mut self,
-        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        keys: impl Iterator<Item = Key<'k>> + Clone,
     ) -> Result<Vec<Option<&'a C>>, ClientError> {
         let mut present = Vec::new();
         for key in keys.clone() {
@@ -198,49 +204,49 @@ impl Db {
 
     /// The collection at `key` as it is stored, expired or not: for commands that have read it before. Of types that are
     /// not embedded.
-    pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+    pub fn stored<C: Collection>(&self, key: Key<'_>) -> Option<&C> {
         const { assert!(!C::EMBEDS) };
-        self.change_log.audit.check_named(key);
-        object_of(self.selected_database().get(self.key_hash(key), key)?.value())
+        self.change_log.audit.check_named(key.bytes());
+        object_of(self.selected_database().get(key)?.value())
     }
 
     /// Passes the collection at `key`, if it exists, to `change`, which must [record](Db::changed) every change it makes.
     /// If that empties the collection, the key is removed, and recording the change records that too. Counts as a use.
     pub fn change<C: Collection, R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
-        self.change_log.audit.check_named(key);
-        self.change_hashed(self.key_hash(key), key, true, change)
+        self.change_log.audit.check_named(key.bytes());
+        self.change_stored(key, true, change)
     }
 
     /// As [`Db::change`], for changes not made by a client: not a use.
     pub(super) fn change_unasked<C: Collection, R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
-        self.change_hashed(self.key_hash(key), key, false, change)
+        self.change_stored(key, false, change)
     }
 
     /// As [`Db::change`], on a new collection if the key does not exist; one that stays empty is not stored.
     pub fn change_or_create<C: Collection, R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<R, ClientError> {
-        let hash = self.hash_of(key);
+        self.begin_look_up(key);
         let mut change = Some(change);
-        let changed = self.change_hashed(hash, key, true, |collection: &mut C, context| {
+        let changed = self.change_stored(key, true, |collection: &mut C, context| {
             change.take().map(|change| change(collection, context))
         })?;
         if let Some(result) = changed.flatten() {
             return Ok(result);
         }
         let change = change.take().expect("`change` has not run on an existing value");
-        let mut collection = C::new(&self.policies.of_key(key).limits, self.seed);
-        let result = change(&mut collection, context!(self, key));
+        let mut collection = C::new(&self.policies.of_key(key.bytes()).limits, self.seed);
+        let result = change(&mut collection, context!(self, key.bytes()));
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
         }
@@ -249,10 +255,9 @@ impl Db {
 
     /// Finds the key, removes it if it is expired, and reaches the collection, with one look-up.
     #[inline]
-    fn change_hashed<C: Collection, R>(
+    fn change_stored<C: Collection, R>(
         &mut self,
-        hash: u64,
-        key: &[u8],
+        key: Key<'_>,
         is_use: bool,
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
@@ -261,16 +266,17 @@ impl Db {
             ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
         let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
-        let Some(mut entry) = database.get_mut(hash, key) else { return Ok(None) };
+        let Some(mut entry) = database.get_mut(key) else { return Ok(None) };
         if hidden(entry.as_ref().expiry_ms()) {
-            self.remove_if_expired(hash, key);
+            self.remove_if_expired(key);
             return Ok(None);
         }
         if is_use && !self.turn.no_touch {
-            self.access.touch(UsedKey::new(hash, key), &mut entry, self.turn.now_ms, &mut self.random);
+            self.access.touch(UsedKey::new(key), &mut entry, self.turn.now_ms, &mut self.random);
         }
         let image = is_accounted.then(|| Image::of(entry.as_ref()));
-        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };
+        let context =
+            CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key.bytes()) };
         let embedded = match entry.as_ref().value() {
             Stored::Embedded(bytes) if C::EMBEDS => Some(bytes),
             _ => None,
@@ -289,7 +295,7 @@ impl Db {
         let result = change(collection, context);
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         let bytes = collection.memory_bytes();
-        self.change_log.audit.compare(self.turn.database, key, before, signature(object));
+        self.change_log.audit.compare(self.turn.database, key.bytes(), before, signature(object));
         if C::EMBEDS && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {
                 self.taken_out.exchange(object);
@@ -297,11 +303,11 @@ impl Db {
             entry = entry.put(self.taken_out.value());
         }
         let images = image.map(|before| (before, Image::of(entry.as_ref())));
-        database.changed_in_place(hash, key, images);
-        database.note_size(hash, key, C::KIND, bytes);
+        database.changed_in_place(key, images);
+        database.note_size(key, C::KIND, bytes);
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
-            self.remove_hashed(hash, key, self.lazy_freeing.replaced);
+            self.remove_stored(key, self.lazy_freeing.replaced);
             self.emptied = true;
         }
         if !expired_fields.removed.is_empty() {
@@ -328,7 +334,7 @@ impl Db {
 
     /// Stores a whole collection, or removes the key if the collection is empty; returns whether it is stored. Records
     /// the removal, but not the storing.
-    pub fn store_collection<C: Collection>(&mut self, key: &[u8], collection: C) -> bool {
+    pub fn store_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
             return true;

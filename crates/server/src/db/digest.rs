@@ -1,9 +1,9 @@
 //! A digest of the data: equal data sets have equal digests, whatever the order of their keys and elements and however
 //! they are encoded. Byte for byte the reference's, so that two servers can be compared.
 
-use super::Db;
 use super::object::{StringValue, Value, by_type};
 use super::value_type::ValueType;
+use super::{Db, Key};
 use sha1::{Digest as _, Sha1};
 use wire::convert::short_len;
 
@@ -60,9 +60,9 @@ impl Db {
     }
 
     /// Digest of the value at `key`, even if expired; all zeros if the key does not exist.
-    pub fn digest_of(&self, key: &[u8]) -> Digest {
+    pub fn digest_of(&self, key: Key<'_>) -> Digest {
         let mut digest = Digest::default();
-        if let Some(entry) = self.selected_database().get(self.key_hash(key), key) {
+        if let Some(entry) = self.selected_database().get(key) {
             add_value(&mut digest, &self.value_of(entry), self.fields_at_ms());
         }
         digest

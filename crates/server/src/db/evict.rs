@@ -59,16 +59,16 @@ impl Db {
             AllkeysS3fifo | VolatileS3fifo => pool.queued_victim(self, policy, samples)?,
             _ => pool.sampled_victim(self, policy, samples)?,
         };
-        let hash = self.key_hash(&key);
-        let entry = self.keyspace.database(db_index).get(hash, &key);
+        let key = self.key(&key);
+        let entry = self.keyspace.database(db_index).get(key);
         let bytes = entry.map_or(0, |entry| self.value_of(entry).memory_bytes());
         self.with_database(db_index, |db| {
-            if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
+            if db.remove_stored(key, db.lazy_freeing.evicted) {
                 db.free_scattered();
                 db.figures.evicted_keys += 1;
                 let name: &[u8] = if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" };
-                db.propagate_removal(&[name, &key], std::iter::empty());
-                db.changed_too(EventClasses::EVICTED, "evicted", &key);
+                db.propagate_removal(&[name, key.bytes()], std::iter::empty());
+                db.changed_too(EventClasses::EVICTED, "evicted", key);
             }
         });
         Some(bytes)
@@ -121,7 +121,7 @@ impl EvictionPool {
             let qualify = self.fill(db, policy, samples);
             while let Some(candidate) = self.candidates.0.pop() {
                 let database = db.keyspace.database(candidate.db_index);
-                let entry = database.get(db.key_hash(&candidate.key), &candidate.key);
+                let entry = database.get(db.key(&candidate.key));
                 if entry.is_some_and(|e| !policy.is_volatile() || e.expiry_ms().is_some()) {
                     return Some((candidate.db_index, candidate.key));
                 }

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::object::kind_of;
-use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys, Kind};
+use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys, Key, Kind};
 use wire::convert::whole_i64;
 
 /// Stretches of the table searched between two readings of the clock.
@@ -127,13 +127,11 @@ impl Db {
     }
 
     /// Sets or clears the key's expiry; returns whether the key exists. Records no event.
-    pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
-        self.change_log.audit.check_named_changed(key);
-        let hash = self.key_hash(key);
-        let found = !self.remove_if_expired(hash, key)
-            && self.selected_database_mut().set_expiry(hash, key, expiry_ms);
+    pub fn set_expiry(&mut self, key: Key<'_>, expiry_ms: Option<i64>) -> bool {
+        self.change_log.audit.check_named_changed(key.bytes());
+        let found = !self.remove_if_expired(key) && self.selected_database_mut().set_expiry(key, expiry_ms);
         if found {
-            self.change_log.audit.key_changed(self.turn.database, key);
+            self.change_log.audit.key_changed(self.turn.database, key.bytes());
             self.note_given_expiry(key, expiry_ms);
         }
         found
@@ -159,78 +157,78 @@ impl Db {
     }
 
     /// Whether the key is still stored but expired, which a transaction that watches it must notice.
-    pub fn is_gone(&self, db_index: usize, key: &[u8]) -> bool {
-        self.database(db_index)
-            .get(self.key_hash(key), key)
-            .is_some_and(|entry| self.hides(entry.expiry_ms()))
+    pub fn is_gone(&self, db_index: usize, key: Key<'_>) -> bool {
+        self.database(db_index).get(key).is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
     /// Type of the value stored at the key, unless it is expired.
-    pub fn kind_there(&self, db_index: usize, key: &[u8]) -> Option<Kind> {
-        let entry = self.database(db_index).get(self.key_hash(key), key)?;
+    pub fn kind_there(&self, db_index: usize, key: Key<'_>) -> Option<Kind> {
+        let entry = self.database(db_index).get(key)?;
         (!self.hides(entry.expiry_ms())).then(|| kind_of(entry))
     }
 
     /// The expiry of the key in the selected database, expired or not.
-    pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
-        self.selected_database().get(self.key_hash(key), key)?.expiry_ms()
+    pub fn stored_expiry_ms(&self, key: Key<'_>) -> Option<i64> {
+        self.selected_database().get(key)?.expiry_ms()
     }
 
     /// Whether the key is stored, expired or not.
-    pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
-        self.database(db_index).get(self.key_hash(key), key).is_some()
+    pub fn holds(&self, db_index: usize, key: Key<'_>) -> bool {
+        self.database(db_index).get(key).is_some()
     }
 
     /// Whether the key was stored in a database that the last command has emptied.
-    pub fn was_cleared(&self, db_index: usize, key: &[u8]) -> bool {
+    pub fn was_cleared(&self, db_index: usize, key: Key<'_>) -> bool {
         let mut cleared = self.cleared.iter().filter(|cleared| cleared.db_index == db_index);
-        cleared.any(|Cleared { database, .. }| database.get(self.key_hash(key), key).is_some())
+        cleared.any(|Cleared { database, .. }| database.get(key).is_some())
     }
 
     /// Removes the key if it is expired. Returns whether it counts as absent.
     #[inline(always)]
-    pub(super) fn remove_if_expired(&mut self, hash: u64, key: &[u8]) -> bool {
-        self.selected_database().expiring_len() != 0 && self.remove_if_stored_expired(hash, key)
+    pub(super) fn remove_if_expired(&mut self, key: Key<'_>) -> bool {
+        self.selected_database().expiring_len() != 0 && self.remove_if_stored_expired(key)
     }
 
     #[inline(never)]
-    fn remove_if_stored_expired(&mut self, hash: u64, key: &[u8]) -> bool {
-        let expiry_ms = self.selected_database().get(hash, key).and_then(|entry| entry.expiry_ms());
+    fn remove_if_stored_expired(&mut self, key: Key<'_>) -> bool {
+        let expiry_ms = self.selected_database().get(key).and_then(|entry| entry.expiry_ms());
         if !self.hides(expiry_ms) {
             return false;
         }
         if self.turn.expired == ExpiredKeys::Removed {
-            self.expire(hash, key);
+            self.expire(key);
         }
         true
     }
 
     /// Removes a key that a command has given an expiry in the past: a change by that command, propagated as the removal,
     /// unless the key was expired before.
-    pub fn remove_as_expired(&mut self, key: &[u8]) {
-        self.change_log.audit.check_named_changed(key);
-        let hash = self.key_hash(key);
+    pub fn remove_as_expired(&mut self, key: Key<'_>) {
+        self.change_log.audit.check_named_changed(key.bytes());
         if self.is_gone(self.turn.database, key) {
-            self.expire(hash, key);
-        } else if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
+            self.expire(key);
+        } else if self.remove_stored(key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
-            self.propagate_as(&[self.lazy_freeing.removal_of_expired(), key]);
+            self.propagate_as(&[self.lazy_freeing.removal_of_expired(), key.bytes()]);
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }
 
     /// Removes an expired key.
-    pub(super) fn expire(&mut self, hash: u64, key: &[u8]) {
-        if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
+    pub(super) fn expire(&mut self, key: Key<'_>) {
+        if self.remove_stored(key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
-            self.propagate_removal(&[self.lazy_freeing.removal_of_expired(), key], std::iter::empty());
+            self.propagate_removal(
+                &[self.lazy_freeing.removal_of_expired(), key.bytes()],
+                std::iter::empty(),
+            );
             self.changed_too(EventClasses::EXPIRED, "expired", key);
         }
     }
 
     /// Records that an expired key was replaced: the replacement stands for its removal.
     #[cold]
-    pub(super) fn note_expired_and_replaced(&mut self, key: &[u8]) {
+    pub(super) fn note_expired_and_replaced(&mut self, key: Key<'_>) {
         if self.turn.expired == ExpiredKeys::Removed {
             self.figures.expired_keys += 1;
             self.event(EventClasses::EXPIRED, "expired", key);
@@ -304,8 +302,7 @@ impl Db {
             (*position, at_end) = (next, next == 0);
         }
         for key in &expired {
-            let hash = self.key_hash(key);
-            self.expire(hash, key);
+            self.expire(self.key(key));
         }
         let database = self.selected_database_mut();
         database.ttl_average = ttls.take_into(database.ttl_average, database.expiring_len());

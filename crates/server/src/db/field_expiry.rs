@@ -10,7 +10,7 @@ use super::object::{ObjectVariant, by_type};
 use super::rdb::ReadValue;
 use super::stream::Stream;
 use super::value_type::ValueType;
-use super::{Db, EventClasses, ExpiredKeys, Object};
+use super::{Db, EventClasses, ExpiredKeys, Key, Object};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -167,7 +167,7 @@ impl Db {
     #[inline]
     pub(super) fn fields_moved(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         before: Option<FirstExpiry>,
         after: Option<FirstExpiry>,
     ) {
@@ -182,7 +182,7 @@ impl Db {
 
     /// Says that a change has come upon fields that were expired and has removed them: as the search for them would have.
     #[cold]
-    pub(super) fn record_expired_fields(&mut self, key: &[u8], expired: &ExpiredFields) {
+    pub(super) fn record_expired_fields(&mut self, key: Key<'_>, expired: &ExpiredFields) {
         self.count_expired_fields(expired.removed.len());
         self.propagate_expired_fields(key, &expired.removed);
         self.event(EventClasses::HASH, "hexpired", key);
@@ -190,15 +190,14 @@ impl Db {
             return self.changed_too(EventClasses::GENERIC, "del", key);
         }
         if expired.emptied {
-            let hash = self.key_hash(key);
-            self.selected_database_mut().set_expiry(hash, key, None);
+            self.selected_database_mut().set_expiry(key, None);
         }
         self.touched_by_expiry(key);
     }
 
-    fn propagate_expired_fields(&mut self, key: &[u8], fields: &[Vec<u8>]) {
+    fn propagate_expired_fields(&mut self, key: Key<'_>, fields: &[Vec<u8>]) {
         for names in wire::aof::parts(fields, FIELDS_PER_COMMAND) {
-            self.propagate_removal(&[b"HDEL", key], names.iter().map(Vec::as_slice));
+            self.propagate_removal(&[b"HDEL", key.bytes()], names.iter().map(Vec::as_slice));
         }
     }
 
@@ -211,7 +210,7 @@ impl Db {
     pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in self.databases_in_use() {
             if let Some(key) = self.database(index).expiring_fields.first_expired(self.turn.now_ms)
-                && self.with_database(index, |db| db.expire_elements_of(&key))
+                && self.with_database(index, |db| db.expire_elements_of(db.key(&key)))
             {
                 return true;
             }
@@ -220,7 +219,7 @@ impl Db {
     }
 
     /// Whether anything was done.
-    fn expire_elements_of(&mut self, key: &[u8]) -> bool {
+    fn expire_elements_of(&mut self, key: Key<'_>) -> bool {
         let forget = |stream: &mut Stream, context: CollectionContext<'_>| stream.forget_some(context.now_ms);
         match self.change_unasked(key, forget) {
             Ok(Some(())) => true,
@@ -230,7 +229,7 @@ impl Db {
     }
 
     /// Whether anything was removed.
-    fn expire_fields_of(&mut self, key: &[u8]) -> bool {
+    fn expire_fields_of(&mut self, key: Key<'_>) -> bool {
         let now_ms = self.turn.now_ms;
         let mut fields = Vec::new();
         let remove = |hash: &mut Hash, _: CollectionContext<'_>| {

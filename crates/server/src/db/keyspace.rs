@@ -26,7 +26,7 @@ use super::accounts::{Account, Accounts, Image, Keys, Respect};
 use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
-use super::{Kind, Object, field_expiry};
+use super::{Key, Kind, Object, field_expiry};
 use std::collections::BTreeSet;
 use structures::hash::HashSeed;
 use structures::key_table::{
@@ -208,27 +208,28 @@ impl Database {
 
     /// The entry of the key, expired or not.
     #[inline]
-    pub fn get(&self, hash: u64, key: &[u8]) -> Option<EntryRef<'_, Object>> {
-        self.table.get(hash, key)
+    pub fn get(&self, key: Key<'_>) -> Option<EntryRef<'_, Object>> {
+        debug_assert!(key.hash() == self.table.hash(key.bytes()), "the hash is another key's");
+        self.table.get(key.hash(), key.bytes())
     }
 
     /// As [`Database::get`], mutable.
     #[inline]
-    pub(super) fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, Object>> {
-        self.table.get_mut(hash, key)
+    pub(super) fn get_mut(&mut self, key: Key<'_>) -> Option<EntryMut<'_, Object>> {
+        debug_assert!(key.hash() == self.table.hash(key.bytes()), "the hash is another key's");
+        self.table.get_mut(key.hash(), key.bytes())
     }
 
     #[inline]
-    pub(super) fn contains(&self, hash: u64, key: &[u8]) -> bool {
-        self.table.contains(hash, key)
+    pub(super) fn contains(&self, key: Key<'_>) -> bool {
+        self.table.contains(key.hash(), key.bytes())
     }
 
     /// See [`KeyTable::put_over`].
     #[inline]
     pub(super) fn put_over(
         &mut self,
-        hash: u64,
-        key: &[u8],
+        key: Key<'_>,
         value: NewValue<'_, Object>,
         expiry_ms: Option<i64>,
         access: impl FnOnce(Option<EntryRef<'_, Object>>) -> u32,
@@ -238,10 +239,10 @@ impl Database {
         let is_accounted = self.are_accounts_kept();
         let mut before = None;
         if let NewValue::Compressed(stored) = value {
-            self.add_compressed(hash, key, stored);
+            self.add_compressed(key, stored);
         }
         let compressed = &mut self.compressed;
-        let removed = self.table.put_over(hash, key, value, expiry_ms, |replaced| {
+        let removed = self.table.put_over(key.hash(), key.bytes(), value, expiry_ms, |replaced| {
             if let Some(Stored::Compressed(stored)) = replaced.map(|entry| entry.value()) {
                 compressed.remove(stored);
             }
@@ -251,42 +252,41 @@ impl Database {
             access(replaced)
         });
         if is_accounted {
-            self.note_put(hash, key, before);
+            self.note_put(key, before);
         }
         removed
     }
 
     /// Counts a compressed value about to be stored. Whatever its size, it lies in its entry.
-    fn add_compressed(&mut self, hash: u64, key: &[u8], stored: &[u8]) {
+    fn add_compressed(&mut self, key: Key<'_>, stored: &[u8]) {
         self.compressed.add(stored);
-        self.note_size(hash, key, Kind::String, stored.len());
+        self.note_size(key, Kind::String, stored.len());
     }
 
     #[inline(never)]
-    fn note_put(&mut self, hash: u64, key: &[u8], before: Option<Image>) {
-        let after = self.table.get(hash, key).map(Image::of);
-        self.note_move(hash, key, before, after);
+    fn note_put(&mut self, key: Key<'_>, before: Option<Image>) {
+        let after = self.get(key).map(Image::of);
+        self.note_move(key, before, after);
     }
 
     /// As [`Database::put_over`], for a key known to be absent.
     #[inline]
     pub(super) fn put_new(
         &mut self,
-        hash: u64,
-        key: &[u8],
+        key: Key<'_>,
         value: NewValue<'_, Object>,
         expiry_ms: Option<i64>,
         access: u32,
     ) {
         if let NewValue::Compressed(stored) = value {
-            self.add_compressed(hash, key, stored);
+            self.add_compressed(key, stored);
         }
-        self.accounted(hash, key, |table| table.put_new(hash, key, value, expiry_ms, access));
+        self.accounted(key, |table| table.put_new(key.hash(), key.bytes(), value, expiry_ms, access));
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<Object>> {
-        let removed = self.accounted(hash, key, |table| table.remove(hash, key))?;
+    pub(super) fn remove(&mut self, key: Key<'_>) -> Option<Removed<Object>> {
+        let removed = self.accounted(key, |table| table.remove(key.hash(), key.bytes()))?;
         if let Stored::Compressed(stored) = removed.value() {
             self.compressed.remove(stored);
         }
@@ -294,20 +294,20 @@ impl Database {
     }
 
     /// Sets or (`None`) clears the expiry of a key; returns whether the key exists.
-    pub(super) fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
-        self.accounted(hash, key, |table| table.set_expiry(hash, key, expiry_ms))
+    pub(super) fn set_expiry(&mut self, key: Key<'_>, expiry_ms: Option<i64>) -> bool {
+        self.accounted(key, |table| table.set_expiry(key.hash(), key.bytes(), expiry_ms))
     }
 
     /// Runs `change`, which may change the image of the key's entry, and updates the accounts.
     #[inline]
-    fn accounted<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
+    fn accounted<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
         if !self.are_accounts_kept() {
             return change(&mut self.table);
         }
-        let before = self.table.get(hash, key).map(Image::of);
+        let before = self.get(key).map(Image::of);
         let result = change(&mut self.table);
-        let after = self.table.get(hash, key).map(Image::of);
-        self.note_move(hash, key, before, after);
+        let after = self.get(key).map(Image::of);
+        self.note_move(key, before, after);
         result
     }
 
@@ -320,32 +320,32 @@ impl Database {
     /// Reports the images of an entry from [`Database::get_mut`] before and after its change; `None` if no accounts are
     /// kept.
     #[inline]
-    pub(super) fn changed_in_place(&mut self, hash: u64, key: &[u8], images: Option<(Image, Image)>) {
+    pub(super) fn changed_in_place(&mut self, key: Key<'_>, images: Option<(Image, Image)>) {
         if let Some((before, after)) = images {
-            self.note_move(hash, key, Some(before), Some(after));
+            self.note_move(key, Some(before), Some(after));
         }
     }
 
     /// Applies `change` to the key's object, if it has one.
-    pub(super) fn change_object(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Object)) {
-        self.accounted(hash, key, |table| {
-            if let Some(object) = table.get_mut(hash, key).and_then(EntryMut::into_object_mut) {
+    pub(super) fn change_object(&mut self, key: Key<'_>, change: impl FnOnce(&mut Object)) {
+        self.accounted(key, |table| {
+            if let Some(object) = table.get_mut(key.hash(), key.bytes()).and_then(EntryMut::into_object_mut) {
                 change(object);
             }
         });
     }
 
-    fn note_move(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+    fn note_move(&mut self, key: Key<'_>, before: Option<Image>, after: Option<Image>) {
         if let Some(accounts) = &mut self.accounts {
-            accounts.moved(hash, key, before, after);
+            accounts.moved(key, before, after);
         }
     }
 
     /// Notes the size of an object, without its entry, that has been created or changed.
     #[inline]
-    pub(super) fn note_size(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
+    pub(super) fn note_size(&mut self, key: Key<'_>, kind: Kind, bytes: usize) {
         if self.big_keys.is_big(kind, bytes) {
-            self.big_keys.note(hash, key, kind, bytes);
+            self.big_keys.note(key, kind, bytes);
         }
     }
 
@@ -382,11 +382,11 @@ impl Database {
     #[inline]
     pub(super) fn fields_moved(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         before: Option<FirstExpiry>,
         after: Option<FirstExpiry>,
     ) {
-        self.expiring_fields.moved(key, before, after);
+        self.expiring_fields.moved(key.bytes(), before, after);
     }
 
     /// Sizes an empty database's table for this number of keys, which saves growing. Allocates at once.

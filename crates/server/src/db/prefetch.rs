@@ -14,7 +14,7 @@
 
 use super::object::by_type;
 use super::value_type::ValueType;
-use super::{Db, Object};
+use super::{Db, Key, Object};
 use std::ops::Range;
 use structures::key_table::{Probe, ProbeState};
 use structures::packed_map;
@@ -84,15 +84,13 @@ enum Inside<'a> {
 }
 
 impl Db {
-    /// A key's hash in the selected database's table.
+    /// The current command looks the key up: fetches the announced keys that follow.
     #[inline]
-    pub(super) fn hash_of(&mut self, key: &[u8]) -> u64 {
-        self.change_log.audit.check_named(key);
-        let hash = self.key_hash(key);
-        if hash == self.announced.trigger {
+    pub(super) fn begin_look_up(&mut self, key: Key<'_>) {
+        self.change_log.audit.check_named(key.bytes());
+        if key.hash() == self.announced.trigger {
             self.fetch_announced();
         }
-        hash
     }
 
     /// Whether there are so few keys that the processor's caches hold their table and prefetching only costs. A
@@ -138,10 +136,10 @@ impl Db {
     }
 
     /// Announces the keys that the current command will look up after those of its batch, in this order.
-    pub fn announce<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, piece_keys: usize) {
+    pub fn announce<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>, piece_keys: usize) {
         let announced = &mut self.announced;
         announced.hashes.clear();
-        announced.hashes.extend(keys.map(|key| self.seed.hash(key)));
+        announced.hashes.extend(keys.map(|key| key.hash()));
         (announced.next, announced.piece_keys) = (0, piece_keys.max(1));
         announced.trigger = announced.hashes.first().copied().unwrap_or_default();
     }
@@ -219,12 +217,12 @@ mod tests {
 
     fn filled(keys: u32) -> Db {
         let mut db = Db::new(1, HashSeed::new(1, 2), 3);
-        (0..keys).for_each(|i| db.put_string(&i.to_le_bytes(), b"value", None));
+        (0..keys).for_each(|i| db.put_string(db.key(&i.to_le_bytes()), b"value", None));
         db
     }
 
     fn look_up(db: &mut Db, keys: usize) {
-        let hash = |i: u32| db.key_hash(&i.to_le_bytes());
+        let hash = |i: u32| db.key(&i.to_le_bytes()).hash();
         let lookup = |i| db.begin_lookup(0, hash(i), PrefetchTarget::Value);
         let lookups = (0..keys as u32).map(lookup).collect();
         db.prefetch(lookups);

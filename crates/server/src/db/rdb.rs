@@ -6,13 +6,13 @@
 
 pub mod batch;
 
-use super::Db;
 use super::access::{GivenAccess, NewKey};
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::embedded::embedded;
 use super::object::{EMBEDDED_RDB_KIND, Kind, Object, StringValue, Value, by_type};
 use super::stream::MESSAGES;
 use super::strings::bytes_value;
+use super::{Db, Key};
 use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use structures::hash::HashSeed;
@@ -186,7 +186,7 @@ pub enum Loaded {
 
 impl Db {
     /// Stores a string read from a file in the selected database. Records no event.
-    pub fn load_string(&mut self, key: &[u8], value: &StringRef<'_>, about: LoadedKey) -> Loaded {
+    pub fn load_string(&mut self, key: Key<'_>, value: &StringRef<'_>, about: LoadedKey) -> Loaded {
         match value {
             StringRef::Integer(n) => self.load(key, NewValue::Integer(*n), about),
             StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
@@ -233,7 +233,7 @@ impl Db {
     }
 
     /// Stores a value sent by a client in the selected database. Records no event.
-    pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
+    pub fn restore_read(&mut self, key: Key<'_>, value: ReadValue, about: LoadedKey) -> Loaded {
         let loaded = self.load_read(key, value, about);
         if loaded == Loaded::Stored {
             self.note_given_expiry(key, about.expiry_ms);
@@ -242,7 +242,7 @@ impl Db {
     }
 
     /// Stores a value read from a file in the selected database. Records no event.
-    pub fn load_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
+    pub fn load_read(&mut self, key: Key<'_>, value: ReadValue, about: LoadedKey) -> Loaded {
         match value {
             ReadValue::Integer(n) => self.load(key, NewValue::Integer(n), about),
             ReadValue::Bytes(bytes) => self.load_bytes(key, &bytes, about),
@@ -252,36 +252,29 @@ impl Db {
         }
     }
 
-    fn load_bytes(&mut self, key: &[u8], bytes: &[u8], about: LoadedKey) -> Loaded {
-        self.load(key, bytes_value(key, bytes, about.expiry_ms), about)
+    fn load_bytes(&mut self, key: Key<'_>, bytes: &[u8], about: LoadedKey) -> Loaded {
+        self.load(key, bytes_value(key.bytes(), bytes, about.expiry_ms), about)
     }
 
-    fn load(&mut self, key: &[u8], value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
-        let hash = self.key_hash(key);
-        self.load_hashed(hash, key, value, about)
+    fn load(&mut self, key: Key<'_>, value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
+        self.load_key(key, value, about)
     }
 
     #[inline]
-    fn load_hashed(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        value: NewValue<'_, Object>,
-        about: LoadedKey,
-    ) -> Loaded {
+    fn load_key(&mut self, key: Key<'_>, value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
         if about.replaces {
-            self.remove_hashed(hash, key, false);
-        } else if self.selected_database().contains(hash, key) {
+            self.remove_stored(key, false);
+        } else if self.selected_database().contains(key) {
             return Loaded::Duplicate;
         }
         let mut buffer = Vec::new();
-        let value = self.compressed(key, value, about.expiry_ms.is_some(), &mut buffer);
+        let value = self.compressed(key.bytes(), value, about.expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = self.note_put_size(hash, key, &value);
-        let new = NewKey { hash, db_index: self.turn.database, expires: about.expiry_ms.is_some() };
+        let fields_expire_ms = self.note_put_size(key, &value);
+        let new = NewKey { hash: key.hash(), db_index: self.turn.database, expires: about.expiry_ms.is_some() };
         let access = self.access.restored(new, about.access, self.turn.now_ms);
-        self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
+        self.selected_database_mut().put_new(key, value, about.expiry_ms, access);
         self.take_back(buffer);
         self.fields_moved(key, None, fields_expire_ms);
         Loaded::Stored

@@ -25,7 +25,7 @@ use super::accounts::Image;
 use super::audit::signature;
 use super::compression::dictionary::CompressedText;
 use super::object::{ObjectVariant, StringValue};
-use super::{Db, Kind, Object, Turn};
+use super::{Db, Key, Kind, Object, Turn};
 use crate::error::ClientError;
 use long_string::LongString;
 use structures::key_table::{NewValue, Value as Stored, inline_entry_bytes, object_entry_bytes};
@@ -51,7 +51,7 @@ pub enum NewText<'a> {
 impl Db {
     /// The string at `key` for a read.
     #[inline]
-    pub fn read_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
+    pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<StringValue<'_>>, ClientError> {
         let Some(value) = self.read(key) else { return Ok(None) };
         match value.text() {
             Some(text) => Ok(Some(text)),
@@ -60,7 +60,7 @@ impl Db {
     }
 
     /// The string at `key` for a write that reads it first.
-    pub fn peek_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
+    pub fn peek_string(&mut self, key: Key<'_>) -> Result<Option<StringValue<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
@@ -68,21 +68,20 @@ impl Db {
     }
 
     /// The long string at `key`, for a reply to refer to. Not counted as a read.
-    pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
-        self.change_log.audit.check_named(key);
-        let hash = self.key_hash(key);
+    pub fn share_string(&mut self, key: Key<'_>) -> Option<&SharedBytes> {
+        self.change_log.audit.check_named(key.bytes());
         let database = self.selected_database_mut();
         if database.are_accounts_kept() {
             // A shared string has a head of its own.
-            database.change_object(hash, key, |object| _ = LongString::of_mut(object).map(LongString::share));
+            database.change_object(key, |object| _ = LongString::of_mut(object).map(LongString::share));
         }
-        let object = database.get_mut(hash, key)?.into_object_mut()?;
+        let object = database.get_mut(key)?.into_object_mut()?;
         LongString::of_mut(object).map(LongString::share)
     }
 
     /// Stores a string, in its smallest encoding.
     #[inline]
-    pub fn put_string(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
+    pub fn put_string(&mut self, key: Key<'_>, text: &[u8], expiry_ms: Option<i64>) {
         match wire::number::parse_i64(text) {
             Some(n) => self.put(key, NewValue::Integer(n), expiry_ms),
             None => self.put_bytes(key, text, expiry_ms),
@@ -91,7 +90,7 @@ impl Db {
 
     /// As [`Db::put_string`], without a copy if the string need not be copied.
     #[inline]
-    pub fn put_text(&mut self, key: &[u8], text: NewText<'_>, expiry_ms: Option<i64>) {
+    pub fn put_text(&mut self, key: Key<'_>, text: NewText<'_>, expiry_ms: Option<i64>) {
         match text {
             NewText::Bytes(bytes) => self.put_string(key, bytes, expiry_ms),
             NewText::Shared(bytes) => self.put_shared(key, bytes, expiry_ms),
@@ -99,15 +98,15 @@ impl Db {
     }
 
     #[cold]
-    fn put_shared(&mut self, key: &[u8], text: &SharedBytes, expiry_ms: Option<i64>) {
+    fn put_shared(&mut self, key: Key<'_>, text: &SharedBytes, expiry_ms: Option<i64>) {
         let text = LongString::shared(SharedBytes::clone(text));
         self.put(key, NewValue::Object(text.into_object()), expiry_ms);
     }
 
     /// Stores a string as bytes, even if it reads as an integer.
     #[inline]
-    pub fn put_bytes(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
-        if belongs_in_entry(key, text, expiry_ms) {
+    pub fn put_bytes(&mut self, key: Key<'_>, text: &[u8], expiry_ms: Option<i64>) {
+        if belongs_in_entry(key.bytes(), text, expiry_ms) {
             self.put(key, NewValue::Inline(text), expiry_ms);
         } else if !self.overwrite_buffer(key, text, expiry_ms) {
             self.put(key, NewValue::Object(LongString::exact(text).into_object()), expiry_ms);
@@ -117,15 +116,15 @@ impl Db {
     /// As [`Db::put`], if the key holds a string in a buffer of the size that the new one would get: overwrites it.
     /// Returns whether it has.
     #[inline(never)]
-    fn overwrite_buffer(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) -> bool {
-        if self.policies.compressing(key).is_some() {
+    fn overwrite_buffer(&mut self, key: Key<'_>, text: &[u8], expiry_ms: Option<i64>) -> bool {
+        if self.policies.compressing(key.bytes()).is_some() {
             return false;
         }
-        let hash = self.hash_of(key);
+        self.begin_look_up(key);
         let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
         let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
-        let Some(mut entry) = database.get_mut(hash, key) else { return false };
+        let Some(mut entry) = database.get_mut(key) else { return false };
         let previous_ms = entry.as_ref().expiry_ms();
         let before = is_accounted.then(|| Image::of(entry.as_ref()));
         let is_overwritten = !hidden(previous_ms)
@@ -134,31 +133,30 @@ impl Db {
             return false;
         }
         if !no_touch {
-            self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+            self.access.touch(UsedKey::new(key), &mut entry, now_ms, &mut self.random);
         }
         let bytes = entry.object_mut().map_or(0, |object| object.memory_bytes());
         let images = before.map(|before| (before, Image::of(entry.as_ref())));
-        database.changed_in_place(hash, key, images);
-        database.note_size(hash, key, Kind::String, bytes);
+        database.changed_in_place(key, images);
+        database.note_size(key, Kind::String, bytes);
         if previous_ms != expiry_ms {
-            database.set_expiry(hash, key, expiry_ms);
+            database.set_expiry(key, expiry_ms);
         }
-        self.change_log.audit.check_named_changed(key);
-        self.change_log.audit.key_changed(self.turn.database, key);
+        self.change_log.audit.check_named_changed(key.bytes());
+        self.change_log.audit.key_changed(self.turn.database, key.bytes());
         self.note_given_expiry(key, expiry_ms);
         true
     }
 
     /// Stores an integer, in place if the value is one already. Keeps the expiry.
-    pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
-        let hash = self.key_hash(key);
+    pub fn put_integer_keeping_expiry(&mut self, key: Key<'_>, n: i64) {
         let (mut expiry_ms, hidden) = (None, self.hiding());
-        if let Some(mut entry) = self.selected_database_mut().get_mut(hash, key)
+        if let Some(mut entry) = self.selected_database_mut().get_mut(key)
             && !hidden(entry.as_ref().expiry_ms())
         {
             if entry.set_integer(n) {
-                self.change_log.audit.check_named_changed(key);
-                self.change_log.audit.key_changed(self.turn.database, key);
+                self.change_log.audit.check_named_changed(key.bytes());
+                self.change_log.audit.key_changed(self.turn.database, key.bytes());
                 return;
             }
             expiry_ms = entry.as_ref().expiry_ms();
@@ -170,7 +168,7 @@ impl Db {
     /// expiry. The string stays a growable buffer from then on.
     pub fn edit_string<R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         edit: impl FnOnce(&mut Vec<u8>) -> R,
     ) -> Result<R, ClientError> {
         self.edit_text_if(key, |text| (edit(text), true))
@@ -180,15 +178,14 @@ impl Db {
     /// not the key stays unchanged.
     pub fn edit_text_if<R>(
         &mut self,
-        key: &[u8],
+        key: Key<'_>,
         edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
     ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
-        let hash = self.key_hash(key);
         let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
         let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
-        if let Some(mut entry) = database.get_mut(hash, key)
+        if let Some(mut entry) = database.get_mut(key)
             && !hidden(entry.as_ref().expiry_ms())
         {
             let image = is_accounted.then(|| Image::of(entry.as_ref()));
@@ -199,14 +196,14 @@ impl Db {
                 let after = signature(object);
                 let (kind, bytes) = (object.kind(), object.memory_bytes());
                 let images = image.map(|before| (before, Image::of(entry.as_ref())));
-                database.changed_in_place(hash, key, images);
-                database.note_size(hash, key, kind, bytes);
+                database.changed_in_place(key, images);
+                database.note_size(key, kind, bytes);
                 match changed {
                     true => {
-                        self.change_log.audit.check_named_changed(key);
-                        self.change_log.audit.key_changed(self.turn.database, key);
+                        self.change_log.audit.check_named_changed(key.bytes());
+                        self.change_log.audit.key_changed(self.turn.database, key.bytes());
                     }
-                    false => self.change_log.audit.compare(self.turn.database, key, before, after),
+                    false => self.change_log.audit.compare(self.turn.database, key.bytes(), before, after),
                 }
                 return Ok(result);
             }
@@ -228,22 +225,21 @@ impl Db {
     }
 
     /// Stores a string as a growable buffer, like edited ones.
-    pub fn put_buffer(&mut self, key: &[u8], text: Vec<u8>, expiry_ms: Option<i64>) {
+    pub fn put_buffer(&mut self, key: Key<'_>, text: Vec<u8>, expiry_ms: Option<i64>) {
         self.put(key, NewValue::Object(Object::text(text)), expiry_ms);
     }
 
     /// The strings at several keys at once, for commands that combine them.
     pub fn read_strings<'a, 'k>(
         &'a mut self,
-        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        keys: impl Iterator<Item = Key<'k>> + Clone,
     ) -> Result<Vec<Option<StringValue<'a>>>, ClientError> {
         let mut present = Vec::new();
         for key in keys.clone() {
             present.push(self.read_string(key)?.is_some());
         }
         let database = self.selected_database();
-        let find =
-            |key: &[u8]| database.get(self.key_hash(key), key).and_then(|entry| self.value_of(entry).text());
+        let find = |key: Key<'_>| database.get(key).and_then(|entry| self.value_of(entry).text());
         Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
     }
 }

@@ -43,8 +43,9 @@ impl Executor {
             loop {
                 self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
                 // An expired key counts as missing, and stays until it is accessed.
-                let kind = self.db.kind_there(ready.db_index, &ready.key);
-                let stream = kind.and_then(|_| self.db.stored::<Stream>(&ready.key));
+                let key = self.db.key(&ready.key);
+                let kind = self.db.kind_there(ready.db_index, key);
+                let stream = kind.and_then(|_| self.db.stored::<Stream>(key));
                 let last = stream.and_then(Stream::last_live_id);
                 let Some(handle) = self.server.blocked.next_waiter(&mut ready, kind, last) else { break };
                 self.retry(handle);

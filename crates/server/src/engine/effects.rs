@@ -35,10 +35,13 @@ fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
     if !server.watch.is_empty() {
         for &index in &indexes {
             // The replacing data may already be in place.
-            let replaced = |key: &[u8]| Replaced {
-                existed: db.was_cleared(index, key),
-                exists: db.holds(index, key),
-                is_stale: db.is_gone(index, key),
+            let replaced = |key: &[u8]| {
+                let key = db.key(key);
+                Replaced {
+                    existed: db.was_cleared(index, key),
+                    exists: db.holds(index, key),
+                    is_stale: db.is_gone(index, key),
+                }
             };
             server.watch.database_replaced(&mut server.clients, index, replaced);
         }
@@ -50,10 +53,13 @@ fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
 fn swapped(db: &Db, server: &mut Server, a: usize, b: usize) {
     // Each database now has the other's former content.
     for (index, other) in [(a, b), (b, a)] {
-        let replaced = |key: &[u8]| Replaced {
-            existed: db.holds(other, key),
-            exists: db.holds(index, key),
-            is_stale: db.is_gone(index, key),
+        let replaced = |key: &[u8]| {
+            let key = db.key(key);
+            Replaced {
+                existed: db.holds(other, key),
+                exists: db.holds(index, key),
+                is_stale: db.is_gone(index, key),
+            }
         };
         server.watch.database_replaced(&mut server.clients, index, replaced);
         server.blocked.database_changed(index);
@@ -90,7 +96,7 @@ fn touched(
     class: EventClasses,
 ) {
     if !server.watch.is_empty() {
-        let touch = if db.holds(db_index, key) { Touch::Changed } else { Touch::Removed };
+        let touch = if db.holds(db_index, db.key(key)) { Touch::Changed } else { Touch::Removed };
         server.watch.touch(&mut server.clients, db_index, key, touch);
     }
     let by_itself = class == EventClasses::EXPIRED || class == EventClasses::EVICTED;

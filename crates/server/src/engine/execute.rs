@@ -7,7 +7,7 @@ use super::script::ScriptEnd;
 use crate::command::key_spec::Begin;
 use crate::command::registry::CommandId;
 use crate::command::{
-    Access, Args, Command, Context, Control, FirstKey, Group, KeySpec, Next, Origin, Request, access, flag,
+    Access, Args, Command, Context, Control, Group, KeySpec, Next, Origin, Request, access, flag,
 };
 use crate::db::audit::{NamedKey, NamedKeys};
 use crate::engine::client_limits::{check_reply, is_evicted, limits_client_memory, output_len_max};
@@ -40,7 +40,7 @@ impl Executor {
     /// Resolves a request that was not parsed by a connection.
     pub fn request<'a>(&self, args: Args<'a>) -> Request<'a> {
         let registry = &self.server.registry;
-        registry.plan(registry.find(args).ok(), args, self.db.seed())
+        Request { id: registry.find(args).ok(), args }
     }
 
     /// Takes a client's output for writing replies; [`Self::return_output`] returns it.
@@ -110,13 +110,7 @@ impl Executor {
         self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
-            Ok(Admitted::Run(call)) => {
-                let FirstKey { at, hash } = request.first_key;
-                if at > 0 {
-                    self.db.plan_key(args.at(at as usize), hash);
-                }
-                self.run(&call, reply);
-            }
+            Ok(Admitted::Run(call)) => self.run(&call, reply),
             Ok(Admitted::Queued) => reply.simple("QUEUED"),
             Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
             Err(error) => self.refuse(handle, args, error, reply),
@@ -275,7 +269,7 @@ impl Executor {
         self.bound_discarded();
         self.begin_changes(origin.replayed);
         self.turn_to_data(call);
-        let start = reply.len();
+        let (start, seed) = (reply.len(), self.db.seed());
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -285,7 +279,7 @@ impl Executor {
             origin,
             next: Next::Reply,
         };
-        let mut outcome = (row.handler)(&mut context, args);
+        let mut outcome = (row.handler)(&mut context, args.with_seed(seed));
         let mut next = context.next;
         if matches!(next, Next::Persist(_) | Next::Replicate(_)) {
             let done = self.do_requested(call, next, reply);
@@ -295,7 +289,7 @@ impl Executor {
         if let Err(error) = outcome {
             self.fail(error, reply);
         }
-        self.db.forget_plan();
+        self.db.end();
         self.propagate(call);
         self.apply_effects(Some(client));
         // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).

@@ -29,11 +29,11 @@ impl Executor {
         if !migration.copy {
             let mut removal: Vec<&[u8]> = vec![b"DEL"];
             for &index in &outcome.accepted {
-                let key = &migration.keys[index];
+                let key = self.db.key(&migration.keys[index]);
                 // A key may be listed twice.
                 if self.db.remove(key) {
                     self.db.changed(EventClasses::GENERIC, "del", key);
-                    removal.push(key);
+                    removal.push(key.bytes());
                 }
             }
             if removal.len() > 1 {

@@ -18,7 +18,7 @@ use super::execute::named_keys;
 use super::observation::Finished;
 use super::{Executor, Flow};
 use crate::command::registry::CommandId;
-use crate::command::{Context, FirstKey, Next, Request, flag};
+use crate::command::{Context, Next, Request, flag};
 use crate::engine::client_limits::{check_reply, limits_client_memory};
 use crate::engine::gate::needs_authentication;
 use crate::server::Loading;
@@ -141,11 +141,7 @@ impl Executor {
         self.db.change_log.begin_next();
         self.db.begin_next();
         self.db.name_keys(|| named_keys(row, args));
-        let FirstKey { at, hash } = request.first_key;
-        if at > 0 {
-            self.db.plan_key(args.at(at as usize), hash);
-        }
-        let start = reply.len();
+        let (start, seed) = (reply.len(), self.db.seed());
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -155,7 +151,7 @@ impl Executor {
             origin,
             next: Next::Reply,
         };
-        let outcome = (row.handler)(&mut context, args);
+        let outcome = (row.handler)(&mut context, args.with_seed(seed));
         assert!(matches!(context.next, Next::Reply), "invariant 3: {} is not plain", row.name);
         // It is empty, which the compiler cannot know.
         std::mem::forget(context.next);
@@ -166,7 +162,7 @@ impl Executor {
                 true
             }
         };
-        self.db.forget_plan();
+        self.db.end();
         self.propagate(call);
         self.apply_effects(Some(handle));
         let elapsed_ns = self.lap_ns();

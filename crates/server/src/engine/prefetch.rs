@@ -8,10 +8,9 @@
 //! keys was wasted.
 
 use super::Executor;
-use crate::command::{Args, Command, PrefetchHint, Request, access};
+use crate::command::{Args, Command, PrefetchHint, Request};
 use crate::db::prefetch::{Lookup, PrefetchTarget};
 use crate::session::ClientHandle;
-use structures::hash::HashSeed;
 
 /// Fewer lookups than this gain nothing from prefetching.
 const KEYS_MIN: usize = 2;
@@ -84,19 +83,17 @@ impl Executor {
 
     #[cold]
     fn announce_beyond(&mut self, command: &Command, args: Args<'_>, keys_max: usize) {
-        let mut positions = Vec::new();
-        for_each_key(command, args, &mut |at| positions.push(at));
-        let beyond = positions.iter().skip(keys_max).map(|&at| args.at(at));
+        let args = args.with_seed(self.db.seed());
+        let beyond = command.key_positions(args).skip(keys_max).map(|at| args.key(at));
         self.db.announce(beyond, keys_max);
     }
 }
 
 impl<'a> Window<'a> {
-    /// Adds the keys of a request, by their hashes if all of these are known already; false if it has to wait for the
-    /// next window.
+    /// Adds the keys of a request; false if it has to wait for the next window.
     #[inline]
-    pub fn add(&mut self, executor: &Executor, place: Place, request: Request<'a>, hashes: &[u64]) -> bool {
-        let Request { id: Some(id), args, first_key } = request else { return true };
+    pub fn add(&mut self, executor: &Executor, place: Place, request: Request<'a>) -> bool {
+        let Request { id: Some(id), args } = request else { return true };
         let command = executor.server.registry.row(id);
         if self.wanted.len() >= self.keys_max {
             return false;
@@ -110,10 +107,10 @@ impl<'a> Window<'a> {
             PrefetchHint::Back => PrefetchTarget::Back,
         };
         if !command.one_key {
-            return self.add_all(executor, place, request, hashes, target);
+            return self.add_all(executor, place, command, args, target);
         }
-        if first_key.at > 0 {
-            self.want(executor, place, first_key.hash, target);
+        if let Some(hash) = args.known_hash(command.first_key) {
+            self.want(executor, place, hash, target);
         }
         true
     }
@@ -132,33 +129,21 @@ impl<'a> Window<'a> {
         &mut self,
         executor: &Executor,
         place: Place,
-        Request { id, args, first_key }: Request<'a>,
-        hashes: &[u64],
+        command: &Command,
+        args: Args<'a>,
         first_target: PrefetchTarget<'a>,
     ) -> bool {
         let before = self.wanted.len();
-        let mut overflows = false;
-        let want = |window: &mut Self, hash: u64| {
-            let target = if window.wanted.len() == before { first_target } else { PrefetchTarget::Value };
-            window.want(executor, place, hash, target);
-        };
-        if !hashes.is_empty() {
-            let room = self.keys_max - before;
-            overflows = hashes.len() > room;
-            hashes.iter().take(room).for_each(|&hash| want(self, hash));
-        } else if let Some(id) = id {
-            for_each_key(executor.server.registry.row(id), args, &mut |at| {
-                if self.wanted.len() >= self.keys_max {
-                    overflows = true;
-                    return;
+        let mut target = first_target;
+        for hash in command.key_positions(args).filter_map(|at| args.known_hash(at)) {
+            if self.wanted.len() >= self.keys_max {
+                if before > 0 {
+                    self.wanted.truncate(before);
                 }
-                let is_known = at == first_key.at as usize;
-                want(self, if is_known { first_key.hash } else { executor.db.key_hash(args.at(at)) });
-            });
-        }
-        if overflows && before > 0 {
-            self.wanted.truncate(before);
-            return false;
+                return before == 0;
+            }
+            self.want(executor, place, hash, target);
+            target = PrefetchTarget::Value;
         }
         true
     }
@@ -180,18 +165,6 @@ fn target_of_ranks<'a>(args: Args<'a>, reversed: bool) -> PrefetchTarget<'a> {
     if from_back != is_turned { PrefetchTarget::Back } else { PrefetchTarget::Front }
 }
 
-/// Appends the hashes of a request's keys, for [`Window::add`].
-#[inline]
-pub fn hash_keys(command: &Command, args: Args<'_>, seed: HashSeed, hashes: &mut Vec<u64>) {
-    for_each_key(command, args, &mut |at| hashes.push(seed.hash(args.at(at))));
-}
-
-fn for_each_key(command: &Command, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
-    for spec in command.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
-        spec.positions(args, visit);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +173,7 @@ mod tests {
     fn target(request: &str) -> PrefetchTarget<'static> {
         let (mut input, mut ranges) = (Vec::new(), Vec::<ArgRange>::new());
         for word in request.split(' ') {
-            ranges.push(ArgRange { start: input.len() as u32, len: word.len() as u32 });
+            ranges.push(ArgRange { start: input.len() as u32, len: word.len() as u32, hash: None });
             input.extend(word.as_bytes());
         }
         match target_of_ranks(Args::new(&input, &ranges), request.starts_with("ZREVRANGE")) {

@@ -430,13 +430,17 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
 }
 
 impl Caller for Executor {
-    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
+    fn call(&mut self, command: &mut CommandLine, reply: &mut ReplyBuffer) -> bool {
+        let registry = &self.server.registry;
+        let id = registry.find(Args::new(&command.buffer, &command.ranges));
+        if let Ok(id) = &id {
+            registry.row(*id).hash_keys(&command.buffer, &mut command.ranges, None, self.db.seed());
+        }
         let args = Args::new(&command.buffer, &command.ranges);
         let handle = self.script.client.expect("a script runs for a client");
         let replayed = self.loads.is_replaying();
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
-        let registry = &self.server.registry;
-        let found = registry.find(args).map(|id| Call { origin, ..Call::new(registry, handle, id, args) });
+        let found = id.map(|id| Call { origin, ..Call::new(registry, handle, id, args) });
         let refused = match &found {
             Ok(call) => self.script_refusal(call).err(),
             Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),

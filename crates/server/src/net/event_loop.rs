@@ -498,7 +498,7 @@ impl QueryBuffer {
     /// Adds requests' keys to the window, as many as fit; returns whether all did.
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
         let (place, cold) = (executor.place_of_lookups(self.handle), self.cold_requests());
-        let taken = self.offer_cold(|request, hashes| window.add(executor, place, request, hashes));
+        let taken = self.offer_cold(|request| window.add(executor, place, request));
         self.count_prefetched(taken);
         taken == cold
     }

@@ -12,8 +12,7 @@ mod long_argument;
 
 use super::transport::{Stopped, Transport};
 use crate::command::registry::{CommandId, Registry};
-use crate::command::{Args, FirstKey, Request};
-use crate::engine::prefetch::hash_keys;
+use crate::command::{Args, Request};
 use crate::session::ClientHandle;
 use long_argument::{LONG_ARGUMENT_BYTES_MIN, LongArgument};
 use std::cell::Cell;
@@ -44,16 +43,13 @@ const AHEAD_REQUESTS_MAX: usize = 1024;
 /// Parsing options.
 struct Parsing {
     ahead_max: usize,
-    hashes_all_keys: bool,
     /// Long arguments are read into buffers of their own.
     separates_long_arguments: bool,
 }
 
-const IN_TURN: Parsing =
-    Parsing { ahead_max: BATCH_REQUESTS_MAX, hashes_all_keys: false, separates_long_arguments: true };
+const IN_TURN: Parsing = Parsing { ahead_max: BATCH_REQUESTS_MAX, separates_long_arguments: true };
 const STREAM: Parsing = Parsing { separates_long_arguments: false, ..IN_TURN };
-const AHEAD: Parsing =
-    Parsing { ahead_max: AHEAD_REQUESTS_MAX, hashes_all_keys: true, separates_long_arguments: true };
+const AHEAD: Parsing = Parsing { ahead_max: AHEAD_REQUESTS_MAX, separates_long_arguments: true };
 
 /// Argument positions for which capacity is kept between requests.
 const ARGS_KEPT_MAX: usize = 1024;
@@ -112,8 +108,6 @@ pub struct QueryBuffer {
     next_request: usize,
     /// The keys of requests before this one are prefetched.
     prefetched: Cell<usize>,
-    /// Hashes of the requests' keys, if computed ahead.
-    hashes: Vec<u64>,
     /// When the parsed requests, or the next ones, were read, on the monotonic clock.
     received_us: u64,
     /// The requests that were parsed.
@@ -170,11 +164,8 @@ impl SpareQueryBuffers {
 struct Parsed {
     /// End of its arguments in the common list.
     args_end: u32,
-    /// End of its keys' hashes in the common list.
-    hashes_end: u32,
     /// `None` for an unknown command.
     id: Option<CommandId>,
-    first_key: FirstKey,
     /// End in the input, where the next request begins.
     end: usize,
 }
@@ -198,7 +189,6 @@ impl QueryBuffer {
             requests: Vec::new(),
             next_request: 0,
             prefetched: Cell::new(0),
-            hashes: Vec::new(),
             received_us: 0,
             handover: Handover::default(),
         }
@@ -242,7 +232,6 @@ impl QueryBuffer {
             + self.parser.memory_bytes()
             + self.args.capacity() * size_of::<ArgRange>()
             + self.requests.capacity() * size_of::<Parsed>()
-            + self.hashes.capacity() * size_of::<u64>()
             + self.handover.output.capacity()
     }
 
@@ -277,7 +266,7 @@ impl QueryBuffer {
             }
         }
         if idle_us > IDLE_US && !self.has_requests() {
-            (self.args, self.requests, self.hashes) = (Vec::new(), Vec::new(), Vec::new());
+            (self.args, self.requests) = (Vec::new(), Vec::new());
             self.next_request = 0;
             self.prefetched.set(0);
         }
@@ -359,7 +348,7 @@ impl QueryBuffer {
         self.parse_as(&STREAM, limits, registry, seed);
     }
 
-    /// As [`Self::parse`], in an I/O thread: further ahead, and with all keys hashed.
+    /// As [`Self::parse`], in an I/O thread: further ahead.
     pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
         self.parse_as(&AHEAD, limits, registry, seed);
     }
@@ -400,17 +389,12 @@ impl QueryBuffer {
                             found
                         }
                     };
-                    if let Some(id) = id.filter(|_| parsing.hashes_all_keys) {
-                        hash_keys(registry.row(id), args, seed, &mut self.hashes);
+                    if let Some(id) = id {
+                        let ranges = &mut self.args[before..];
+                        registry.row(id).hash_keys(&self.input, ranges, self.apart.as_ref(), seed);
                     }
-                    let request = registry.plan(id, args, seed);
-                    self.requests.push(Parsed {
-                        args_end: short_len(self.args.len()),
-                        hashes_end: short_len(self.hashes.len()),
-                        id,
-                        first_key: request.first_key,
-                        end: self.position,
-                    });
+                    let args_end = short_len(self.args.len());
+                    self.requests.push(Parsed { args_end, id, end: self.position });
                     if self.apart.is_some() {
                         break;
                     }
@@ -468,17 +452,7 @@ impl QueryBuffer {
         let request = self.requests.get(index)?;
         let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
         let args = self.args_in(start..request.args_end as usize);
-        Some(Request { id: request.id, args, first_key: request.first_key })
-    }
-
-    /// Returns the hashes of a request's keys; none if they were not computed ahead.
-    #[inline]
-    fn hashes(&self, index: usize) -> &[u64] {
-        if self.hashes.is_empty() {
-            return &[];
-        }
-        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].hashes_end as usize);
-        &self.hashes[start..self.requests[index].hashes_end as usize]
+        Some(Request { id: request.id, args })
     }
 
     /// Returns the next parsed request, if there is one.
@@ -521,15 +495,13 @@ impl QueryBuffer {
     /// Passes the requests that are not prefetched to `take`, in order, until it returns `false`; returns how many it
     /// took, for [`QueryBuffer::count_prefetched`].
     #[inline]
-    pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Request<'a>, &'a [u64]) -> bool) -> usize {
+    pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Request<'a>) -> bool) -> usize {
         let first = self.prefetched.get().max(self.next_request);
         let mut start = first.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
         let mut taken = 0;
-        for (index, parsed) in self.requests.iter().enumerate().skip(first) {
+        for parsed in self.requests.iter().skip(first) {
             let end = parsed.args_end as usize;
-            let args = self.args_in(start..end);
-            let request = Request { id: parsed.id, args, first_key: parsed.first_key };
-            if !take(request, self.hashes(index)) {
+            if !take(Request { id: parsed.id, args: self.args_in(start..end) }) {
                 break;
             }
             (start, taken) = (end, taken + 1);
@@ -605,7 +577,6 @@ impl QueryBuffer {
         }
         self.args.clear();
         self.requests.clear();
-        self.hashes.clear();
         if self.args.capacity() > ARGS_KEPT_MAX {
             self.args = Vec::new();
         }

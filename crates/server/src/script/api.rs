@@ -66,7 +66,7 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
             scratch.reply.clear();
             let host = stack.host();
             scratch.reply.protocol = host.settings().protocol;
-            is_expired = host.call(&scratch.command, &mut scratch.reply);
+            is_expired = host.call(&mut scratch.command, &mut scratch.reply);
             if let Err(raised) = push_reply(stack, scratch.reply.read_back()) {
                 *stack.host().scratch() = scratch;
                 return Err(raised);

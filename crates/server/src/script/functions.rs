@@ -318,7 +318,7 @@ struct Loading {
 }
 
 impl Caller for Loading {
-    fn call(&mut self, _: &CommandLine, reply: &mut ReplyBuffer) -> bool {
+    fn call(&mut self, _: &mut CommandLine, reply: &mut ReplyBuffer) -> bool {
         reply.error("ERR can not run commands while a library is loaded");
         false
     }

@@ -347,14 +347,14 @@ fn clients_wait_until_their_changes_are_on_disk() {
 }
 
 fn unrecorded(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.db.put_string(args.at(1), b"value", None);
+    ctx.db.put_string(args.key(1), b"value", None);
     ctx.reply.ok();
     Ok(())
 }
 
 fn said(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     unrecorded(ctx, args)?;
-    ctx.db.changed(EventClasses::STRING, "set", args.at(1));
+    ctx.db.changed(EventClasses::STRING, "set", args.key(1));
     Ok(())
 }
 

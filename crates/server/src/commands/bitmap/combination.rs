@@ -51,8 +51,8 @@ impl Combination {
 /// BITOP.
 pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let combination = Combination::parse(args)?;
-    let (destination, sources) = (args.at(2), args.from(3));
-    let result = combine(combination, &ctx.db.read_strings(sources.iter())?);
+    let (destination, sources) = (args.key(2), args.from(3));
+    let result = combine(combination, &ctx.db.read_strings(sources.keys())?);
     let len = result.len();
     if len > 0 {
         ctx.db.put_buffer(destination, result, None);
@@ -68,7 +68,7 @@ pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub fn propagate(args: Args<'_>, db: &mut Db) {
     let is_known_everywhere = ["AND", "OR", "XOR", "NOT"].iter().any(|word| args.is(1, word));
     if !is_known_everywhere {
-        propagation::string_or_deletion(args.at(2), db);
+        propagation::string_or_deletion(args.key(2), db);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::bit_offset;
 use crate::command::{Access, Args, Context, Outcome, access};
-use crate::db::{EventClasses, strings};
+use crate::db::{EventClasses, Key, strings};
 use crate::error::ClientError;
 use structures::bits;
 use wire::convert::{low_u64, signed_bits};
@@ -42,15 +42,15 @@ struct Operation {
 
 /// BITFIELD.
 pub fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let operations = parse(ctx, args)?;
+    let (key, operations) = (args.key(1), parse(ctx, args)?);
     let last_written = operations
         .iter()
         .filter(|operation| operation.action != Action::Get)
         .map(|operation| operation.field.offset + u64::from(operation.field.width) - 1)
         .max();
     match last_written {
-        None => read(ctx, args.at(1), &operations),
-        Some(last_bit) => change(ctx, args.at(1), &operations, (last_bit / 8) as usize + 1),
+        None => read(ctx, key, &operations),
+        Some(last_bit) => change(ctx, key, &operations, (last_bit / 8) as usize + 1),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn bitfield_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if operations.iter().any(|operation| operation.action != Action::Get) {
         return Err(ClientError::text("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    read(ctx, args.at(1), &operations)
+    read(ctx, args.key(1), &operations)
 }
 
 fn parse(ctx: &Context<'_>, args: Args<'_>) -> Result<Vec<Operation>, ClientError> {
@@ -110,7 +110,7 @@ fn integer_type(word: &[u8]) -> Result<(bool, u32), ClientError> {
     Ok((signed, width))
 }
 
-fn read(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome {
+fn read(ctx: &mut Context<'_>, key: Key<'_>, operations: &[Operation]) -> Outcome {
     let text = ctx.db.read_string(key)?;
     let answers: Vec<i64> = operations
         .iter()
@@ -121,7 +121,7 @@ fn read(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome 
     Ok(())
 }
 
-fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: usize) -> Outcome {
+fn change(ctx: &mut Context<'_>, key: Key<'_>, operations: &[Operation], len_min: usize) -> Outcome {
     let mut answers = Vec::with_capacity(operations.len());
     let (grown, changes) = ctx.db.edit_text_if(key, |text| {
         let grown = text.len() < len_min;

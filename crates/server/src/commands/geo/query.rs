@@ -4,6 +4,7 @@ use super::area::{Area, Shape};
 use super::arguments::{member_position, number, position, radius, unit_m};
 use super::geohash::Position;
 use crate::command::Args;
+use crate::db::Key;
 use crate::db::sorted_set::SortedSet;
 use crate::error::{ClientError, quoted};
 
@@ -56,7 +57,7 @@ pub struct Query<'a> {
     pub count_max: Option<usize>,
     /// Any matches are sufficient: the search stops as soon as there are enough.
     pub any: bool,
-    pub target: Option<(&'a [u8], Stored)>,
+    pub target: Option<(Key<'a>, Stored)>,
 }
 
 impl Variant {
@@ -90,7 +91,7 @@ impl<'a> Query<'a> {
             order: None,
             count_max: None,
             any: false,
-            target: (variant == Variant::SearchStore).then(|| (args.at(1), Stored::Position)),
+            target: (variant == Variant::SearchStore).then(|| (args.key(1), Stored::Position)),
         };
         let mut at = query.fixed(set)?;
         while at < args.len() {
@@ -168,12 +169,12 @@ impl<'a> Query<'a> {
         let args = self.args;
         let distance = args.is(at, "STOREDIST");
         if self.variant == Variant::SearchStore && distance {
-            self.target = Some((args.at(1), Stored::Distance));
+            self.target = Some((args.key(1), Stored::Distance));
             return 1;
         }
         if self.variant.stores_by_option() && (distance || args.is(at, "STORE")) && at + 1 < args.len() {
             let stored = if distance { Stored::Distance } else { Stored::Position };
-            self.target = Some((args.at(at + 1), stored));
+            self.target = Some((args.key(at + 1), stored));
             return 2;
         }
         0

@@ -133,7 +133,7 @@ pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
 
 /// Runs a search of the given form.
 pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcome {
-    let source = args.at(variant.source_at());
+    let source = args.key(variant.source_at());
     let is_there = ctx.db.read_collection::<SortedSet>(source)?.is_some();
     let db = &*ctx.db;
     let set = if is_there { db.stored::<SortedSet>(source) } else { None };
@@ -150,7 +150,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
         found.answer(&query, ctx.reply);
         return Ok(());
     };
-    let result = found.to_set(stored, query.unit_m, &db.making(target).context())?;
+    let result = found.to_set(stored, query.unit_m, &db.making(target.bytes()).context())?;
     let count = result.len();
     if ctx.db.store_collection(target, result) {
         let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };

@@ -1,15 +1,15 @@
 //! Numeric fields: HINCRBY and HINCRBYFLOAT.
 
 use crate::command::{Args, Context, Outcome};
-use crate::db::EventClasses;
 use crate::db::hash::{FieldExpiry, Hash};
+use crate::db::{EventClasses, Key};
 use crate::error::ClientError;
 use wire::number::{Extended, i64_text};
 
 /// The field's value, or `None`, and the expiry that an update keeps.
 fn current(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     field: &[u8],
 ) -> Result<(Option<Vec<u8>>, FieldExpiry), ClientError> {
     let at_ms = ctx.db.fields_at_ms();
@@ -29,7 +29,7 @@ fn store(
     expiry: FieldExpiry,
     event: &'static str,
 ) -> Outcome {
-    let (key, field) = (args.at(1), args.at(2));
+    let (key, field) = (args.key(1), args.at(2));
     ctx.db
         .change_or_create(key, |hash: &mut Hash, mut context| hash.set(field, value, expiry, &mut context))?;
     ctx.db.changed(EventClasses::HASH, event, key);
@@ -38,7 +38,7 @@ fn store(
 
 pub(super) fn hincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let amount = args.integer(3)?;
-    let (before, expiry) = current(ctx, args.at(1), args.at(2))?;
+    let (before, expiry) = current(ctx, args.key(1), args.at(2))?;
     let before = match before {
         None => 0,
         Some(text) => {
@@ -56,7 +56,7 @@ pub(super) fn hincrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !amount.is_finite() {
         return Err(ClientError::text("ERR value is NaN or Infinity"));
     }
-    let (before, expiry) = current(ctx, args.at(1), args.at(2))?;
+    let (before, expiry) = current(ctx, args.key(1), args.at(2))?;
     let before = match before {
         None => Extended::from_i64(0),
         Some(text) => Extended::parse(&text).ok_or(ClientError::text("ERR hash value is not a float"))?,

@@ -4,9 +4,9 @@ use super::arguments::{self, Existence, Expires, Options, resolve};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::expiry::ExpireConditions;
 use crate::commands::strings::options::ExpiryUnit;
-use crate::db::EventClasses;
 use crate::db::collection::CollectionContext;
 use crate::db::hash::{FieldExpiry, Hash};
+use crate::db::{EventClasses, Key};
 use crate::error::{ClientError, quoted};
 
 /// Results of setting or clearing a field's expiry.
@@ -68,7 +68,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     }
     let fields = arguments::fields(args, fields_at)?;
     let at_ms = resolve(unit, args.integer(2)?, ctx.db.now_ms(), ctx.command.name)?;
-    let (key, expired) = (args.at(1), ctx.db.is_expired(at_ms));
+    let (key, expired) = (args.key(1), ctx.db.is_expired(at_ms));
     let results = ctx.db.change(key, |hash: &mut Hash, mut context| {
         fields
             .iter()
@@ -92,10 +92,10 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
 }
 
 /// Propagates fields with an expiry in the past as removals: the clocks of replicas can differ.
-fn propagate_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
+fn propagate_removed<'a>(ctx: &mut Context<'_>, key: Key<'_>, fields: impl Iterator<Item = &'a [u8]>) {
     if ctx.db.change_log.is_recording() {
         let fields: Vec<&[u8]> = fields.collect();
-        ctx.db.propagate_as_list(&[b"HDEL", key], fields.into_iter());
+        ctx.db.propagate_as_list(&[b"HDEL", key.bytes()], fields.into_iter());
     }
 }
 
@@ -119,7 +119,7 @@ fn persist_field(hash: &mut Hash, field: &[u8], context: &mut CollectionContext<
 
 pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields = arguments::only_fields(args)?;
-    let key = args.at(1);
+    let key = args.key(1);
     let results = ctx.db.change(key, |hash: &mut Hash, mut context| {
         fields.iter().map(|field| persist_field(hash, field, &mut context)).collect::<Vec<_>>()
     })?;
@@ -157,7 +157,7 @@ fn rounded_seconds(ms: i64) -> i64 {
 fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i64) -> Outcome {
     let fields = arguments::fields_at_2(args, ClientError::Syntax)?;
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let hash = ctx.db.read_collection::<Hash>(args.key(1))?;
     ctx.reply.array(fields.len());
     for field in fields.iter() {
         ctx.reply.integer(match hash.and_then(|hash| hash.get_with_expiry(field, at_ms)) {
@@ -205,7 +205,7 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields_at = arguments::find_fields(args, 0);
     let options = Options::parse(args, fields_at.unwrap_or(0), false)?;
     let fields = arguments::fields(args, fields_at)?;
-    let key = args.at(1);
+    let key = args.key(1);
     ctx.db.read_collection::<Hash>(key)?;
     let then = match options.expires {
         Expires::Unsaid | Expires::Keep => Then::Nothing,
@@ -244,7 +244,7 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields = arguments::only_fields(args)?;
-    let (key, at_ms) = (args.at(1), ctx.db.fields_at_ms());
+    let (key, at_ms) = (args.key(1), ctx.db.fields_at_ms());
     ctx.db.expect_kind(key, crate::db::Kind::Hash)?;
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
@@ -286,7 +286,7 @@ pub(super) fn remove_or_keep(
 /// Records the removal of fields. Expired fields in `kept` are excluded from propagation, as replicas can still see them.
 pub(super) fn record_removed(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     fields: Args<'_>,
     removed: usize,
     kept: &[usize],
@@ -304,7 +304,7 @@ pub(super) fn record_removed(
 /// Whether the key and the fields meet the conditions of HSETEX.
 fn is_wanted(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     options: &Options,
     pairs: Args<'_>,
 ) -> Result<bool, ClientError> {
@@ -323,7 +323,7 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields_at = arguments::find_fields(args, 0);
     let options = Options::parse(args, fields_at.unwrap_or(0), true)?;
     let pairs = arguments::pairs(args, fields_at)?;
-    let key = args.at(1);
+    let key = args.key(1);
     if options.key.is_some() {
         // Without its expired fields among these, the hash can be empty and no longer exist.
         ctx.db.change(key, |hash: &mut Hash, mut context| {
@@ -357,7 +357,7 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
+fn set_until(ctx: &mut Context<'_>, key: Key<'_>, expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
     ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         hash.remove_expired_of(pairs.iter().step_by(2), &mut context);
@@ -377,7 +377,7 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
 }
 
 /// Removes fields that would be set with an expiry in the past, with the same events as if they had been set first.
-fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: Args<'_>) -> Outcome {
+fn set_in_the_past(ctx: &mut Context<'_>, key: Key<'_>, key_is: Existence, pairs: Args<'_>) -> Outcome {
     let removed = ctx.db.change(key, |hash: &mut Hash, _| {
         // Already expired fields are removed too.
         pairs.iter().step_by(2).filter(|field| hash.remove_even_expired(field)).count()

@@ -73,7 +73,7 @@ pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let wanted = SampleOptions::parse(args)?;
     let repetition = ctx.begin_repetition(wanted.map_or(0, |wanted| wanted.count))?;
     let (reply, at_ms) = (&mut *ctx.reply, ctx.db.fields_at_ms());
-    let answered = ctx.db.read_collection_with(args.at(1), |hash: &Hash, mut context| match wanted {
+    let answered = ctx.db.read_collection_with(args.key(1), |hash: &Hash, mut context| match wanted {
         Some(wanted) => wanted.answer(hash, &mut context, at_ms, repetition, reply),
         None => match hash.random(context.random, at_ms) {
             Some((field, _)) => field.reply(reply),
@@ -91,7 +91,7 @@ pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
     let at_ms = ctx.db.fields_at_ms();
-    let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
+    let Some(hash) = ctx.db.read_collection::<Hash>(args.key(1))? else {
         answer_end(ctx.reply);
         return Ok(());
     };

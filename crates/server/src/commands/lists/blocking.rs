@@ -33,7 +33,7 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         let element = take(ctx, key, end)?;
         popped(ctx, key, end, 1);
         ctx.reply.array(2);
-        ctx.reply.bulk(key);
+        ctx.reply.bulk(key.bytes());
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn move_or_wait(
     timeout_us: Option<u64>,
     propagated: &[&[u8]],
 ) -> Outcome {
-    let (from, to) = (args.at(1), args.at(2));
+    let (from, to) = (args.key(1), args.key(2));
     let source_is_other = ctx.db.expect_kind(from, Kind::List).is_err();
     if source_is_other && !ctx.origin.retried {
         return Err(ClientError::WrongType);

@@ -3,9 +3,8 @@
 use super::push_event;
 use crate::command::{Args, Context, Outcome};
 use crate::commands::multi_pop::{MultiPop, first_present};
-use crate::db::EventClasses;
-use crate::db::Kind;
 use crate::db::list::{End, List};
+use crate::db::{EventClasses, Key, Kind};
 use crate::error::ClientError;
 
 /// Parses LEFT or RIGHT.
@@ -18,14 +17,14 @@ pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
 }
 
 /// Records the removal of elements from an end.
-pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) {
+pub(super) fn popped(ctx: &mut Context<'_>, key: Key<'_>, end: End, count: usize) {
     let event = if end == End::Left { "lpop" } else { "rpop" };
     ctx.db.changed_many(EventClasses::LIST, event, key, count as u64);
     // Propagates the effect, without the other keys and the timeout.
     let has_own_form = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
     if has_own_form && ctx.db.change_log.is_recording() {
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
-        ctx.db.propagate_as(&[name, key, count.to_string().as_bytes()]);
+        ctx.db.propagate_as(&[name, key.bytes(), count.to_string().as_bytes()]);
     }
 }
 
@@ -38,7 +37,7 @@ pub(super) fn rpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     if args.len() > 3 {
         let command = ctx.command.name.to_owned();
         return Err(ClientError::WrongArity { command });
@@ -61,7 +60,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 /// Removes and returns the element at an end of a list.
-pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option<Vec<u8>>, ClientError> {
+pub(super) fn take(ctx: &mut Context<'_>, key: Key<'_>, end: End) -> Result<Option<Vec<u8>>, ClientError> {
     let taken = ctx.db.change(key, |list: &mut List, context| {
         let taken = list.pop(end, |element| element.to_vec());
         list.shrunk(context.limits);
@@ -70,7 +69,7 @@ pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option
     Ok(taken.flatten())
 }
 
-fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outcome {
+fn pop_count(ctx: &mut Context<'_>, key: Key<'_>, end: End, count: usize) -> Outcome {
     let reply = &mut *ctx.reply;
     let taken = ctx.db.change(key, |list: &mut List, context| {
         let taken = count.min(list.len());
@@ -94,7 +93,7 @@ pub(super) fn pop_first_present(
 ) -> Result<bool, ClientError> {
     let Some(key) = first_present(ctx, wanted.keys, Kind::List)? else { return Ok(false) };
     ctx.reply.array(2);
-    ctx.reply.bulk(key);
+    ctx.reply.bulk(key.bytes());
     pop_count(ctx, key, wanted.end, wanted.count)?;
     Ok(true)
 }
@@ -110,8 +109,8 @@ pub(super) fn lmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Moves one element and replies with it; returns whether there was one.
 pub(super) fn move_element(
     ctx: &mut Context<'_>,
-    from: &[u8],
-    to: &[u8],
+    from: Key<'_>,
+    to: Key<'_>,
     ends: (End, End),
 ) -> Result<bool, ClientError> {
     if !ctx.db.expect_kind(from, Kind::List)? {
@@ -148,14 +147,14 @@ pub(super) fn move_element(
 
 pub(super) fn lmove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let ends = (end_at(args, 3)?, end_at(args, 4)?);
-    if !move_element(ctx, args.at(1), args.at(2), ends)? {
+    if !move_element(ctx, args.key(1), args.key(2), ends)? {
         ctx.reply.null();
     }
     Ok(())
 }
 
 pub(super) fn rpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if !move_element(ctx, args.at(1), args.at(2), (End::Right, End::Left))? {
+    if !move_element(ctx, args.key(1), args.key(2), (End::Right, End::Left))? {
         ctx.reply.null();
     }
     Ok(())

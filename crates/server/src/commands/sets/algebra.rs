@@ -138,7 +138,7 @@ fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut
 
 fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcome {
     let seed = ctx.db.seed();
-    let sets = ctx.db.read_collections::<Set>(args.from(1).iter())?;
+    let sets = ctx.db.read_collections::<Set>(args.from(1).keys())?;
     let mark = ctx.reply.begin();
     let mut found = 0;
     combine(&sets, operation, seed, &mut |member| {
@@ -151,9 +151,9 @@ fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcom
 }
 
 fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'static str) -> Outcome {
-    let target = args.at(1);
-    let (seed, mut making) = (ctx.db.seed(), ctx.db.making(target));
-    let sets = ctx.db.read_collections::<Set>(args.from(2).iter())?;
+    let target = args.key(1);
+    let (seed, mut making) = (ctx.db.seed(), ctx.db.making(target.bytes()));
+    let sets = ctx.db.read_collections::<Set>(args.from(2).keys())?;
     let mut members = Vec::new();
     combine(&sets, operation, seed, &mut |member| {
         members.push(member);
@@ -185,7 +185,7 @@ pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         at += 2;
     }
     let seed = ctx.db.seed();
-    let sets = ctx.db.read_collections::<Set>(args.from(2).iter().take(count))?;
+    let sets = ctx.db.read_collections::<Set>(args.from(2).keys().take(count))?;
     let mut found = 0;
     combine(&sets, Operation::Intersection, seed, &mut |_| {
         found += 1;

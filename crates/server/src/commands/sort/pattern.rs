@@ -49,12 +49,13 @@ impl<'a> Pattern<'a> {
             Pattern::Itself => found(Some(StringValue::Bytes(element))),
             Pattern::Constant => found(None),
             Pattern::Key { before, after, field } => {
-                let key = [before, element, after].concat();
+                let name = [before, element, after].concat();
+                let key = db.key(&name);
                 match field {
-                    None => found(db.read_string(&key).ok().flatten()),
+                    None => found(db.read_string(key).ok().flatten()),
                     Some(field) => {
                         let at_ms = db.fields_at_ms();
-                        let hash = db.read_collection::<Hash>(&key).ok().flatten();
+                        let hash = db.read_collection::<Hash>(key).ok().flatten();
                         found(hash.and_then(|hash| hash.get(field, at_ms)))
                     }
                 }

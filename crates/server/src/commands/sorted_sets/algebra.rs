@@ -144,9 +144,9 @@ impl<'a> Query<'a> {
         };
         // A wrong type of a key is reported before an invalid option.
         let is_wrong = |key| expect_members(ctx.db.peek(key).map(|value| value.kind())).is_err();
-        if let Some(wrong) = query.keys.iter().position(is_wrong) {
+        if let Some(wrong) = query.keys.keys().position(is_wrong) {
             // The keys up to it have been read: each is a hit or an announced miss.
-            for key in query.keys.iter().take(wrong + 1) {
+            for key in query.keys.keys().take(wrong + 1) {
                 ctx.db.read_without_touch(key);
             }
             return Err(ClientError::WrongType);
@@ -215,7 +215,7 @@ fn expect_members(kind: Option<Kind>) -> Result<(), ClientError> {
 
 fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
     let mut kinds = Vec::with_capacity(keys.len());
-    for key in keys.iter() {
+    for key in keys.keys() {
         // The access was recorded when the query was parsed.
         let kind = db.read_without_touch(key).map(|value| value.kind());
         expect_members(kind)?;
@@ -223,7 +223,7 @@ fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Client
     }
     let db = &*db;
     Ok(keys
-        .iter()
+        .keys()
         .zip(kinds)
         .map(|(key, kind)| match kind {
             Some(Kind::SortedSet) => db.stored::<SortedSet>(key).map_or(Source::Absent, Source::Sorted),
@@ -385,8 +385,9 @@ fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Optio
     };
     let result = SortedSet::of_ordered(&result, &making.context()).map_err(full)?;
     let len = result.len();
-    if ctx.db.store_collection(args.at(1), result) {
-        ctx.db.changed(EventClasses::ZSET, event, args.at(1));
+    let target = args.key(1);
+    if ctx.db.store_collection(target, result) {
+        ctx.db.changed(EventClasses::ZSET, event, target);
     }
     ctx.reply.count(len);
     Ok(())

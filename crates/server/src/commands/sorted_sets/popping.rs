@@ -4,7 +4,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::commands::multi_pop::{MultiPop, first_present};
 use crate::commands::timeout::seconds;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind, StringValue};
+use crate::db::{EventClasses, Key, Kind, StringValue};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use std::ops::Range;
@@ -30,7 +30,7 @@ enum Shape {
 }
 
 /// Pops up to `count` members from an existing set, and replies with them.
-fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> Outcome {
+fn pop_from(ctx: &mut Context<'_>, key: Key<'_>, end: End, count: usize, shape: Shape) -> Outcome {
     let reply = &mut *ctx.reply;
     let taken = ctx.db.change(key, |set: &mut SortedSet, _| {
         let taken = count.min(set.len());
@@ -39,11 +39,11 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
             Shape::Pairs => reply.array(taken),
             Shape::AfterKey => {
                 reply.array(3);
-                reply.bulk(key);
+                reply.bulk(key.bytes());
             }
             Shape::PairsAfterKey => {
                 reply.array(2);
-                reply.bulk(key);
+                reply.bulk(key.bytes());
                 reply.array(taken);
             }
         }
@@ -71,7 +71,7 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
         ctx.db.changed_many(EventClasses::ZSET, event, key, taken.unwrap_or(1) as u64);
         if ctx.db.change_log.is_recording() && !matches!(ctx.command.name, "zpopmin" | "zpopmax") {
             let name: &[u8] = if end == End::Min { b"ZPOPMIN" } else { b"ZPOPMAX" };
-            ctx.db.propagate_as(&[name, key, taken.unwrap_or(1).to_string().as_bytes()]);
+            ctx.db.propagate_as(&[name, key.bytes(), taken.unwrap_or(1).to_string().as_bytes()]);
         }
     }
     Ok(())
@@ -93,12 +93,13 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         2 => None,
         _ => Some(args.count_in(2, 0, usize::MAX, ClientError::MustBePositive)?),
     };
-    if !ctx.db.expect_kind(args.at(1), Kind::SortedSet)? || count == Some(0) {
+    let key = args.key(1);
+    if !ctx.db.expect_kind(key, Kind::SortedSet)? || count == Some(0) {
         ctx.reply.array(0);
         return Ok(());
     }
     let shape = if count.is_some() && super::nests_pairs(ctx.reply) { Shape::Pairs } else { Shape::Flat };
-    pop_from(ctx, args.at(1), end, count.unwrap_or(1), shape)
+    pop_from(ctx, key, end, count.unwrap_or(1), shape)
 }
 
 /// `keys` are the places of the keys among the arguments.

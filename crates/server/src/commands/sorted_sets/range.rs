@@ -2,11 +2,11 @@
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
-use crate::db::EventClasses;
 use crate::db::collection::Collection;
 use crate::db::list::resolve_range;
 use crate::db::sorted_set::ordered::Scored;
 use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
+use crate::db::{EventClasses, Key};
 use crate::error::ClientError;
 use std::ops::Range;
 
@@ -165,7 +165,7 @@ impl<'a> Query<'a> {
     }
 }
 
-fn answer(ctx: &mut Context<'_>, key: &[u8], query: &Query<'_>) -> Outcome {
+fn answer(ctx: &mut Context<'_>, key: Key<'_>, query: &Query<'_>) -> Outcome {
     let reply = &mut *ctx.reply;
     let Some(set) = ctx.db.read_collection::<SortedSet>(key)? else {
         reply.array(0);
@@ -183,7 +183,7 @@ fn answer(ctx: &mut Context<'_>, key: &[u8], query: &Query<'_>) -> Outcome {
 
 fn range_command(ctx: &mut Context<'_>, args: Args<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
     let query = Query::parse(args, 2, by, reverse, false)?;
-    answer(ctx, args.at(1), &query)
+    answer(ctx, args.key(1), &query)
 }
 
 pub(super) fn zrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -211,9 +211,9 @@ pub(super) fn zrevrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (target, source) = (args.at(1), args.at(2));
+    let (target, source) = (args.key(1), args.key(2));
     let query = Query::parse(args, 3, None, None, true)?;
-    let mut making = ctx.db.making(target);
+    let mut making = ctx.db.making(target.bytes());
     let built = ctx.db.read_collection_with(source, |set: &SortedSet, _| {
         let ranks = query.ranks(set);
         let mut members: Vec<Scored<'_>> = Vec::with_capacity(ranks.len());
@@ -225,7 +225,7 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let result = match built {
         Some(built) => built.map_err(full)?,
-        None => ctx.db.build(target, |context| SortedSet::new(context.limits, context.seed)),
+        None => ctx.db.build(target.bytes(), |context| SortedSet::new(context.limits, context.seed)),
     };
     let len = result.len();
     if ctx.db.store_collection(target, result) {
@@ -236,7 +236,7 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let bounds = Bounds::parse(args, 2, 3, by)?;
     let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
         let ranks = bounds.ranks(set, false);

@@ -3,14 +3,14 @@
 use super::answer_member;
 use crate::command::{Args, Context, Outcome, repetition};
 use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
-use crate::db::StringValue;
 use crate::db::sorted_set::SortedSet;
+use crate::db::{Key, StringValue};
 use wire::convert::{unsigned_len, usize_of};
 
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 {
         let reply = &mut *ctx.reply;
-        let found = ctx.db.read_collection_with(args.at(1), |set: &SortedSet, context| {
+        let found = ctx.db.read_collection_with(args.key(1), |set: &SortedSet, context| {
             set.random_each(1, context.random, &mut |member, _| {
                 member.reply(reply);
                 true
@@ -22,11 +22,11 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     let (count, with_scores) = repetition::count_and_word(args, "WITHSCORES")?;
-    answer_several(ctx, args.at(1), count, with_scores)
+    answer_several(ctx, args.key(1), count, with_scores)
 }
 
 /// With a positive count the members are distinct; with a negative one they can repeat.
-fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
+fn answer_several(ctx: &mut Context<'_>, key: Key<'_>, count: i64, with_scores: bool) -> Outcome {
     let repetition = ctx.begin_repetition(count)?;
     let reply = &mut *ctx.reply;
     let flat = with_scores && !super::nests_pairs(reply);
@@ -52,7 +52,7 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
 
 pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
-    let Some(set) = ctx.db.read_collection::<SortedSet>(args.at(1))? else {
+    let Some(set) = ctx.db.read_collection::<SortedSet>(args.key(1))? else {
         answer_end(ctx.reply);
         return Ok(());
     };

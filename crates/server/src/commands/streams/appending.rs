@@ -6,7 +6,7 @@ use super::removing::{self, tell_trimmed};
 use crate::command::{Args, Context, Outcome};
 use crate::db::collection::{Collection, CollectionContext};
 use crate::db::stream::{AppendError, References, Stream, StreamId, TrimTo, Trimmed, reply_id};
-use crate::db::{Db, EventClasses};
+use crate::db::{Db, EventClasses, Key};
 use crate::error::ClientError;
 
 /// The maximum number of nodes whose entries an approximate trim without LIMIT removes, and its bounds in entries.
@@ -221,7 +221,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if addition.id == Some(PartialId::Whole(StreamId::MIN)) {
         return Err(ClientError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
-    let key = args.at(1);
+    let key = args.key(1);
     let is_new = ctx.db.peek_collection::<Stream>(key)?.is_none();
     // A repeated command has an id, unless the message had been added before.
     let was_before = is_repeated && addition.message.is_some() && addition.id.is_none();
@@ -232,7 +232,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let message = addition.message.map(|message| message.identified(items));
     let entry = Entry { id: addition.id, items, message, trim: addition.options.trim, is_repeated };
     let added = if is_new {
-        let (stream, added) = ctx.db.build(key, |context| {
+        let (stream, added) = ctx.db.build(key.bytes(), |context| {
             let mut stream = Stream::new(context.limits, context.seed);
             let added = entry.add(&mut stream, &context)?;
             Ok::<_, ClientError>((stream, added))
@@ -260,15 +260,15 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Propagates the entry with its assigned id.
-fn tell_added(db: &mut Db, key: &[u8], id: StreamId, entry: &Entry<'_>) {
+fn tell_added(db: &mut Db, key: Key<'_>, id: StreamId, entry: &Entry<'_>) {
     if !db.change_log.is_recording() {
         return;
     }
     let id = id.to_string();
     match &entry.message {
-        None => db.propagate_as_list(&[b"XADD", key, id.as_bytes()], entry.items.iter()),
+        None => db.propagate_as_list(&[b"XADD", key.bytes(), id.as_bytes()], entry.items.iter()),
         Some(message) => {
-            let head = [b"XADD", key, b"IDMP", message.producer, &message.id, id.as_bytes()];
+            let head = [b"XADD", key.bytes(), b"IDMP", message.producer, &message.id, id.as_bytes()];
             db.propagate_as_list(&head, entry.items.iter());
         }
     }
@@ -285,7 +285,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     options.finish(ctx.db.policies.of_key(args.at(1)).limits.stream_node_entries_max)?;
     let Some(trim) = options.trim else { return Err(ClientError::Syntax) };
-    let key = args.at(1);
+    let key = args.key(1);
     let trimmed = ctx.db.change(key, |stream: &mut Stream, _| trim.apply(stream))?.unwrap_or_default();
     if trimmed.count() > 0 {
         tell_trimmed(ctx.db, key, &trimmed);

@@ -3,8 +3,8 @@
 use super::reading::{Seen, note_pending, see_consumer, tell_consumer, tell_pending, tell_position};
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
-use crate::db::Db;
 use crate::db::stream::{ConsumerId, Entry, Group, Pending, Stream, StreamId, reply_entry, reply_id};
+use crate::db::{Db, Key};
 use crate::error::{ClientError, quoted};
 use wire::convert::{signed_bits, signed_len, unsigned_len};
 use wire::reply::ReplyBuffer;
@@ -13,25 +13,25 @@ fn no_key_or_group(args: Args<'_>) -> ClientError {
     no_group(format_args!("key '{}' or consumer group '{}'", quoted(args.at(1)), quoted(args.at(2))))
 }
 
-/// Whether the group that the first two arguments name exists.
-fn has_group(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
-    let stream = ctx.db.read_collection::<Stream>(args.at(1))?;
-    Ok(stream.and_then(|stream| stream.group(args.at(2))).is_some())
+fn has_group(ctx: &mut Context<'_>, key: Key<'_>, group: &[u8]) -> Result<bool, ClientError> {
+    let stream = ctx.db.read_collection::<Stream>(key)?;
+    Ok(stream.and_then(|stream| stream.group(group)).is_some())
 }
 
 pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if !has_group(ctx, args)? {
+    let (key, group) = (args.key(1), args.at(2));
+    if !has_group(ctx, key, group)? {
         ctx.reply.integer(0);
         return Ok(());
     }
     let acknowledged = ids::all(args.from(3))?;
-    let count = ctx.db.change(args.at(1), |stream: &mut Stream, _| {
-        let mut group = stream.group_mut(args.at(2))?;
+    let count = ctx.db.change(key, |stream: &mut Stream, _| {
+        let mut group = stream.group_mut(group)?;
         Some(acknowledged.into_iter().filter(|&id| group.acknowledge(id)).count())
     })?;
     let count = count.flatten().unwrap_or(0);
     if count > 0 {
-        ctx.db.changed_quietly(args.at(1), count as u64);
+        ctx.db.changed_quietly(key, count as u64);
     }
     ctx.reply.count(count);
     Ok(())
@@ -72,7 +72,7 @@ impl<'a> PendingRange<'a> {
 pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range = PendingRange::parse(args)?;
     let now_ms = ctx.db.now_ms();
-    let stream = ctx.db.read_collection::<Stream>(args.at(1))?;
+    let stream = ctx.db.read_collection::<Stream>(args.key(1))?;
     let group = stream.and_then(|stream| stream.group(args.at(2))).ok_or_else(|| no_key_or_group(args))?;
     let Some(range) = range else {
         sum_up(group, ctx.reply);
@@ -277,7 +277,8 @@ impl Claim {
 }
 
 pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if !has_group(ctx, args)? {
+    let (key, group, consumer) = (args.key(1), args.at(2), args.at(3));
+    if !has_group(ctx, key, group)? {
         return Err(no_key_or_group(args));
     }
     let now_ms = ctx.db.now_ms();
@@ -287,7 +288,6 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         args.from(5).iter().map_while(|text| ids::strict(text, 0).ok()).collect();
     let mut claim = Claim { idle_ms_min, replayed: ctx.origin.replayed, ..Claim::default() };
     let last_id = claim.parse_options(args, 5 + claimed_ids.len(), now_ms)?;
-    let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
     let who = see_consumer(ctx, key, group, consumer)?;
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
@@ -316,14 +316,14 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Propagates the entries that became pending for the consumer, and those that are no longer pending.
-fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
+fn propagate_claimed(db: &mut Db, key: Key<'_>, who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
     tell_consumer(db, key, who, !taken.is_empty());
     tell_pending(db, key, who.group, taken);
     if !taken.is_empty() {
         note_pending(db, key, who.group, true);
     }
     for id in gone {
-        db.propagate_as(&[b"XACK", key, who.group, id.to_string().as_bytes()]);
+        db.propagate_as(&[b"XACK", key.bytes(), who.group, id.to_string().as_bytes()]);
     }
 }
 
@@ -380,11 +380,11 @@ impl AutoClaim {
 
 pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let wanted = AutoClaim::parse(args)?;
-    if !has_group(ctx, args)? {
+    let (key, group, consumer) = (args.key(1), args.at(2), args.at(3));
+    if !has_group(ctx, key, group)? {
         return Err(no_key_or_group(args));
     }
     let now_ms = ctx.db.now_ms();
-    let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
     let who = see_consumer(ctx, key, group, consumer)?;
     let reply = &mut *ctx.reply;
     let (mut claimed, mut gone) = (Vec::new(), Vec::new());

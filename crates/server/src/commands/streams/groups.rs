@@ -2,8 +2,8 @@
 
 use super::{ids, no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
-use crate::db::EventClasses;
 use crate::db::stream::{Stream, StreamId};
+use crate::db::{EventClasses, Key};
 use crate::error::{ClientError, quoted};
 
 const NO_STREAM: ClientError = ClientError::text(
@@ -46,7 +46,7 @@ fn unknown_group(args: Args<'_>) -> ClientError {
 
 /// Refuses a key without a stream and, with `needs_group`, a stream without the group.
 fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Result<(), ClientError> {
-    let stream = ctx.db.peek_collection::<Stream>(args.at(2))?.ok_or(NO_STREAM)?;
+    let stream = ctx.db.peek_collection::<Stream>(args.key(2))?.ok_or(NO_STREAM)?;
     if needs_group && stream.group(args.at(3)).is_none() {
         return Err(unknown_group(args));
     }
@@ -54,7 +54,7 @@ fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Re
 }
 
 /// Publishes an event of a group: the stream itself has not changed, and WATCH is not affected.
-fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: &[u8]) {
+fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: Key<'_>) {
     ctx.db.event(EventClasses::STREAM, event, key);
     ctx.db.changed_quietly(key, 1);
 }
@@ -62,7 +62,7 @@ fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: &[u8]) {
 pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const ARGS_MAX: usize = 8;
     let options = Options::parse(args, true)?;
-    let (key, group) = (args.at(2), args.at(3));
+    let (key, group) = (args.key(2), args.at(3));
     let last_id = ctx.db.peek_collection::<Stream>(key)?.map(|stream| stream.state().last_id);
     if last_id.is_none() && !options.make_stream {
         return Err(NO_STREAM);
@@ -100,7 +100,7 @@ pub(super) fn set_id(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"$" => None,
         text => Some(ids::lenient(text, 0)?),
     };
-    let (key, group) = (args.at(2), args.at(3));
+    let (key, group) = (args.key(2), args.at(3));
     ctx.db.change(key, |stream: &mut Stream, _| {
         let id = given.unwrap_or(stream.state().last_id);
         if let Some(mut group) = stream.group_mut(group) {
@@ -115,13 +115,13 @@ pub(super) fn set_id(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn destroy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expect_stream(ctx, args, false)?;
-    let (key, group) = (args.at(2), args.at(3));
+    let (key, group) = (args.key(2), args.at(3));
     let removed = ctx.db.change(key, |stream: &mut Stream, _| stream.remove_group(group))?.flatten();
     if removed.is_some() {
         group_changed(ctx, "xgroup-destroy", key);
         // Clients that block on the group must learn that it no longer exists.
         let selected = ctx.db.selected();
-        ctx.db.change_log.ready(selected, key);
+        ctx.db.change_log.ready(selected, key.bytes());
     }
     ctx.reply.integer(removed.is_some().into());
     Ok(())
@@ -129,7 +129,7 @@ pub(super) fn destroy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn create_consumer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expect_stream(ctx, args, true)?;
-    let (key, group, consumer) = (args.at(2), args.at(3), args.at(4));
+    let (key, group, consumer) = (args.key(2), args.at(3), args.at(4));
     let created = ctx.db.change(key, |stream: &mut Stream, context| {
         stream.group_mut(group)?.create_consumer(consumer, context.now_ms)
     })?;
@@ -143,7 +143,7 @@ pub(super) fn create_consumer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome 
 
 pub(super) fn delete_consumer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expect_stream(ctx, args, true)?;
-    let (key, group, consumer) = (args.at(2), args.at(3), args.at(4));
+    let (key, group, consumer) = (args.key(2), args.at(3), args.at(4));
     let pending =
         ctx.db.change(key, |stream: &mut Stream, _| stream.group_mut(group)?.remove_consumer(consumer))?;
     let pending = pending.flatten();
@@ -211,7 +211,7 @@ impl Counters {
 pub(super) fn xsetid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let last_id = ids::strict(args.at(2), 0)?;
     let counters = Counters::parse(args, last_id)?;
-    let key = args.at(1);
+    let key = args.key(1);
     let stream = ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     counters.check(stream, last_id)?;
     ctx.db.change(key, |stream: &mut Stream, _| {

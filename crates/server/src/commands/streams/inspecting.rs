@@ -34,7 +34,7 @@ fn number_or_null(reply: &mut ReplyBuffer, name: &str, value: Option<i64>) {
 
 pub(super) fn consumers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    let stream = ctx.db.read_collection::<Stream>(args.at(2))?.ok_or(ClientError::NoSuchKey)?;
+    let stream = ctx.db.read_collection::<Stream>(args.key(2))?.ok_or(ClientError::NoSuchKey)?;
     let Some(group) = stream.group(args.at(3)) else {
         return Err(no_group(format_args!(
             "consumer group '{}' for key name '{}'",
@@ -56,7 +56,7 @@ pub(super) fn consumers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn groups(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let stream = ctx.db.read_collection::<Stream>(args.at(2))?.ok_or(ClientError::NoSuchKey)?;
+    let stream = ctx.db.read_collection::<Stream>(args.key(2))?.ok_or(ClientError::NoSuchKey)?;
     ctx.reply.array(stream.group_count());
     for (name, group) in stream.groups() {
         ctx.reply.map(6);
@@ -97,7 +97,7 @@ fn full_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
 
 pub(super) fn stream(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    let stream = ctx.db.read_collection::<Stream>(args.at(2))?.ok_or(ClientError::NoSuchKey)?;
+    let stream = ctx.db.read_collection::<Stream>(args.key(2))?.ok_or(ClientError::NoSuchKey)?;
     let count = full_count(args)?;
     let reply = &mut *ctx.reply;
     let state = stream.state();

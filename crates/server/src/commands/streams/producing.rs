@@ -95,7 +95,7 @@ fn digest_of(items: Args<'_>) -> [u8; 16] {
 }
 
 pub(super) fn xcfgset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     let (mut kept_s, mut messages_max) = (None, None);
     let mut at = 2;
@@ -156,7 +156,7 @@ fn parse_limit(
 
 pub(super) fn xidmprecord(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let id = ids::strict(args.at(4), 0)?;
-    let (key, producer, message) = (args.at(1), args.at(2), args.at(3));
+    let (key, producer, message) = (args.key(1), args.at(2), args.at(3));
     if producer.is_empty() {
         return Err(ClientError::text("ERR producer ID must be non-empty"));
     }

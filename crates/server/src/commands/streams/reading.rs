@@ -8,7 +8,7 @@ use crate::db::stream::{
     Claimable, ConsumerId, Direction, Entry, Pending, Stream, StreamId, reply_entry, reply_entry_parts,
     reply_id, with_claim,
 };
-use crate::db::{Db, EventClasses, Kind};
+use crate::db::{Db, EventClasses, Key, Kind};
 use crate::error::{ClientError, quoted};
 use crate::session::blocked::ClaimRequest;
 use crate::session::claimed::Claimed;
@@ -187,13 +187,13 @@ struct Answer {
 
 impl Answer {
     /// Starts the entries of one stream.
-    fn stream(&mut self, ctx: &mut Context<'_>, key: &[u8]) {
+    fn stream(&mut self, ctx: &mut Context<'_>, key: Key<'_>) {
         self.mark.get_or_insert_with(|| ctx.reply.begin());
         self.streams += 1;
         if ctx.reply.protocol == wire::reply::Protocol::Resp2 {
             ctx.reply.array(2);
         }
-        ctx.reply.bulk(key);
+        ctx.reply.bulk(key.bytes());
     }
 
     /// Ends the reply; returns whether there were any entries.
@@ -226,7 +226,7 @@ fn read_after(stream: Option<&Stream>, text: &[u8]) -> Result<StreamId, ClientEr
 pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let reading = Reading::parse(args, false)?;
     let mut after = Vec::with_capacity(reading.keys.len());
-    for (key, id) in reading.keys.iter().zip(reading.ids.iter()) {
+    for (key, id) in reading.keys.keys().zip(reading.ids.iter()) {
         let stream = match ctx.db.read_collection::<Stream>(key) {
             // The stream that the client waited for was replaced by a value of another type.
             Err(ClientError::WrongType) if ctx.origin.retried => None,
@@ -235,7 +235,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         after.push(read_after(stream, id)?);
     }
     let mut answer = Answer::default();
-    for (key, &after) in reading.keys.iter().zip(&after) {
+    for (key, &after) in reading.keys.keys().zip(&after) {
         // This second access counts too: hits and misses are counted twice.
         let Ok(Some(stream)) = ctx.db.read_collection::<Stream>(key) else { continue };
         let above = after.next().filter(|_| stream.last_live_id().is_some_and(|last| last > after));
@@ -250,7 +250,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Writes a stream's entries from `start` on.
-fn answer_range(ctx: &mut Context<'_>, key: &[u8], start: StreamId, count_max: usize) -> Outcome {
+fn answer_range(ctx: &mut Context<'_>, key: Key<'_>, start: StreamId, count_max: usize) -> Outcome {
     let Some(stream) = ctx.db.peek_collection::<Stream>(key)? else { return Ok(()) };
     let mark = ctx.reply.begin_array();
     let mut answered = 0;
@@ -307,12 +307,12 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let reading = Reading::parse(args, true)?;
     let Some((group, consumer)) = reading.group else { return Err(ClientError::Syntax) };
     let mut all_wanted = Vec::with_capacity(reading.keys.len());
-    for (key, id) in reading.keys.iter().zip(reading.ids.iter()) {
+    for (key, id) in reading.keys.keys().zip(reading.ids.iter()) {
         let stream = ctx.db.read_collection::<Stream>(key)?;
         if stream.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(format_args!(
                 "key '{}' or consumer group '{}' in XREADGROUP with GROUP option",
-                quoted(key),
+                quoted(key.bytes()),
                 quoted(group)
             )));
         }
@@ -320,7 +320,7 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let mut answer = Answer::default();
     let mut claims = Claims::new(&reading, ctx.db.now_ms());
-    for (key, wanted) in reading.keys.iter().zip(all_wanted) {
+    for (key, wanted) in reading.keys.keys().zip(all_wanted) {
         // A second access, as in XREAD, which counts too.
         ctx.db.figures.hits += 1;
         let who = see_consumer(ctx, key, group, consumer)?;
@@ -364,7 +364,7 @@ impl Claims {
     }
 
     /// The entries to claim of a stream, the longest idle first.
-    fn choose(&mut self, db: &mut Db, key: &[u8], group: &[u8]) -> Result<Vec<StreamId>, ClientError> {
+    fn choose(&mut self, db: &mut Db, key: Key<'_>, group: &[u8]) -> Result<Vec<StreamId>, ClientError> {
         let Some(idle_ms) = self.idle_ms else { return Ok(Vec::new()) };
         let until_ms = self.now_ms.saturating_sub(idle_ms);
         let claimable =
@@ -394,7 +394,7 @@ pub(super) struct Seen<'a> {
 /// Updates the consumer's last access, and creates the consumer if it is new; call [`tell_consumer`] afterwards.
 pub(super) fn see_consumer<'a>(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     group: &'a [u8],
     consumer: &'a [u8],
 ) -> Result<Seen<'a>, ClientError> {
@@ -419,9 +419,9 @@ pub(super) fn see_consumer<'a>(
 }
 
 /// Propagates a new consumer, unless `is_told`: the propagation of its entries creates it.
-pub(super) fn tell_consumer(db: &mut Db, key: &[u8], who: &Seen<'_>, is_told: bool) {
+pub(super) fn tell_consumer(db: &mut Db, key: Key<'_>, who: &Seen<'_>, is_told: bool) {
     if who.is_new && !is_told {
-        db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key, who.group, who.consumer]);
+        db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key.bytes(), who.group, who.consumer]);
     }
 }
 
@@ -429,7 +429,7 @@ pub(super) fn tell_consumer(db: &mut Db, key: &[u8], who: &Seen<'_>, is_told: bo
 /// its idle time and its number of deliveries.
 fn answer_claimed_and_new(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     who: &Seen<'_>,
     reading: &Reading<'_>,
     claims: &Claims,
@@ -492,13 +492,13 @@ fn reply_entry_with_history(entry: &Entry<'_>, idle_ms: i64, deliveries: u64, re
 }
 
 /// Notifies clients that wait to claim pending entries of the group: there may be new ones, or earlier ones.
-pub(super) fn note_pending(db: &mut Db, key: &[u8], group: &[u8], may_be_due_earlier: bool) {
+pub(super) fn note_pending(db: &mut Db, key: Key<'_>, group: &[u8], may_be_due_earlier: bool) {
     let db_index = db.selected();
-    db.change_log.became_pending(db_index, key, group, may_be_due_earlier);
+    db.change_log.became_pending(db_index, key.bytes(), group, may_be_due_earlier);
 }
 
 /// Propagates the consumers and delivery times of pending entries.
-pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamId]) {
+pub(super) fn tell_pending(db: &mut Db, key: Key<'_>, group: &[u8], ids: &[StreamId]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
         return;
@@ -509,12 +509,12 @@ pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamI
         let Some(pending) = state.pending(id) else { continue };
         let consumer = state.consumer(pending.consumer).name();
         let consumer = consumer.to_vec();
-        with_claim(key, group, &consumer, id, pending, |claim| db.propagate_as(claim));
+        with_claim(key.bytes(), group, &consumer, id, pending, |claim| db.propagate_as(claim));
     }
 }
 
 /// Propagates the read position of a group.
-pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
+pub(super) fn tell_position(db: &mut Db, key: Key<'_>, group: &[u8]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
         return;
@@ -522,13 +522,21 @@ pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
     let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
     let last_id = state.last_id.to_string();
     let read = state.entries_read.map_or(-1, signed_count).to_string();
-    db.propagate_as(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
+    db.propagate_as(&[
+        b"XGROUP",
+        b"SETID",
+        key.bytes(),
+        group,
+        last_id.as_bytes(),
+        b"ENTRIESREAD",
+        read.as_bytes(),
+    ]);
 }
 
 /// Writes the consumer's pending entries again; deleted entries have no fields.
 fn answer_pending(
     ctx: &mut Context<'_>,
-    key: &[u8],
+    key: Key<'_>,
     who: &Seen<'_>,
     after: StreamId,
     count_max: usize,

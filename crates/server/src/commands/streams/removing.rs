@@ -3,11 +3,11 @@
 use super::ids;
 use crate::command::{Args, Context, Outcome};
 use crate::db::stream::{References, Stream, StreamId, Trimmed, Unreferenced};
-use crate::db::{Db, EventClasses};
+use crate::db::{Db, EventClasses, Key};
 use crate::error::ClientError;
 
 pub(super) fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     if ctx.db.peek_collection::<Stream>(key)?.is_none() {
         ctx.reply.integer(0);
         return Ok(());
@@ -100,13 +100,13 @@ impl Removed {
     }
 
     fn finish(self, ctx: &mut Context<'_>, args: Args<'_>) {
-        let key = args.at(1);
+        let key = args.key(1);
         if !self.acknowledged.is_empty() {
-            tell_ids(ctx.db, &[b"XACK", key, args.at(2)], &self.acknowledged);
+            tell_ids(ctx.db, &[b"XACK", key.bytes(), args.at(2)], &self.acknowledged);
         }
         tell_unreferenced(ctx.db, key, &self.unreferenced);
         if !self.deleted.is_empty() {
-            tell_ids(ctx.db, &[b"XDEL", key], &self.deleted);
+            tell_ids(ctx.db, &[b"XDEL", key.bytes()], &self.deleted);
             ctx.db.changed_many(EventClasses::STREAM, "xdel", key, self.deleted.len() as u64);
         }
         let unreferenced: usize = self.unreferenced.iter().map(|(_, ids)| ids.len()).sum();
@@ -126,7 +126,7 @@ fn reply_absent(ctx: &mut Context<'_>, count: usize) -> Outcome {
 }
 
 pub(super) fn xdelex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let is_there = ctx.db.peek_collection::<Stream>(key)?.is_some();
     let removal = Removal::parse(args, 2)?;
     if !is_there {
@@ -142,7 +142,7 @@ pub(super) fn xdelex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn xackdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, group) = (args.at(1), args.at(2));
+    let (key, group) = (args.key(1), args.at(2));
     let stream = ctx.db.peek_collection::<Stream>(key)?;
     let has_group = stream.is_some_and(|stream| stream.group(group).is_some());
     let removal = Removal::parse(args, 3)?;
@@ -173,23 +173,23 @@ fn tell_ids(db: &mut Db, words: &[&[u8]], ids: &[StreamId]) {
     db.propagate_as_list(words, ids.iter().map(String::as_bytes));
 }
 
-fn tell_unreferenced(db: &mut Db, key: &[u8], unreferenced: &Unreferenced) {
+fn tell_unreferenced(db: &mut Db, key: Key<'_>, unreferenced: &Unreferenced) {
     for (group, ids) in unreferenced {
-        tell_ids(db, &[b"XACK", key, group], ids);
+        tell_ids(db, &[b"XACK", key.bytes(), group], ids);
     }
 }
 
 /// Propagates the result of a trim: node boundaries can differ on another server.
-pub(super) fn tell_trimmed(db: &mut Db, key: &[u8], trimmed: &Trimmed) {
+pub(super) fn tell_trimmed(db: &mut Db, key: Key<'_>, trimmed: &Trimmed) {
     if !db.change_log.is_recording() {
         return;
     }
     if trimmed.leading > 0 {
         let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len()) + trimmed.behind.len() as u64;
-        db.propagate_as(&[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
+        db.propagate_as(&[b"XTRIM", key.bytes(), b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     if !trimmed.behind.is_empty() {
-        tell_ids(db, &[b"XDEL", key], &trimmed.behind);
+        tell_ids(db, &[b"XDEL", key.bytes()], &trimmed.behind);
     }
     tell_unreferenced(db, key, &trimmed.unreferenced);
 }

@@ -63,7 +63,7 @@ fn digest_of(text: &StringValue<'_>) -> [u8; DIGEST_DIGITS] {
 
 /// DIGEST.
 pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match ctx.db.read_string(args.at(1))? {
+    match ctx.db.read_string(args.key(1))? {
         Some(text) => ctx.reply.bulk(&digest_of(&text)),
         None => ctx.reply.null(),
     }
@@ -72,7 +72,7 @@ pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// DELEX.
 pub fn delex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let holds = match args.len() {
         2 => true,
         4 => delex_holds(ctx, args)?,
@@ -87,7 +87,7 @@ pub fn delex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
-    let text = match ctx.db.peek_string(args.at(1)) {
+    let text = match ctx.db.peek_string(args.key(1)) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(false),
         Err(_) => {
@@ -101,7 +101,7 @@ fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientErro
 
 /// DELIFEQ.
 pub fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
+    let key = args.key(1);
     let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));
     if equal {
         ctx.db.remove(key);

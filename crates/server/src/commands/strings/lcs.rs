@@ -66,7 +66,7 @@ impl Table {
 pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let not_strings = |_| ClientError::text("ERR The specified keys must contain string values");
     let mut text_at = |index| {
-        let text = ctx.db.read_string(args.at(index)).map_err(not_strings)?;
+        let text = ctx.db.read_string(args.key(index)).map_err(not_strings)?;
         Ok(text.map(|text| text.to_vec()).unwrap_or_default())
     };
     // Both are looked up, whatever the first contains.

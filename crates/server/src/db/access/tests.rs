@@ -21,8 +21,8 @@ fn given(frequency: u8) -> GivenAccess {
     GivenAccess { frequency: Some(frequency), idle_s: None }
 }
 
-fn argument(address: usize) -> UsedKey {
-    UsedKey { hash: 1, address }
+fn argument(argument: u32) -> UsedKey {
+    UsedKey { hash: 1, argument }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_command_counts_once_for_each_argument_however_often_it_looks() {
     let risen = policy.restored(key(1), given(2), 0);
     assert_eq!(policy.used(argument(8), fallen, 0, &mut random), fallen);
     assert_eq!(policy.used(argument(9), fallen, 0, &mut random), risen, "the same key named again");
-    let other = UsedKey { hash: 2, address: 9 };
+    let other = UsedKey { hash: 2, argument: 9 };
     assert_eq!(policy.used(other, fallen, 0, &mut random), risen, "another key in the same place");
     assert_eq!(policy.used(argument(9), fallen, 0, &mut random), fallen, "two in turn");
     policy.counted = [None; 2];

@@ -12,7 +12,7 @@
 //! lines.
 
 use crate::db::object::{kind_of, memory_bytes_of};
-use crate::db::{Kind, Object};
+use crate::db::{Key, Kind, Object};
 use structures::key_table::EntryRef;
 use wire::convert::low_u32;
 
@@ -40,14 +40,14 @@ struct Largest {
 }
 
 impl Largest {
-    fn note(&mut self, hash: u64, key: &[u8], bytes: usize) {
-        let hash = low_u32(hash);
+    fn note(&mut self, key: Key<'_>, bytes: usize) {
+        let hash = low_u32(key.hash());
         let mut same = self.hashes.iter().enumerate().filter(|&(_, &other)| other == hash);
-        if let Some((at, _)) = same.find(|&(at, _)| *self.kept[at].key == *key) {
+        if let Some((at, _)) = same.find(|&(at, _)| *self.kept[at].key == *key.bytes()) {
             self.kept[at].bytes = bytes;
             return;
         }
-        let kept = Kept { key: key.into(), bytes };
+        let kept = Kept { key: key.bytes().into(), bytes };
         if self.kept.len() < KEPT_MAX {
             self.hashes.push(hash);
             self.kept.push(kept);
@@ -108,9 +108,9 @@ impl BigKeys {
 
     /// Records a large key, or its new size.
     #[inline(never)]
-    pub fn note(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
-        if key.len() <= KEY_LEN_MAX {
-            self.largest[kind as usize].note(hash, key, bytes);
+    pub fn note(&mut self, key: Key<'_>, kind: Kind, bytes: usize) {
+        if key.bytes().len() <= KEY_LEN_MAX {
+            self.largest[kind as usize].note(key, bytes);
         }
     }
 
@@ -148,18 +148,20 @@ mod tests {
                 let key = random.below(200).to_string().into_bytes();
                 db.change_log = ChangeLog::default();
                 match random.below(4) {
-                    0 => db.put_string(&key, &vec![b'v'; random.below(9000) as usize], None),
+                    0 => db.put_string(db.key(&key), &vec![b'v'; random.below(9000) as usize], None),
                     1 => {
-                        _ = db.edit_string(&key, |text| text.resize(random.below(20_000) as usize, b'v'));
+                        _ = db.edit_string(db.key(&key), |text| {
+                            text.resize(random.below(20_000) as usize, b'v')
+                        });
                     }
                     2 => {
                         let many = random.below(2000);
-                        _ = db.change_or_create(&key, |set: &mut Set, context| {
+                        _ = db.change_or_create(db.key(&key), |set: &mut Set, context| {
                             (0..many).for_each(|n| _ = set.add(format!("member {n}").as_bytes(), &context));
                         });
-                        db.touched(&key);
+                        db.touched(db.key(&key));
                     }
-                    _ => _ = db.remove(&key),
+                    _ => _ = db.remove(db.key(&key)),
                 }
                 if random.below(100) == 0 {
                     let mut expected: Vec<(Vec<u8>, usize)> = db
@@ -187,7 +189,7 @@ mod tests {
             [(&b"a"[..], 5000), (b"b", 6000), (b"a", 7000), (&longest, BYTES_MIN), (&too_long, 9000)]
         {
             assert!(keys.is_big(Kind::String, bytes));
-            keys.note(1 << 40 | 7, key, Kind::String, bytes);
+            keys.note(Key::hashed(key, 1 << 40 | 7), Kind::String, bytes);
         }
         assert_eq!(keys.keys().collect::<Vec<_>>(), [b"a", b"b", &longest[..]]);
         assert_eq!(keys.largest[Kind::String as usize].kept[0].bytes, 7000);
@@ -198,22 +200,22 @@ mod tests {
         let mut db = Db::new(2, HashSeed::new(1, 2), 1);
         for number in 0..2 * KEPT_MAX {
             let len = if number < KEPT_MAX { 10_000 } else { 100_000 };
-            db.put_string(format!("key {number}").as_bytes(), &vec![b'v'; len], None);
+            db.put_string(db.key(format!("key {number}").as_bytes()), &vec![b'v'; len], None);
         }
         let large = told(&mut db);
         assert!(large.len() == KEPT_MAX && large.iter().all(|(_, bytes)| *bytes > 100_000), "{large:?}");
         for number in KEPT_MAX..2 * KEPT_MAX {
-            db.remove(format!("key {number}").as_bytes());
+            db.remove(db.key(format!("key {number}").as_bytes()));
         }
         assert_eq!(told(&mut db), [], "smaller keys have not changed since");
-        _ = db.edit_string(b"key 3", |text| text.push(b'v'));
+        _ = db.edit_string(db.key(b"key 3"), |text| text.push(b'v'));
         assert_eq!(told(&mut db)[0].0, b"key 3");
-        db.put_string(b"key 5", &[b'w'; 10_000], None);
+        db.put_string(db.key(b"key 5"), &[b'w'; 10_000], None);
         assert_eq!(told(&mut db)[1].0, b"key 5", "another string in the same buffer");
-        db.remove(b"key 5");
-        db.put_string(b"key 3", b"small", None);
+        db.remove(db.key(b"key 5"));
+        db.put_string(db.key(b"key 3"), b"small", None);
         assert_eq!(told(&mut db), []);
-        db.put_string(b"key 3", &[b'v'; 5000], None);
+        db.put_string(db.key(b"key 3"), &[b'v'; 5000], None);
         db.swap(0, 1);
         assert_eq!(db.big_keys(1)[0].db_index, 1);
         db.with_database(1, |db| db.clear(false));

@@ -21,43 +21,48 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
     let number = random.below(1 << 20);
     let expiry_ms = (random.below(3) == 0).then_some(1 << 40);
     match random.below(13) {
-        0 => db.put_string(key, number.to_string().as_bytes(), expiry_ms),
-        1 => db.put_string(key, &vec![b'v'; random.below(3000) as usize], expiry_ms),
-        2 => _ = db.edit_string(key, |text| text.resize(text.len() / 2 + random.below(500) as usize, b'e')),
-        3 => db.put_integer_keeping_expiry(key, number as i64),
+        0 => db.put_string(db.key(key), number.to_string().as_bytes(), expiry_ms),
+        1 => db.put_string(db.key(key), &vec![b'v'; random.below(3000) as usize], expiry_ms),
+        2 => {
+            _ = db.edit_string(db.key(key), |text| {
+                text.resize(text.len() / 2 + random.below(500) as usize, b'e')
+            })
+        }
+        3 => db.put_integer_keeping_expiry(db.key(key), number as i64),
         4 | 5 => {
             let member = number.to_string();
-            _ = db.change_or_create(key, |set: &mut Set, context| set.add(member.as_bytes(), &context));
-            db.touched(key);
+            _ = db
+                .change_or_create(db.key(key), |set: &mut Set, context| set.add(member.as_bytes(), &context));
+            db.touched(db.key(key));
         }
         6 => {
             let field = (number % 40).to_string();
-            _ = db.change_or_create(key, |hash: &mut Hash, mut context| {
+            _ = db.change_or_create(db.key(key), |hash: &mut Hash, mut context| {
                 hash.set(field.as_bytes(), b"value", FieldExpiry::Clear, &mut context);
                 hash.set_expiry(field.as_bytes(), expiry_ms, &context);
             });
-            db.touched(key);
+            db.touched(db.key(key));
         }
-        7 => _ = db.set_expiry(key, expiry_ms),
-        8 => _ = db.remove(key),
+        7 => _ = db.set_expiry(db.key(key), expiry_ms),
+        8 => _ = db.remove(db.key(key)),
         9 => {
-            if let Some(entry) = db.take(key) {
-                db.put_owned(&key_of(random, keys), entry);
+            if let Some(entry) = db.take(db.key(key)) {
+                db.put_owned(db.key(&key_of(random, keys)), entry);
             }
         }
-        10 => _ = db.share_string(key),
+        10 => _ = db.share_string(db.key(key)),
         11 => {
-            let copy = db.inspect(key).map(|value| value.to_owned_entry());
+            let copy = db.inspect(db.key(key)).map(|value| value.to_owned_entry());
             if let Some(copy) = copy {
-                db.with_database(1, |db| db.put_owned(key, copy));
+                db.with_database(1, |db| db.put_owned(db.key(key), copy));
             }
         }
         _ => {
             // Stored until it is found expired.
-            db.put_string(key, b"gone", Some(db.now_ms() + 1));
-            db.changed(EventClasses::STRING, "set", key);
+            db.put_string(db.key(key), b"gone", Some(db.now_ms() + 1));
+            db.changed(EventClasses::STRING, "set", db.key(key));
             db.begin(Turn::new(db.selected(), db.now_ms() + random.below(3) as i64));
-            _ = db.inspect(&key_of(random, keys));
+            _ = db.inspect(db.key(&key_of(random, keys)));
         }
     }
 }
@@ -132,7 +137,7 @@ fn tallies_are_exact_whatever_changes() {
 fn keys_that_are_there_already_are_counted_a_step_at_a_time() {
     let mut db = Db::new(1, structures::hash::HashSeed::new(1, 2), 1);
     for number in 0..5000 {
-        db.put_string(format!("user:{number}").as_bytes(), b"value", None);
+        db.put_string(db.key(format!("user:{number}").as_bytes()), b"value", None);
     }
     db.count_prefixes(&PrefixRule::Learn);
     db.step_accounts(10);
@@ -146,7 +151,7 @@ fn keys_that_are_there_already_are_counted_a_step_at_a_time() {
     assert!(steps > 50, "{steps}");
     let (tallies, is_exact) = db.tallies(Respect::Prefix).unwrap();
     let tally = &tallies[&b"user:*"[..]];
-    let bytes = db.memory_bytes(b"user:1000").unwrap() as u64;
+    let bytes = db.memory_bytes(db.key(b"user:1000")).unwrap() as u64;
     assert!(is_exact && tally.keys() == 5000 && tally.bytes().abs_diff(5000 * bytes) < 1000 * 8);
     assert_eq!(tally.cells().count(), 1);
     db.clear(false);

@@ -9,14 +9,14 @@ fn db() -> Db {
     let mut db = Db::new(2, HashSeed::new(1, 2), 3);
     db.change_log.begin(false, true);
     push(&mut db, b"list");
-    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.changed(EventClasses::LIST, "rpush", db.key(b"list"));
     settle(&mut db);
     db
 }
 
 /// A handler's change that is not recorded.
 fn push(db: &mut Db, key: &[u8]) {
-    db.change_or_create(key, |list: &mut List, means| {
+    db.change_or_create(db.key(key), |list: &mut List, means| {
         list.push(End::Right, b"element", means.limits);
     })
     .unwrap();
@@ -47,8 +47,8 @@ fn a_value_changed_in_place_must_be_recorded() {
 fn another_key_that_is_recorded_does_not_stand_for_it() {
     let mut db = db();
     push(&mut db, b"list");
-    db.changed(EventClasses::LIST, "rpush", b"lists");
-    db.with_database(1, |db| db.changed(EventClasses::LIST, "rpush", b"list"));
+    db.changed(EventClasses::LIST, "rpush", db.key(b"lists"));
+    db.with_database(1, |db| db.changed(EventClasses::LIST, "rpush", db.key(b"list")));
     db.change_log.take();
 }
 
@@ -56,10 +56,10 @@ fn another_key_that_is_recorded_does_not_stand_for_it() {
 #[should_panic(expected = "the change is not recorded")]
 fn a_string_edited_in_place_must_be_recorded_whatever_the_edit_answers() {
     let mut db = db();
-    db.put_buffer(b"text", b"before".to_vec(), None);
-    db.changed(EventClasses::STRING, "set", b"text");
+    db.put_buffer(db.key(b"text"), b"before".to_vec(), None);
+    db.changed(EventClasses::STRING, "set", db.key(b"text"));
     settle(&mut db);
-    db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
+    db.edit_text_if(db.key(b"text"), |text| (text.push(b'!'), false)).unwrap();
     db.change_log.take();
 }
 
@@ -67,7 +67,7 @@ fn a_string_edited_in_place_must_be_recorded_whatever_the_edit_answers() {
 #[should_panic(expected = "the change is not recorded")]
 fn a_key_that_gets_an_expiry_must_be_recorded() {
     let mut db = db();
-    db.set_expiry(b"list", Some(i64::MAX));
+    db.set_expiry(db.key(b"list"), Some(i64::MAX));
     db.change_log.take();
 }
 
@@ -83,11 +83,11 @@ fn both_databases_that_are_exchanged_must_be_recorded() {
 #[test]
 fn what_has_not_changed_may_be_recorded_or_not() {
     let mut db = db();
-    db.change(b"list", |list: &mut List, _| list.len()).unwrap();
-    db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
+    db.change(db.key(b"list"), |list: &mut List, _| list.len()).unwrap();
+    db.edit_text_if(db.key(b"text"), |text| (text.push(b'!'), false)).unwrap();
     db.change_log.take();
     check_propagated(&mut db, &[]);
-    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.changed(EventClasses::LIST, "rpush", db.key(b"list"));
     db.change_log.take();
 }
 
@@ -96,7 +96,7 @@ fn what_has_not_changed_may_be_recorded_or_not() {
 fn what_was_recorded_must_be_propagated() {
     let mut db = db();
     push(&mut db, b"list");
-    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.changed(EventClasses::LIST, "rpush", db.key(b"list"));
     check_propagated(&mut db, &[b"RPUSH", b"lists", b"element"]);
 }
 
@@ -104,7 +104,7 @@ fn what_was_recorded_must_be_propagated() {
 fn an_effect_names_what_has_changed() {
     let mut db = db();
     push(&mut db, b"list");
-    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.changed(EventClasses::LIST, "rpush", db.key(b"list"));
     db.swap(0, 1);
     db.change_log.swapped(0, 1);
     check_propagated(&mut db, &[b"RPUSH", b"list", b"element"]);
@@ -124,10 +124,10 @@ fn an_exchange_must_be_propagated() {
 #[should_panic(expected = "the value of 'stream' in database 0 was changed, and what is propagated is []")]
 fn groups_must_be_propagated() {
     let mut db = db();
-    db.change_or_create(b"stream", |_: &mut Stream, _| ()).unwrap();
-    db.changed(EventClasses::STREAM, "xadd", b"stream");
+    db.change_or_create(db.key(b"stream"), |_: &mut Stream, _| ()).unwrap();
+    db.changed(EventClasses::STREAM, "xadd", db.key(b"stream"));
     settle(&mut db);
-    db.change(b"stream", |stream: &mut Stream, _| stream.create_group(b"group", StreamId::MIN, None))
+    db.change(db.key(b"stream"), |stream: &mut Stream, _| stream.create_group(b"group", StreamId::MIN, None))
         .unwrap();
     db.change_log.take();
     check_propagated(&mut db, &[]);

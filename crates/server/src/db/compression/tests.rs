@@ -43,23 +43,23 @@ fn other_record(i: usize) -> Vec<u8> {
 }
 
 fn put(db: &mut Db, key: &str, text: &[u8]) {
-    db.put_string(key.as_bytes(), text, None);
+    db.put_string(db.key(key.as_bytes()), text, None);
     settle(db, key.as_bytes());
 }
 
 fn settle(db: &mut Db, key: &[u8]) {
-    db.changed(EventClasses::STRING, "set", key);
+    db.changed(EventClasses::STRING, "set", db.key(key));
     db.change_log.flushed(None);
     db.change_log.take();
     db.change_log.audit.forget_unpropagated();
 }
 
 fn text_at(db: &mut Db, key: &str) -> Option<Vec<u8>> {
-    db.read_string(key.as_bytes()).unwrap().map(|text| text.to_vec())
+    db.read_string(db.key(key.as_bytes())).unwrap().map(|text| text.to_vec())
 }
 
 fn is_compressed(db: &Db, key: &str) -> bool {
-    let entry = db.selected_database().get(db.key_hash(key.as_bytes()), key.as_bytes());
+    let entry = db.selected_database().get(db.key(key.as_bytes()));
     matches!(entry.expect("the key exists").value(), Stored::Compressed(_))
 }
 
@@ -106,7 +106,7 @@ fn what_was_put_before_there_was_a_dictionary_is_compressed_by_the_walk_and_read
         let key = format!("a:{i}");
         assert!(is_compressed(&db, &key));
         assert_eq!(text_at(&mut db, &key), Some(record(i)));
-        let value = db.inspect(key.as_bytes()).unwrap();
+        let value = db.inspect(db.key(key.as_bytes())).unwrap();
         assert_eq!(value.encoding_name(), if record(i).len() > 128 { "raw" } else { "embstr" });
         assert_eq!(
             (value.memory_bytes(), value.text().unwrap().len()),
@@ -152,7 +152,7 @@ fn a_dictionary_goes_with_its_last_value_and_another_is_trained_when_there_are_v
     for i in 0..2000 {
         assert!(db.dictionaries_bytes() > 0);
         let key = format!("a:{i}");
-        assert!(db.remove(key.as_bytes()));
+        assert!(db.remove(db.key(key.as_bytes())));
         settle(&mut db, key.as_bytes());
         db.step_compression(true);
     }
@@ -283,15 +283,15 @@ fn databases_exchanged_during_a_walk_are_visited_whole() {
 fn a_short_string_that_has_been_changed_is_of_the_same_encoding_when_it_is_copied() {
     let mut db = filled();
     for len in [128, 129] {
-        db.edit_string(b"a:changed", |text| *text = vec![b'x'; len]).unwrap();
+        db.edit_string(db.key(b"a:changed"), |text| *text = vec![b'x'; len]).unwrap();
         settle(&mut db, b"a:changed");
-        let copy = db.read(b"a:changed").unwrap().to_owned_entry();
-        db.put_owned(b"a:copy", copy);
+        let copy = db.read(db.key(b"a:changed")).unwrap().to_owned_entry();
+        db.put_owned(db.key(b"a:copy"), copy);
         settle(&mut db, b"a:copy");
         assert_eq!(is_compressed(&db, "a:copy"), len > 128);
         set_rules(&mut db, "a:* compress-values yes");
         turn_until(&mut db, |_| true);
-        assert_eq!(db.inspect(b"a:copy").unwrap().encoding_name(), "raw");
+        assert_eq!(db.inspect(db.key(b"a:copy")).unwrap().encoding_name(), "raw");
     }
     db.check();
 }
@@ -408,25 +408,28 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
             match random.below(10) {
                 0..4 => {
                     let expiry_ms = (random.below(3) == 0).then_some(NOW_MS + 5000);
-                    db.put_string(key.as_bytes(), &text, expiry_ms);
+                    db.put_string(db.key(key.as_bytes()), &text, expiry_ms);
                     model.insert((index, key.clone()), text);
                 }
                 4 => {
-                    db.edit_string(key.as_bytes(), |own| own.extend_from_slice(&text)).unwrap();
+                    db.edit_string(db.key(key.as_bytes()), |own| own.extend_from_slice(&text)).unwrap();
                     model.entry((index, key.clone())).or_default().extend_from_slice(&text);
                 }
                 5 => {
-                    assert_eq!(db.remove(key.as_bytes()), model.remove(&(index, key.clone())).is_some());
+                    assert_eq!(
+                        db.remove(db.key(key.as_bytes())),
+                        model.remove(&(index, key.clone())).is_some()
+                    );
                 }
                 6 => {
-                    let copy = db.inspect(key.as_bytes()).map(|value| value.to_owned_entry());
+                    let copy = db.inspect(db.key(key.as_bytes())).map(|value| value.to_owned_entry());
                     move_to(&mut db, copy, &other);
                     if let Some(text) = model.get(&(index, key.clone())).cloned() {
                         model.insert((index, other.clone()), text);
                     }
                 }
                 7 => {
-                    let taken = db.take(key.as_bytes());
+                    let taken = db.take(db.key(key.as_bytes()));
                     move_to(&mut db, taken, &other);
                     if let Some(text) = model.remove(&(index, key.clone())) {
                         model.insert((index, other.clone()), text);
@@ -435,7 +438,7 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
                 8 => {
                     let expiry_ms = (random.below(2) == 0).then_some(NOW_MS + 9000);
                     let there = model.contains_key(&(index, key.clone()));
-                    assert_eq!(db.set_expiry(key.as_bytes(), expiry_ms), there);
+                    assert_eq!(db.set_expiry(db.key(key.as_bytes()), expiry_ms), there);
                 }
                 _ if step % 50 == 0 => {
                     db.swap(0, index);
@@ -475,6 +478,6 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
 
 fn move_to(db: &mut Db, entry: Option<OwnedEntry>, key: &str) {
     if let Some(entry) = entry {
-        db.put_owned(key.as_bytes(), entry);
+        db.put_owned(db.key(key.as_bytes()), entry);
     }
 }

@@ -6,7 +6,7 @@ use super::{Offer, TEXT_LEN_MAX, TEXT_LEN_MIN};
 use crate::db::object::{ObjectVariant, Value};
 use crate::db::strings::long_string::LongString;
 use crate::db::strings::{EMBEDDED_LEN_MAX, bytes_value};
-use crate::db::{Db, Object};
+use crate::db::{Db, Key, Object};
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 
 /// Calls of the table's scan per step, and bytes compressed per step: a quarter of a millisecond.
@@ -56,7 +56,7 @@ impl Db {
             cursor = self.keyspace.database(index).scan(cursor, visit);
             scans += 1;
             for key in wanted {
-                bytes += self.with_database(index, |db| db.put_again(&key));
+                bytes += self.with_database(index, |db| db.put_again(db.key(&key)));
             }
             if cursor == 0 {
                 index += 1;
@@ -93,18 +93,19 @@ impl Db {
 
     /// Stores the value at a key of the selected database anew; returns its length. Clients see no difference, so no
     /// change is recorded.
-    fn put_again(&mut self, key: &[u8]) -> usize {
-        let (hash, Some(rule)) = (self.key_hash(key), self.policies.compressing(key)) else { return 0 };
-        let Some(entry) = self.selected_database().get(hash, key) else { return 0 };
+    fn put_again(&mut self, key: Key<'_>) -> usize {
+        let Some(rule) = self.policies.compressing(key.bytes()) else { return 0 };
+        let Some(entry) = self.selected_database().get(key) else { return 0 };
         let Some(text) = Value::new(entry, &self.compression.dictionaries).text().map(|text| text.to_vec())
         else {
             return 0;
         };
         let was_compressed = matches!(entry.value(), Stored::Compressed(_));
         let expiry_ms = entry.expiry_ms();
-        let plain = bytes_value(key, &text, expiry_ms);
+        let plain = bytes_value(key.bytes(), &text, expiry_ms);
         let is_inline = matches!(plain, NewValue::Inline(_));
-        let offer = Offer { key_len: key.len(), text: &text, expires: expiry_ms.is_some(), insists: true };
+        let offer =
+            Offer { key_len: key.bytes().len(), text: &text, expires: expiry_ms.is_some(), insists: true };
         let stored_len = self.compression.offer(rule, &offer, is_inline, self.turn.now_ms);
         let value = match stored_len {
             Some(len) => NewValue::Compressed(&self.compression.stored[..len]),
@@ -112,7 +113,7 @@ impl Db {
             None => return text.len(),
         };
         let access = |replaced: Option<EntryRef<'_, Object>>| replaced.map_or(0, |entry| entry.access());
-        self.keyspace.database_mut(self.turn.database).put_over(hash, key, value, expiry_ms, access);
+        self.keyspace.database_mut(self.turn.database).put_over(key, value, expiry_ms, access);
         text.len()
     }
 }

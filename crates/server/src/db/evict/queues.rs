@@ -54,9 +54,9 @@ impl EvictionPool {
             let is_missing = self.of(source).0.is_empty();
             let from = if is_missing { source.other() } else { source };
             let Some(candidate) = self.of(from).0.pop() else { continue };
-            let (db_index, hash) = (candidate.db_index, db.key_hash(&candidate.key));
+            let (db_index, key) = (candidate.db_index, db.key(&candidate.key));
             let (access, queues) = (db.access.bits, db.access.queues_mut()?);
-            let Some(mut entry) = db.keyspace.database_mut(db_index).get_mut(hash, &candidate.key) else {
+            let Some(mut entry) = db.keyspace.database_mut(db_index).get_mut(key) else {
                 continue;
             };
             let place = access.place(entry.as_ref().access());
@@ -66,7 +66,7 @@ impl EvictionPool {
             }
             judged += 1;
             if !place.is_kept() || judged == JUDGED_MAX {
-                db.access.evicted(hash, db_index, place);
+                db.access.evicted(key.hash(), db_index, place);
                 return Some((db_index, candidate.key));
             }
             entry.set_access(queues.keep(place));

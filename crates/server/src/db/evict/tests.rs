@@ -36,16 +36,17 @@ impl Cache {
 
     /// Looks a key up, and stores it if it is missing; returns whether it was there.
     fn request(&mut self, key: u64) -> bool {
-        let key = key.to_le_bytes();
+        let bytes = key.to_le_bytes();
+        let key = self.db.key(&bytes);
         self.db.begin(self.db.turn());
-        if self.db.read(&key).is_some() {
+        if self.db.read(key).is_some() {
             return true;
         }
         while self.db.len() >= self.capacity {
             self.evict().expect("there are keys");
         }
         let expiry_ms = self.policy.is_volatile().then_some(1 << 60);
-        self.db.put_string(&key, b"value", expiry_ms);
+        self.db.put_string(key, b"value", expiry_ms);
         false
     }
 
@@ -197,7 +198,7 @@ fn counts_of_the_queues_stay_near_the_truth() {
         for _ in 0..500 {
             let key = cache.db.random_key().unwrap();
             if random.below(2) == 0 {
-                cache.db.remove(&key);
+                cache.db.remove(cache.db.key(&key));
             }
         }
         (0..100).for_each(|_| cache.pool.count_queues(&mut cache.db, cache.policy));
@@ -237,7 +238,7 @@ fn a_cache_of_few_keys_serves_what_is_used() {
             cache.request(once);
         }
         assert_eq!(cache.db.len(), capacity);
-        let kept = (0..used).filter(|key| cache.db.exists(&key.to_le_bytes())).count() as u64;
+        let kept = (0..used).filter(|key| cache.db.exists(cache.db.key(&key.to_le_bytes()))).count() as u64;
         assert!(kept * 10 >= used * 9, "{kept} of {used} used keys are left of {capacity}");
     }
 }
@@ -258,7 +259,7 @@ fn one_queue_gives_keys_when_the_other_is_empty() {
         for key in 0..100u64 {
             let given = GivenAccess { frequency: Some(frequency), idle_s: None };
             let about = LoadedKey { access: given, ..LoadedKey::default() };
-            cache.db.load_string(&key.to_le_bytes(), &StringRef::Integer(1), about);
+            cache.db.load_string(cache.db.key(&key.to_le_bytes()), &StringRef::Integer(1), about);
         }
         let in_small = if frequency == 5 { 100 } else { 0 };
         assert_eq!((cache.db.len(), cache.small_keys()), (100, in_small));
@@ -271,15 +272,15 @@ fn the_volatile_policy_evicts_and_counts_only_keys_with_a_time_to_live() {
     let mut cache = Cache::new(MaxmemoryPolicy::VolatileS3fifo, usize::MAX);
     for key in 0..1000u64 {
         let expiry_ms = (key % 4 == 0).then_some(1 << 60);
-        cache.db.put_string(&key.to_le_bytes(), b"value", expiry_ms);
+        cache.db.put_string(cache.db.key(&key.to_le_bytes()), b"value", expiry_ms);
     }
     assert_eq!(cache.figures().small_keys, 250);
     // A key's time to live may come and go after its creation.
-    cache.db.set_expiry(&1u64.to_le_bytes(), Some(1 << 60));
-    cache.db.set_expiry(&4u64.to_le_bytes(), None);
+    cache.db.set_expiry(cache.db.key(&1u64.to_le_bytes()), Some(1 << 60));
+    cache.db.set_expiry(cache.db.key(&4u64.to_le_bytes()), None);
     let evicted = (0..1000).map_while(|_| cache.evict()).count();
     assert_eq!((evicted, cache.db.len(), cache.db.expiring_len()), (250, 750, 0));
-    assert!(cache.db.exists(&4u64.to_le_bytes()) && !cache.db.exists(&1u64.to_le_bytes()));
+    assert!(cache.db.exists(cache.db.key(&4u64.to_le_bytes())) && !cache.db.exists(cache.db.key(&1u64.to_le_bytes())));
     cache.follow(MaxmemoryPolicy::AllkeysS3fifo);
     assert_eq!(cache.figures().small_keys + cache.figures().main_keys, 750);
     assert_eq!((0..1000).map_while(|_| cache.evict()).count(), 750);
@@ -291,7 +292,7 @@ fn keys_of_all_databases_are_evicted() {
     for key in 0..10u64 {
         for db_index in 0..64 {
             cache.db.begin(Turn::new(db_index, 1_800_000_000_000));
-            cache.db.put_string(&key.to_le_bytes(), b"value", None);
+            cache.db.put_string(cache.db.key(&key.to_le_bytes()), b"value", None);
         }
     }
     assert_eq!(cache.figures().small_keys, 640);
@@ -318,7 +319,7 @@ fn a_change_of_policy_in_the_midst_loses_no_key_and_little_of_the_hits() {
         let mut cache = Cache::new(before, 1000);
         if before == VolatileTtl {
             // Nothing qualifies for a volatile policy.
-            (0..1000u64).for_each(|key| cache.db.put_string(&key.to_le_bytes(), b"value", None));
+            (0..1000u64).for_each(|key| cache.db.put_string(cache.db.key(&key.to_le_bytes()), b"value", None));
             assert_eq!(cache.evict(), None);
         } else {
             cache.replay(&trace);

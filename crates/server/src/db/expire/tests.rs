@@ -7,8 +7,8 @@ use structures::hash::HashSeed;
 fn with_expired() -> Db {
     let mut db = Db::new(1, HashSeed::new(1, 2), 1);
     begin(&mut db, 0);
-    db.put_string(b"k", b"old", Some(500));
-    db.changed(EventClasses::STRING, "set", b"k");
+    db.put_string(db.key(b"k"), b"old", Some(500));
+    db.changed(EventClasses::STRING, "set", db.key(b"k"));
     begin(&mut db, 1000);
     db
 }
@@ -40,7 +40,7 @@ fn told(db: &mut Db, dirty_before: u64) -> (u64, u64, bool, Vec<&'static str>) {
 fn a_key_that_is_met_expired_is_no_change_of_the_command() {
     let mut db = with_expired();
     let dirty = db.change_log.dirty;
-    assert!(db.read(b"k").is_none());
+    assert!(db.read(db.key(b"k")).is_none());
     assert_eq!(told(&mut db, dirty), (1, 0, false, vec!["expired"]));
     assert_eq!(db.change_log.unit().len(), 1, "its removal is propagated");
 }
@@ -49,8 +49,8 @@ fn a_key_that_is_met_expired_is_no_change_of_the_command() {
 fn what_replaces_an_expired_key_says_that_it_has_expired() {
     let mut db = with_expired();
     let dirty = db.change_log.dirty;
-    db.put_string(b"k", b"new", None);
-    db.changed(EventClasses::STRING, "set", b"k");
+    db.put_string(db.key(b"k"), b"new", None);
+    db.changed(EventClasses::STRING, "set", db.key(b"k"));
     assert_eq!(told(&mut db, dirty), (1, 1, true, vec!["expired", "new", "set"]));
     assert_eq!(db.change_log.unit().len(), 0, "the command stands for the removal");
 }
@@ -60,8 +60,8 @@ fn what_replaces_an_expired_key_that_is_kept_only_says_that_it_is_new() {
     let mut db = with_expired();
     db.begin(Turn { expired: ExpiredKeys::Hidden, ..db.turn });
     let dirty = db.change_log.dirty;
-    db.put_string(b"k", b"new", None);
-    db.changed(EventClasses::STRING, "set", b"k");
+    db.put_string(db.key(b"k"), b"new", None);
+    db.changed(EventClasses::STRING, "set", db.key(b"k"));
     assert_eq!(told(&mut db, dirty), (0, 1, true, vec!["new", "set"]));
 }
 
@@ -69,16 +69,16 @@ fn what_replaces_an_expired_key_that_is_kept_only_says_that_it_is_new() {
 fn a_command_whose_expiry_has_passed_is_told_as_a_removal() {
     let mut db = with_expired();
     let dirty = db.change_log.dirty;
-    db.remove_as_expired(b"k");
+    db.remove_as_expired(db.key(b"k"));
     assert_eq!(told(&mut db, dirty), (1, 0, false, vec!["expired"]), "it was expired before");
-    db.remove_as_expired(b"k");
+    db.remove_as_expired(db.key(b"k"));
     assert_eq!(told(&mut db, dirty), (1, 0, false, vec![]), "the key did not exist");
 
-    db.put_string(b"k", b"live", None);
-    db.changed(EventClasses::STRING, "set", b"k");
+    db.put_string(db.key(b"k"), b"live", None);
+    db.changed(EventClasses::STRING, "set", db.key(b"k"));
     begin(&mut db, 1000);
     let dirty = db.change_log.dirty;
-    db.remove_as_expired(b"k");
+    db.remove_as_expired(db.key(b"k"));
     assert_eq!(told(&mut db, dirty), (2, 1, false, vec!["expired"]));
     assert_eq!(db.change_log.unit().len(), 1);
     db.change_log.end_unpropagated();
@@ -92,9 +92,9 @@ fn a_command_whose_expiry_has_passed_is_told_as_a_removal() {
 #[test]
 fn an_expired_key_is_removed_where_nothing_takes_its_place() {
     let mut db = with_expired();
-    assert!(db.remove_replaced(b"k"), "it is stored");
-    assert!(!db.remove_replaced(b"k"));
-    db.changed(EventClasses::GENERIC, "del", b"k");
+    assert!(db.remove_replaced(db.key(b"k")), "it is stored");
+    assert!(!db.remove_replaced(db.key(b"k")));
+    db.changed(EventClasses::GENERIC, "del", db.key(b"k"));
     assert_eq!((db.figures.expired_keys, events(&mut db)), (0, vec!["del"]), "only the command records it");
 }
 
@@ -102,10 +102,10 @@ fn an_expired_key_is_removed_where_nothing_takes_its_place() {
 fn a_look_from_outside_counts_and_announces_no_miss() {
     let mut db = with_expired();
     db.change_log.listening_to_misses = true;
-    assert!(db.read_about(b"k").is_none());
-    db.put_string(b"live", b"value", None);
-    db.changed(EventClasses::STRING, "set", b"live");
-    assert!(db.read_about(b"live").is_some());
+    assert!(db.read_about(db.key(b"k")).is_none());
+    db.put_string(db.key(b"live"), b"value", None);
+    db.changed(EventClasses::STRING, "set", db.key(b"live"));
+    assert!(db.read_about(db.key(b"live")).is_some());
     assert_eq!((db.figures.hits, db.figures.misses), (1, 1));
     assert_eq!(events(&mut db), ["expired", "new", "set"]);
 }

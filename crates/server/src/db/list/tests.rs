@@ -29,7 +29,7 @@ fn policies(list_max_listpack_size: i32) -> Policies {
 }
 
 fn is_embedded(db: &mut Db, key: &[u8]) -> bool {
-    let value = db.inspect(key).expect("the key exists");
+    let value = db.inspect(db.key(key)).expect("the key exists");
     matches!(value.entry().value(), Stored::Embedded(_))
 }
 
@@ -70,7 +70,7 @@ impl Lists {
         let count = if self.below(20) == 0 { 60 } else { [1, 1, 1, 2, 9][self.below(5)] };
         let end = self.end();
         let texts: Vec<Vec<u8>> = (0..count).map(|_| self.text()).collect();
-        let len = self.db.change_or_create(key, |list: &mut List, context| {
+        let len = self.db.change_or_create(self.db.key(key), |list: &mut List, context| {
             match &texts[..] {
                 [text] => list.push(end, text, context.limits),
                 texts => list.push_all(end, texts.iter().map(Vec::as_slice), context.limits),
@@ -87,7 +87,7 @@ impl Lists {
     fn pop(&mut self, key: &[u8]) {
         let (end, count) = (self.end(), [1, 1, 1, 2, 30][self.below(5)]);
         let mut popped = Vec::new();
-        let found = self.db.change(key, |list: &mut List, context| {
+        let found = self.db.change(self.db.key(key), |list: &mut List, context| {
             if count == 1 {
                 popped.extend(list.pop(end, |element| element.to_vec()));
             } else {
@@ -107,7 +107,7 @@ impl Lists {
         let Some(mut model) = self.models.remove(key) else { return };
         let (text, at, kind) = (self.text(), self.below(model.len()), self.below(4));
         let (pivot, kept) = (model[at].clone(), self.below(model.len() - at) + 1);
-        let edited = self.db.change(key, |list: &mut List, context| {
+        let edited = self.db.change(self.db.key(key), |list: &mut List, context| {
             match kind {
                 0 => assert!(list.set(at as i64 - list.len() as i64, &text, context.limits)),
                 1 => {
@@ -137,51 +137,51 @@ impl Lists {
         let other = self.key();
         match self.below(7) {
             0 => {
-                let copy = self.db.inspect(key).map(|value| value.to_owned_entry());
+                let copy = self.db.inspect(self.db.key(key)).map(|value| value.to_owned_entry());
                 if let Some(copy) = copy {
-                    self.db.put_owned(&other, copy);
+                    self.db.put_owned(self.db.key(&other), copy);
                     self.models.insert(other, self.models[key].clone());
                 }
             }
             1 => {
-                if let Some(entry) = self.db.take(key) {
-                    self.db.put_owned(&other, entry);
+                if let Some(entry) = self.db.take(self.db.key(key)) {
+                    self.db.put_owned(self.db.key(&other), entry);
                     let model = self.models.remove(key).unwrap();
                     self.models.insert(other, model);
                 }
             }
             2 => {
                 let expiry_ms = (self.below(2) == 0).then_some(1 << 40);
-                assert_eq!(self.db.set_expiry(key, expiry_ms), self.models.contains_key(key));
+                assert_eq!(self.db.set_expiry(self.db.key(key), expiry_ms), self.models.contains_key(key));
             }
             3 => {
-                assert_eq!(self.db.remove(key), self.models.remove(key).is_some());
+                assert_eq!(self.db.remove(self.db.key(key)), self.models.remove(key).is_some());
             }
             4 => self.restore(key, &other),
             5 => self.db.policies = policies([-2, -2, -2, 3, 128][self.below(5)]),
             _ => {
                 // A string replaces it, and it replaces a string.
                 let text = vec![b's'; self.below(200)];
-                self.db.put_string(&other, &text, None);
+                self.db.put_string(self.db.key(&other), &text, None);
                 self.models.remove(&other);
                 self.push_refused(&other);
-                self.db.remove(&other);
+                self.db.remove(self.db.key(&other));
             }
         }
     }
 
     fn push_refused(&mut self, key: &[u8]) {
-        let refused = self.db.change_or_create(key, |list: &mut List, _| list.len());
-        assert!(refused.is_err() && self.db.read_collection::<List>(key).is_err());
+        let refused = self.db.change_or_create(self.db.key(key), |list: &mut List, _| list.len());
+        assert!(refused.is_err() && self.db.read_collection::<List>(self.db.key(key)).is_err());
     }
 
     fn restore(&mut self, key: &[u8], other: &[u8]) {
-        let Some(value) = self.db.inspect(key) else { return };
+        let Some(value) = self.db.inspect(self.db.key(key)) else { return };
         let payload = dump_payload(&value, true, &mut PayloadWriter::default(), std::mem::take);
         let mut reader = Reader::of_bytes(&payload);
         let kind = reader.byte().unwrap();
         let value = self.db.read_value(other, &mut reader, kind, None).unwrap();
-        self.db.load_read(other, value, LoadedKey { replaces: true, ..LoadedKey::default() });
+        self.db.load_read(self.db.key(other), value, LoadedKey { replaces: true, ..LoadedKey::default() });
         self.models.insert(other.to_vec(), self.models[key].clone());
     }
 
@@ -191,7 +191,7 @@ impl Lists {
         assert_eq!(self.db.len(), self.models.len());
         let Some(model) = self.models.get(key) else { return };
         let index = self.random.below(model.len() as u64) as usize;
-        let list = self.db.read_collection::<List>(key).unwrap().unwrap();
+        let list = self.db.read_collection::<List>(self.db.key(key)).unwrap().unwrap();
         let mut texts = Model::new();
         list.for_each(0, usize::MAX, &mut |element| texts.push_back(element.to_vec()));
         assert_eq!((list.len(), &texts), (model.len(), model));
@@ -200,17 +200,17 @@ impl Lists {
         // A list that is never small gives the same replies.
         let mut beside = Db::new(1, SEED, 0);
         beside.policies = policies(1);
-        _ = beside.change_or_create(key, |list: &mut List, context| {
+        _ = beside.change_or_create(beside.key(key), |list: &mut List, context| {
             model.iter().for_each(|text| list.push(End::Right, text, context.limits));
         });
         let digest = |db: &Db| {
-            let entry = db.selected_database().get(db.key_hash(key), key).unwrap();
+            let entry = db.selected_database().get(db.key(key)).unwrap();
             (db.value_of(entry).kind(), db.value_of(entry).elements(), commands(&db.value_of(entry)))
         };
         assert_eq!(digest(&self.db), digest(&beside));
-        let expiry_ms = self.db.inspect(key).and_then(|value| value.expiry_ms());
-        beside.set_expiry(key, expiry_ms);
-        assert_eq!(self.db.digest_of(key), beside.digest_of(key));
+        let expiry_ms = self.db.inspect(self.db.key(key)).and_then(|value| value.expiry_ms());
+        beside.set_expiry(beside.key(key), expiry_ms);
+        assert_eq!(self.db.digest_of(self.db.key(key)), beside.digest_of(beside.key(key)));
     }
 }
 
@@ -250,7 +250,7 @@ fn random_operations_match_deques() {
                 embedded += usize::from(after);
                 came += usize::from(after && !before);
                 went += usize::from(before && !after);
-                let list = lists.db.read_collection::<List>(&key).unwrap().unwrap();
+                let list = lists.db.read_collection::<List>(lists.db.key(&key)).unwrap().unwrap();
                 of_one_node += usize::from(!after && list.len() > 32 && list.node_count() == 1);
             }
         }
@@ -266,13 +266,15 @@ fn the_last_byte_that_is_embedded() {
     for (len, embedded) in [(125, true), (126, false)] {
         let mut lists = Lists::new(1);
         for (key, end) in [(b"l", End::Left), (b"r", End::Right)] {
-            _ = lists.db.change_or_create(key, |list: &mut List, context| {
+            _ = lists.db.change_or_create(lists.db.key(key), |list: &mut List, context| {
                 list.push(end, &vec![b'x'; len], context.limits);
             });
             assert_eq!(is_embedded(&mut lists.db, key), embedded, "{len}");
-            _ = lists.db.change(key, |list: &mut List, context| list.push(end, b"", context.limits));
+            _ = lists
+                .db
+                .change(lists.db.key(key), |list: &mut List, context| list.push(end, b"", context.limits));
             assert!(!is_embedded(&mut lists.db, key), "{len}");
-            _ = lists.db.change(key, |list: &mut List, _| list.pop(end, |_| ()));
+            _ = lists.db.change(lists.db.key(key), |list: &mut List, _| list.pop(end, |_| ()));
             assert_eq!(is_embedded(&mut lists.db, key), embedded, "{len}");
             lists.db.check();
         }
@@ -286,11 +288,11 @@ fn an_embedded_list_takes_no_more_than_its_entry() {
     for (count, bytes) in sizes {
         let key = format!("key:{count:012}");
         for number in 0..count {
-            _ = lists.db.change_or_create(key.as_bytes(), |list: &mut List, context| {
+            _ = lists.db.change_or_create(lists.db.key(key.as_bytes()), |list: &mut List, context| {
                 list.push(End::Right, format!("e{number:09}").as_bytes(), context.limits);
             });
         }
-        assert_eq!(lists.db.memory_bytes(key.as_bytes()), Some(bytes), "{count}");
+        assert_eq!(lists.db.memory_bytes(lists.db.key(key.as_bytes())), Some(bytes), "{count}");
     }
 }
 
@@ -298,17 +300,17 @@ fn an_embedded_list_takes_no_more_than_its_entry() {
 fn a_change_keeps_the_expiry_and_the_access_bits() {
     let mut lists = Lists::new(1);
     let push = |db: &mut Db, len: usize| {
-        _ = db.change_or_create(b"key", |list: &mut List, context| {
+        _ = db.change_or_create(db.key(b"key"), |list: &mut List, context| {
             list.push(End::Right, &vec![b'x'; len], context.limits);
         });
     };
     push(&mut lists.db, 10);
-    lists.db.set_expiry(b"key", Some(1 << 40));
+    lists.db.set_expiry(lists.db.key(b"key"), Some(1 << 40));
     for len in [1, 0, 100, 1, 30, 2000] {
         lists.db.begin(Turn::new(0, lists.db.now_ms() + 100_000));
         let time = lists.db.access.changed(lists.db.now_ms());
         push(&mut lists.db, len);
-        let value = lists.db.inspect(b"key").unwrap();
+        let value = lists.db.inspect(lists.db.key(b"key")).unwrap();
         assert_eq!((value.expiry_ms(), value.entry().access()), (Some(1 << 40), time), "{len}");
     }
     assert!(!is_embedded(&mut lists.db, b"key"));
@@ -321,7 +323,7 @@ fn a_list_of_several_nodes_outgrows_a_listpack_by_all_of_them() {
         let mut lists = Lists::new(1);
         let text = [b'x'; 100];
         let push = |db: &mut Db, end: End| {
-            let pushed = db.change_or_create(b"list", |list: &mut List, context| {
+            let pushed = db.change_or_create(db.key(b"list"), |list: &mut List, context| {
                 list.push(end, &text, context.limits);
                 (list.len(), list.node_count(), list.encoding_name())
             });

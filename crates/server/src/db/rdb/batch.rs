@@ -3,8 +3,8 @@
 //! by one, a third of the time was waiting for these lines.
 
 use super::{Loaded, LoadedKey};
-use crate::db::Db;
 use crate::db::strings::bytes_value;
+use crate::db::{Db, Key};
 use structures::key_table::NewValue;
 use wire::rdb::StringRef;
 
@@ -56,10 +56,9 @@ impl Batch {
 
 impl Db {
     /// Adds a string of the selected database to the batch.
-    pub fn gather(&self, batch: &mut Batch, key: &[u8], value: &StringRef<'_>, about: LoadedKey) {
-        let hash = self.key_hash(key);
-        self.selected_database().probe(hash);
-        batch.bytes.extend_from_slice(key);
+    pub fn gather(&self, batch: &mut Batch, key: Key<'_>, value: &StringRef<'_>, about: LoadedKey) {
+        self.selected_database().probe(key.hash());
+        batch.bytes.extend_from_slice(key.bytes());
         let value = match value {
             StringRef::Integer(n) => Kept::Integer(*n),
             StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
@@ -70,7 +69,7 @@ impl Db {
                 }
             },
         };
-        batch.items.push(Item { hash, key_len: key.len(), value, about });
+        batch.items.push(Item { hash: key.hash(), key_len: key.bytes().len(), value, about });
     }
 
     /// Stores the batch in the selected database; calls `refused` with keys that exist already. Records no events.
@@ -83,7 +82,7 @@ impl Db {
                 Kept::Bytes(len) => (bytes_value(key, &after[..len], item.about.expiry_ms), &after[len..]),
             };
             rest = after;
-            if self.load_hashed(item.hash, key, value, item.about) == Loaded::Duplicate {
+            if self.load_key(Key::hashed(key, item.hash), value, item.about) == Loaded::Duplicate {
                 refused(key);
             }
         }

@@ -22,9 +22,9 @@ fn every_encoding() -> Db {
     for (key, text) in
         [("integer", &b"12345"[..]), ("text", b"hello world"), ("empty", b""), ("zero", b"007")]
     {
-        db.put_string(key.as_bytes(), text, Some(2_000_000));
+        db.put_string(db.key(key.as_bytes()), text, Some(2_000_000));
     }
-    db.put_string(b"large", &[b'x'; 5000], None);
+    db.put_string(db.key(b"large"), &[b'x'; 5000], None);
     for (key, count, width) in [("few", 3, 3), ("many", 700, 5), ("wide", 3, 300)] {
         let element = |n: usize| format!("{n:0width$}e").into_bytes();
         add_collections(&mut db, key, count, &element);
@@ -37,8 +37,8 @@ fn every_encoding() -> Db {
     let mut context = context(&limits, &mut random);
     hash.set(b"stays", b"1", FieldExpiry::Clear, &mut context);
     hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &mut context);
-    db.store_collection(b"expiring", hash);
-    db.store_collection(b"stream", sample_stream(&limits));
+    db.store_collection(db.key(b"expiring"), hash);
+    db.store_collection(db.key(b"stream"), sample_stream(&limits));
     db.change_log.flushed(None);
     db.change_log.take();
     db
@@ -62,10 +62,10 @@ fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize)
         sorted.insert(&element, n as f64 * 1.5 - 7.0, &context).unwrap();
     }
     list.completed(1, &limits);
-    db.store_collection(format!("list:{key}").as_bytes(), list);
-    db.store_collection(format!("set:{key}").as_bytes(), set);
-    db.store_collection(format!("hash:{key}").as_bytes(), hash);
-    db.store_collection(format!("sorted:{key}").as_bytes(), sorted);
+    db.store_collection(db.key(format!("list:{key}").as_bytes()), list);
+    db.store_collection(db.key(format!("set:{key}").as_bytes()), set);
+    db.store_collection(db.key(format!("hash:{key}").as_bytes()), hash);
+    db.store_collection(db.key(format!("sorted:{key}").as_bytes()), sorted);
 }
 
 fn sample_stream(limits: &EncodingLimits) -> Stream {
@@ -97,7 +97,8 @@ fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
     let mut reader = Reader::of_bytes(payload);
     let kind = reader.byte()?;
     let about = LoadedKey { replaces: true, ..LoadedKey::default() };
-    let result = db.read_value(key, &mut reader, kind, None).map(|value| db.load_read(key, value, about));
+    let result =
+        db.read_value(key, &mut reader, kind, None).map(|value| db.load_read(db.key(key), value, about));
     db.change_log.flushed(None);
     db.change_log.take();
     result
@@ -110,19 +111,19 @@ fn every_value_comes_back_as_it_was() {
         let mut copy = empty_db();
         for (key, payload) in payloads(&db, compresses) {
             assert_eq!(restore(&mut copy, &key, &payload).unwrap(), Loaded::Stored);
-            assert_eq!(copy.digest_of(&key), {
+            assert_eq!(copy.digest_of(copy.key(&key)), {
                 let mut bare = empty_db();
                 restore(&mut bare, &key, &payload).unwrap();
-                bare.digest_of(&key)
+                bare.digest_of(bare.key(&key))
             });
-            let encoding = |db: &mut Db| db.inspect(&key).unwrap().encoding_name();
+            let encoding = |db: &mut Db| db.inspect(db.key(&key)).unwrap().encoding_name();
             let (was, is) = (encoding(&mut every_encoding()), encoding(&mut copy));
             assert_eq!(is, was, "{}", String::from_utf8_lossy(&key));
         }
         // Expiries are not part of a value: without them the data sets are equal.
         let mut plain = every_encoding();
         for key in ["integer", "text", "empty", "zero"] {
-            plain.set_expiry(key.as_bytes(), None);
+            plain.set_expiry(plain.key(key.as_bytes()), None);
         }
         plain.change_log.flushed(None);
         plain.change_log.take();
@@ -143,10 +144,10 @@ fn messages_of_producers_come_back() {
     }
     producers.set_counts(4000, 5);
     let mut db = empty_db();
-    db.store_collection(b"stream", stream);
+    db.store_collection(db.key(b"stream"), stream);
     let written = |db: &mut Db| {
         let mut writer = PayloadWriter::default();
-        dump_payload(&db.inspect(b"stream").unwrap(), true, &mut writer, std::mem::take)
+        dump_payload(&db.inspect(db.key(b"stream")).unwrap(), true, &mut writer, std::mem::take)
     };
     let payload = written(&mut db);
     let read = |content: &[u8], now_ms: i64| {
@@ -156,7 +157,7 @@ fn messages_of_producers_come_back() {
         let kind = reader.byte()?;
         let mut value = copy.read_value(b"stream", &mut reader, kind, None)?;
         copy.read_asides(&mut reader, &mut value)?;
-        copy.load_read(b"stream", value, LoadedKey::default());
+        copy.load_read(copy.key(b"stream"), value, LoadedKey::default());
         copy.check();
         Ok::<_, ReadError>(copy)
     };
@@ -168,7 +169,14 @@ fn messages_of_producers_come_back() {
     assert_eq!(written(&mut read(content, 1_000_000).unwrap()), payload);
     let mut later = read(content, 999_000 + 500_000).unwrap();
     assert_eq!(
-        later.inspect(b"stream").unwrap().collection::<Stream>().unwrap().producers().unwrap().len(),
+        later
+            .inspect(later.key(b"stream"))
+            .unwrap()
+            .collection::<Stream>()
+            .unwrap()
+            .producers()
+            .unwrap()
+            .len(),
         0
     );
     for at in (0..content.len()).step_by(content.len() / 300) {
@@ -219,15 +227,15 @@ fn damage_is_an_error_or_another_value_but_never_a_panic() {
 /// Accepted values must be usable.
 fn use_it(db: &mut Db) {
     db.digest();
-    let value = db.inspect(b"key").unwrap();
+    let value = db.inspect(db.key(b"key")).unwrap();
     value.memory_bytes();
     let payload = dump_payload(&value, true, &mut PayloadWriter::default(), std::mem::take);
     assert_eq!(restore(db, b"copy", &payload).unwrap(), Loaded::Stored);
-    db.change(b"key", |stream: &mut Stream, _| {
+    db.change(db.key(b"key"), |stream: &mut Stream, _| {
         stream.trim(super::super::stream::TrimTo::Length(1), false, 0)
     })
     .ok();
-    db.remove(b"copy");
+    db.remove(db.key(b"copy"));
     db.change_log.flushed(None);
     db.change_log.take();
 }
@@ -239,7 +247,7 @@ fn old_forms_are_read() {
     let mut read = |kind: u8, body: &[u8]| {
         let payload = [&[kind][..], body].concat();
         restore(&mut db, b"old", &payload).map(|_| {
-            let value = db.inspect(b"old").unwrap();
+            let value = db.inspect(db.key(b"old")).unwrap();
             (value.encoding_name(), value.elements())
         })
     };
@@ -279,21 +287,23 @@ fn loosely_written_payloads_behave_like_others() {
     let mut db = empty_db();
     for five in [FIVE, FIVE_WIDE, FIVE_TEXT] {
         restore_loose(&mut db, kind::HASH_LISTPACK, &[five, five, b"\x82-0", b"\x8205"]).unwrap();
-        let hash: &Hash = db.stored(b"key").unwrap();
+        let hash: &Hash = db.stored(db.key(b"key")).unwrap();
         assert!(hash.contains(b"5", 0) && hash.contains(b"-0", 0) && !hash.contains(b"0", 0));
         assert_eq!(
-            db.change(b"key", |hash: &mut Hash, mut context| hash.remove(b"5", &mut context)).unwrap(),
+            db.change(db.key(b"key"), |hash: &mut Hash, mut context| hash.remove(b"5", &mut context))
+                .unwrap(),
             Some(true)
         );
         restore_loose(&mut db, kind::SET_LISTPACK, &[five, b"\x8205", b"\x82-0"]).unwrap();
-        let removed =
-            db.change(b"key", |set: &mut Set, _| [set.remove(b"5"), set.remove(b"5"), set.remove(b"05")]);
+        let removed = db.change(db.key(b"key"), |set: &mut Set, _| {
+            [set.remove(b"5"), set.remove(b"5"), set.remove(b"05")]
+        });
         assert_eq!(removed.unwrap(), Some([true, false, true]));
         // Out of order, and with two zeros.
         let elements: [&[u8]; 8] =
             [b"\x81b", five, b"\x81z", b"\x82-0", b"\x81a", b"\x83005", b"\x81y", b"\x00"];
         restore_loose(&mut db, kind::ZSET_LISTPACK, &elements).unwrap();
-        let set: &SortedSet = db.stored(b"key").unwrap();
+        let set: &SortedSet = db.stored(db.key(b"key")).unwrap();
         let mut order = Vec::new();
         set.for_range(0..4, false, &mut |member, score| {
             order.push((member.to_vec(), score.to_bits()));
@@ -304,7 +314,7 @@ fn loosely_written_payloads_behave_like_others() {
         let listpack = loose_listpack(&[five, b"\x815", five, b"\x81x"]);
         let payload = [&[kind::LIST_QUICKLIST_2, 1, 2, listpack.len() as u8][..], &listpack].concat();
         restore(&mut db, b"key", &payload).unwrap();
-        let removed = db.change(b"key", |list: &mut List, _| list.remove_equal(b"5", End::Left, 0));
+        let removed = db.change(db.key(b"key"), |list: &mut List, _| list.remove_equal(b"5", End::Left, 0));
         assert_eq!(removed.unwrap(), Some(3));
         db.change_log.flushed(None);
         db.change_log.take();

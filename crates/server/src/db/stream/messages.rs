@@ -8,8 +8,8 @@
 
 use super::rdb::{read_id, write_id};
 use super::{Stream, StreamId, log};
-use crate::db::Db;
 use crate::db::rdb::{AsideSink, ReadValue, Result, corrupt, unsupported};
+use crate::db::{Db, Key};
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use structures::hash::HashSeed;
@@ -79,7 +79,7 @@ const NO_STREAM: &str = "Messages of producers stand behind a key that is no str
 
 impl Db {
     /// As [`Stream::read_messages`], for the stream loaded last.
-    pub fn load_messages(&mut self, key: &[u8], content: &[u8]) -> Result<()> {
+    pub fn load_messages(&mut self, key: Key<'_>, content: &[u8]) -> Result<()> {
         let (now_ms, seed) = (self.turn.now_ms, self.seed);
         match self.change_unasked(key, |stream: &mut Stream, _| stream.read_messages(content, now_ms, seed)) {
             Ok(Some(read)) => read,

@@ -40,14 +40,14 @@ struct Kept {
 }
 
 fn memory(db: &mut Db, key: &[u8]) -> usize {
-    db.memory_bytes(key).expect("the key exists")
+    db.memory_bytes(db.key(key)).expect("the key exists")
 }
 
 /// Memory of the string in a fresh database.
 fn fresh_memory(key: &[u8], kept: &Kept) -> usize {
     let mut db = Db::new(1, HashSeed::new(1, 2), 1);
     db.begin(Turn::new(0, 1000));
-    db.put_bytes(key, &kept.text, kept.expiry_ms);
+    db.put_bytes(db.key(key), &kept.text, kept.expiry_ms);
     memory(&mut db, key)
 }
 
@@ -70,22 +70,22 @@ fn strings_put_over_others_are_as_if_nothing_had_been_there() {
                         text.resize(kept.text.len().saturating_sub(random.below(9) as usize), step as u8);
                     }
                     let expiry_ms = (random.below(3) == 0).then(|| 5000 + random.below(9) as i64);
-                    db.put_bytes(&key, &text, expiry_ms);
+                    db.put_bytes(db.key(&key), &text, expiry_ms);
                     let was_shared = model.get(&key).is_some_and(|kept| kept.was_shared);
                     model.insert(key.clone(), Kept { text, expiry_ms, is_plain: true, was_shared });
                 }
                 7 => {
-                    if let Some(shared) = db.share_string(&key) {
+                    if let Some(shared) = db.share_string(db.key(&key)) {
                         replies.push((SharedBytes::clone(shared), shared.to_vec()));
                         model.get_mut(&key).expect("it is there").was_shared = true;
                     }
                 }
                 8 => {
                     replies.clear();
-                    assert_eq!(db.remove(&key), model.remove(&key).is_some());
+                    assert_eq!(db.remove(db.key(&key)), model.remove(&key).is_some());
                 }
                 _ => {
-                    let edited = db.edit_string(&key, |text| text.push(b'!'));
+                    let edited = db.edit_string(db.key(&key), |text| text.push(b'!'));
                     edited.expect("it is a string");
                     let kept = model.entry(key.clone()).or_insert_with(|| Kept {
                         text: Vec::new(),
@@ -102,9 +102,9 @@ fn strings_put_over_others_are_as_if_nothing_had_been_there() {
                 assert!(reply[..] == text[..], "a reply keeps its bytes");
             }
             let Some(kept) = model.get(&key) else { continue };
-            let text = db.read_string(&key).expect("it is a string").expect("it exists").to_vec();
+            let text = db.read_string(db.key(&key)).expect("it is a string").expect("it exists").to_vec();
             assert!(text == kept.text, "{} bytes of {}", text.len(), kept.text.len());
-            assert_eq!(db.inspect(&key).expect("it is there").expiry_ms(), kept.expiry_ms);
+            assert_eq!(db.inspect(db.key(&key)).expect("it is there").expiry_ms(), kept.expiry_ms);
             if kept.is_plain && !kept.was_shared {
                 assert_eq!(memory(&mut db, &key), fresh_memory(&key, kept), "{} bytes", kept.text.len());
             }

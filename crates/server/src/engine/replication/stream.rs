@@ -8,7 +8,7 @@ use super::super::Executor;
 use super::super::call::Call;
 use super::Replication;
 use super::link::{Stage, Upstream};
-use crate::command::{Command, Control, FirstKey, Group, Request, flag};
+use crate::command::{Command, Control, Group, Request, flag};
 use crate::config::{Config, PropagationError};
 use crate::db::Db;
 use crate::engine::aof::AppendOnlyFile;
@@ -210,7 +210,7 @@ impl Executor {
             }
             self.queue(&call);
         } else {
-            let failed = self.run_streamed(&call, request.first_key, reply);
+            let failed = self.run_streamed(&call, reply);
             self.serve_ready();
             if failed {
                 if row.control == Control::SelectsDatabase {
@@ -224,11 +224,8 @@ impl Executor {
 
     /// Runs the command without a reply; returns whether it failed.
     #[inline]
-    fn run_streamed(&mut self, call: &Call<'_>, first_key: FirstKey, reply: &mut ReplyBuffer) -> bool {
+    fn run_streamed(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) -> bool {
         let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
-        if let FirstKey { at: at @ 1.., hash } = first_key {
-            self.db.plan_key(call.args.at(at as usize), hash);
-        }
         if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
             self.make_room();
         }

@@ -29,6 +29,38 @@ fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
     assert_eq!(query_buffer.input_figures(), (1, 0));
 }
 
+#[test]
+fn the_keys_of_a_request_are_hashed_when_it_is_parsed() {
+    let (registry, seed) = (Registry::new(crate::commands::GROUPS), HashSeed::new(1, 2));
+    let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+    for (command, keys) in [
+        ("GET k", &[1][..]),
+        ("SET k v", &[1]),
+        ("MGET a b a", &[1, 2, 3]),
+        ("MSET a 1 b 2", &[1, 3]),
+        ("ZUNIONSTORE to 2 a b WEIGHTS 1 2", &[1, 3, 4]),
+        ("XREAD COUNT 1 STREAMS s t 0 0", &[4, 5]),
+        ("EVAL script 1 k value", &[3]),
+        ("OBJECT ENCODING k", &[2]),
+        ("ZUNION 9 a b", &[]),
+        ("PUBLISH channel message", &[]),
+        ("GET", &[]),
+        ("NOSUCH k", &[]),
+    ] {
+        query_buffer.input_mut().extend(format!("{command}\r\n").bytes());
+        query_buffer.parse(&Limits::default(), &registry, seed);
+        let args = query_buffer.next_request().unwrap().args;
+        let copy = args.to_owned();
+        for at in 0..args.len() {
+            let known = keys.contains(&at).then(|| seed.hash(args.at(at)));
+            assert_eq!(args.known_hash(at), known, "{command}: {at}");
+            assert_eq!(copy.view().known_hash(at), known, "{command}: {at}");
+            assert_eq!(args.with_seed(seed).key(at).hash(), seed.hash(args.at(at)));
+        }
+        query_buffer.consume();
+    }
+}
+
 /// Sends `all` in pieces of random lengths while reading; returns the requests, and how many arguments were in separate
 /// buffers.
 fn read_in_pieces(all: &[u8], random: &mut Random) -> (Vec<Vec<Vec<u8>>>, usize) {

@@ -466,10 +466,10 @@ impl<R: Read> Loader<R> {
         let value = reader.string()?;
         let loaded = db.with_database(index, |db| {
             if Batch::takes(key, &value) {
-                db.gather(batch, key, &value, about);
+                db.gather(batch, db.key(key), &value, about);
                 Loaded::Stored
             } else {
-                db.load_string(key, &value, about)
+                db.load_string(db.key(key), &value, about)
             }
         });
         if self.batch.is_full() {
@@ -493,7 +493,7 @@ impl<R: Read> Loader<R> {
             let fields = value.leave_out_expired(self.options.now_ms);
             left_out.push_fields(self.db_index, &self.key, &fields);
         }
-        Ok(db.with_database(self.db_index, |db| db.load_read(&self.key, value, about)))
+        Ok(db.with_database(self.db_index, |db| db.load_read(db.key(&self.key), value, about)))
     }
 
     fn select(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
@@ -517,7 +517,7 @@ impl<R: Read> Loader<R> {
         let value = self.reader.string()?.to_vec();
         if name == MESSAGES.as_bytes() {
             if self.is_loaded {
-                db.with_database(self.db_index, |db| db.load_messages(&self.key, &value))?;
+                db.with_database(self.db_index, |db| db.load_messages(db.key(&self.key), &value))?;
             }
             return Ok(());
         }
