@@ -345,7 +345,7 @@ impl Db {
 
     /// Bytes that a key and its value occupy; `None` if there is no such key.
     pub fn memory_bytes(&mut self, key: Key<'_>) -> Option<usize> {
-        self.inspect(key).map(|value| value.memory_bytes())
+        self.find(key).map(|value| value.memory_bytes())
     }
 
     /// Records that the key has changed: `class` and `event` are the keyspace notification's.
@@ -436,25 +436,41 @@ impl Db {
     pub fn event(&mut self, class: EventClasses, event: &'static str, key: Key<'_>) {
         self.change_log.event(self.turn.database, class, event, key.bytes());
     }
+}
 
-    /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes an expired key.
+/// Look-ups of keys. A look-up may note a use of the key for eviction and OBJECT, count a hit or a miss, and announce a
+/// miss as an event. An expired key counts as absent, and is removed if that is up to this server.
+///
+/// | look-up | notes a use | counts | announces a miss | an expired key |
+/// |---|---|---|---|---|
+/// | `read`, `read_string`, `read_collection` | yes, but not under CLIENT NO-TOUCH | yes | yes | is removed |
+/// | `touch` | yes | yes | yes | is removed |
+/// | `probe` | no | yes | yes | is removed |
+/// | `describe` | no | yes | no | is removed |
+/// | `read_for_write`, and of a string, of a collection; `expect_kind` | as `read` | no | no | is removed |
+/// | `find`, `exists` | no | no | no | is removed |
+/// | `stored_collection`, `stored_expiry_ms`, `is_stored` | no | no | no | is found |
+/// | `live_kind` | no | no | no | is absent, and stays |
+/// | `is_stored_expired` | no | no | no | is all that is found |
+impl Db {
+    /// The value at `key` for a read.
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, !self.turn.no_touch, true)
     }
 
-    /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
-    pub fn read_without_touch(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+    /// As [`Db::read`], for commands that do not use the value (TYPE, TTL, EXISTS).
+    pub fn probe(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, false, true)
     }
 
-    /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
-    pub fn read_touching(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+    /// As [`Db::read`], for TOUCH.
+    pub fn touch(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, true, true)
     }
 
-    /// As [`Db::read`], but notes no access and announces no miss (OBJECT).
-    pub fn read_about(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+    /// As [`Db::probe`], for OBJECT.
+    pub fn describe(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.read_as(key, false, false)
     }
 
@@ -478,14 +494,14 @@ impl Db {
         None
     }
 
-    /// The value at `key` for a write that reads it first: like [`Db::read`] but counts neither hit nor miss.
+    /// The value at `key` for a write that reads it first.
     #[inline]
-    pub fn peek(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+    pub fn read_for_write(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.lookup(key, true)
     }
 
-    /// The value at `key` for commands that inspect keys (DEBUG): notes no access, counts neither hit nor miss.
-    pub fn inspect(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+    /// The value at `key` for commands that inspect keys (DEBUG), or that have looked the key up before.
+    pub fn find(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.lookup(key, false)
     }
 
@@ -507,7 +523,9 @@ impl Db {
     pub fn exists(&mut self, key: Key<'_>) -> bool {
         self.lookup(key, false).is_some()
     }
+}
 
+impl Db {
     /// The value in an entry of these databases.
     #[inline]
     pub fn value_of<'a>(&'a self, entry: EntryRef<'a, Object>) -> Value<'a> {
@@ -780,7 +798,7 @@ impl Db {
 
     /// `Ok(true)` if the key holds a value of `kind`, `Ok(false)` if it does not exist, for a write that looks first.
     pub fn expect_kind(&mut self, key: Key<'_>, kind: Kind) -> Result<bool, ClientError> {
-        match self.peek(key) {
+        match self.read_for_write(key) {
             None => Ok(false),
             Some(value) if value.kind() == kind => Ok(true),
             Some(_) => Err(ClientError::WrongType),

@@ -130,7 +130,7 @@ fn loaded_string(db: &mut Db, i: usize) {
 
 fn copied_string(db: &mut Db, i: usize) {
     string(db, i);
-    let copy = db.peek(db.key(KEY)).map(|value| value.to_owned_entry()).unwrap();
+    let copy = db.read_for_write(db.key(KEY)).map(|value| value.to_owned_entry()).unwrap();
     db.put_owned(db.key(KEY), copy);
 }
 

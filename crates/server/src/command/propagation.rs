@@ -18,7 +18,7 @@ pub fn deletion(args: Args<'_>, db: &mut Db) {
 /// SET with an expiry as a point in time.
 pub fn set(args: Args<'_>, db: &mut Db) {
     let is_lasting = args.len() == 4 && args.is(3, "KEEPTTL");
-    let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.holds(db.selected(), args.key(1));
+    let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.is_stored(db.selected(), args.key(1));
     if args.len() > 3 && !is_lasting && !is_absolute {
         set_with_expiry(args.key(1), args.at(2), db);
     }
@@ -31,7 +31,7 @@ pub fn set_to_expire(args: Args<'_>, db: &mut Db) {
 
 /// SET with the string's current value.
 pub fn string_value(args: Args<'_>, db: &mut Db) {
-    if let Ok(Some(text)) = db.peek_string(args.key(1)) {
+    if let Ok(Some(text)) = db.read_string_for_write(args.key(1)) {
         let text = text.to_vec();
         db.propagate_as(&[b"SET", args.at(1), &text, b"KEEPTTL"]);
     }
@@ -39,7 +39,7 @@ pub fn string_value(args: Args<'_>, db: &mut Db) {
 
 /// SET with the string stored at the key, which has no expiry, or the deletion of the key if there is none.
 pub fn string_or_deletion(key: Key<'_>, db: &mut Db) {
-    match db.peek_string(key) {
+    match db.read_string_for_write(key) {
         Ok(Some(text)) => {
             let text = text.to_vec();
             db.propagate_as(&[b"SET", key.bytes(), &text]);
@@ -54,7 +54,7 @@ pub fn pairs(args: Args<'_>, db: &mut Db) {
     let pairs = args.integer(1).ok().and_then(|pairs| usize::try_from(pairs).ok());
     let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
     match pairs {
-        Some(1..) if !db.holds(db.selected(), args.key(2)) => db.change_log.not_verbatim(),
+        Some(1..) if !db.is_stored(db.selected(), args.key(2)) => db.change_log.not_verbatim(),
         _ => _ = absolute(args, first, db),
     }
 }
@@ -81,7 +81,7 @@ pub fn set_fields(args: Args<'_>, db: &mut Db) {
 }
 
 fn set_with_expiry(key: Key<'_>, value: &[u8], db: &mut Db) {
-    if !db.holds(db.selected(), key) {
+    if !db.is_stored(db.selected(), key) {
         return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
@@ -93,7 +93,7 @@ fn set_with_expiry(key: Key<'_>, value: &[u8], db: &mut Db) {
 /// The expiry as a point in time. With an expiry in the past the key was removed, and the removal was recorded.
 pub fn expiry(args: Args<'_>, db: &mut Db) {
     let key = args.key(1);
-    if !db.holds(db.selected(), key) {
+    if !db.is_stored(db.selected(), key) {
         return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
@@ -105,7 +105,7 @@ pub fn expiry(args: Args<'_>, db: &mut Db) {
 /// HSET, or HSETEX if the field has an expiry, with the field's current value.
 pub fn field_value(args: Args<'_>, db: &mut Db) {
     let (key, field) = (args.key(1), args.at(2));
-    let hash = db.stored::<Hash>(key);
+    let hash = db.stored_collection::<Hash>(key);
     let found = hash.and_then(|hash| hash.get_with_expiry(field, i64::MIN));
     match found.map(|(value, expiry_ms)| (StringValue::to_vec(&value), expiry_ms)) {
         Some((value, None)) => db.propagate_as(&[b"HSET", key.bytes(), field, &value]),
@@ -133,7 +133,7 @@ pub fn restored(args: Args<'_>, db: &mut Db) {
 /// As [`restored`], with a different payload.
 pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     let key = args.key(1);
-    if !db.holds(db.selected(), key) {
+    if !db.is_stored(db.selected(), key) {
         return db.propagate_as(&[db.lazy_freeing.removal_of_replaced(), key.bytes()]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));

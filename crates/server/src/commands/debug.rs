@@ -407,7 +407,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let compresses = ctx.server.config.rdbcompression;
     // Expired keys that still exist are shown too.
     ctx.db.show_expired_keys();
-    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.find(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =
         format!("Value at:{:p} refcount:1 encoding:{}", value.entry().key().as_ptr(), value.encoding_name());
@@ -450,7 +450,7 @@ fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
 }
 
 fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.find(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let Some(text @ (StringValue::Bytes(_) | StringValue::Compressed(_))) = value.text() else {
         return Err(ClientError::text("ERR Not an sds encoded string."));
     };
@@ -466,7 +466,7 @@ fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn listpack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.find(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     if value.encoding_name() != "listpack" {
         return Err(ClientError::text("ERR Not a listpack encoded object."));
     }
@@ -500,7 +500,7 @@ fn table_text(name: &str, elements: usize, buckets: usize, bytes: usize) -> Stri
 }
 
 fn value_statistics(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let value = ctx.db.inspect(args.key(2)).ok_or(ClientError::NoSuchKey)?;
+    let value = ctx.db.find(args.key(2)).ok_or(ClientError::NoSuchKey)?;
     let is_table = matches!(value.encoding_name(), "hashtable" | "skiplist");
     let Some((len, bytes)) = value.elements().filter(|_| is_table).map(|len| (len, value.memory_bytes()))
     else {

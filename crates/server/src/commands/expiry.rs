@@ -166,7 +166,8 @@ fn set_expiry(
     let when_ms = args.integer(2)?.checked_mul(unit_ms).and_then(|ms| ms.checked_add(base_ms));
     let when_ms = when_ms.ok_or(ClientError::InvalidExpire { command })?.max(0);
     let key = args.key(1);
-    let allowed = ctx.db.peek(key).is_some_and(|value| conditions.allow(value.expiry_ms(), when_ms));
+    let allowed =
+        ctx.db.read_for_write(key).is_some_and(|value| conditions.allow(value.expiry_ms(), when_ms));
     if allowed && ctx.db.is_expired(when_ms) {
         ctx.db.remove_as_expired(key);
     } else if allowed {
@@ -179,7 +180,7 @@ fn set_expiry(
 
 fn persist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    let had_expiry = ctx.db.peek(key).is_some_and(|value| value.expiry_ms().is_some());
+    let had_expiry = ctx.db.read_for_write(key).is_some_and(|value| value.expiry_ms().is_some());
     if had_expiry {
         ctx.db.set_expiry(key, None);
         ctx.db.changed(EventClasses::GENERIC, "persist", key);
@@ -208,7 +209,7 @@ fn pexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Replies with the expiry: -2 without a key, -1 without an expiry.
 fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i64) -> Outcome {
-    let answer = match ctx.db.read_without_touch(args.key(1)) {
+    let answer = match ctx.db.probe(args.key(1)) {
         None => -2,
         Some(value) => value.expiry_ms().map_or(-1, |expiry_ms| shown(expiry_ms).max(0)),
     };

@@ -129,19 +129,19 @@ fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, Key<'_>
 }
 
 fn exists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = args.from(1).keys().filter(|&key| ctx.db.read_without_touch(key).is_some()).count();
+    let found = args.from(1).keys().filter(|&key| ctx.db.probe(key).is_some()).count();
     ctx.reply.count(found);
     Ok(())
 }
 
 fn touch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = args.from(1).keys().filter(|&key| ctx.db.read_touching(key).is_some()).count();
+    let found = args.from(1).keys().filter(|&key| ctx.db.touch(key).is_some()).count();
     ctx.reply.count(found);
     Ok(())
 }
 
 fn type_of(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let name = ctx.db.read_without_touch(args.key(1)).map_or("none", |value| value.kind().name());
+    let name = ctx.db.probe(args.key(1)).map_or("none", |value| value.kind().name());
     ctx.reply.simple(name);
     Ok(())
 }
@@ -191,13 +191,13 @@ fn rename_unless(
     only_if_free: bool,
 ) -> Result<Option<bool>, ClientError> {
     let (from, to) = (args.key(1), args.key(2));
-    if ctx.db.peek(from).is_none() {
+    if ctx.db.read_for_write(from).is_none() {
         return Err(ClientError::NoSuchKey);
     }
     if from == to {
         return Ok(Some(!only_if_free));
     }
-    if only_if_free && ctx.db.peek(to).is_some() {
+    if only_if_free && ctx.db.read_for_write(to).is_some() {
         return Ok(Some(false));
     }
     if let Some(entry) = ctx.db.take(from) {
@@ -222,7 +222,8 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if target == ctx.db.selected() {
         return Err(ClientError::SourceIsDestination);
     }
-    let movable = ctx.db.peek(key).is_some() && ctx.db.with_database(target, |db| db.peek(key).is_none());
+    let movable = ctx.db.read_for_write(key).is_some()
+        && ctx.db.with_database(target, |db| db.read_for_write(key).is_none());
     if movable && let Some(entry) = ctx.db.take(key) {
         ctx.db.with_database(target, |db| db.put_owned(key, entry));
         ctx.db.changed(EventClasses::GENERIC, "move_from", key);
@@ -274,7 +275,7 @@ fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let stored = ctx.db.with_database(target, |db| {
-        if !replace && db.peek(to).is_some() {
+        if !replace && db.read_for_write(to).is_some() {
             return false;
         }
         db.put_owned(to, copied);

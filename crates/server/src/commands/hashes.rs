@@ -347,7 +347,7 @@ fn hmset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, field) = (args.key(1), args.at(2));
     let at_ms = ctx.db.fields_at_ms();
-    if ctx.db.peek_collection::<Hash>(key)?.is_some_and(|hash| hash.contains(field, at_ms)) {
+    if ctx.db.read_collection_for_write::<Hash>(key)?.is_some_and(|hash| hash.contains(field, at_ms)) {
         ctx.reply.integer(0);
         return Ok(());
     }

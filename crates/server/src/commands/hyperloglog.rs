@@ -66,7 +66,7 @@ fn encoding_of_text(text: StringValue<'_>) -> Result<Encoding, ClientError> {
 fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
-    let created = match ctx.db.peek_string(key)? {
+    let created = match ctx.db.read_string_for_write(key)? {
         None => true,
         Some(text) => encoding_of_text(text).map(|_| false)?,
     };
@@ -169,7 +169,10 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return simd(ctx, args);
     }
     let key = args.key(2);
-    let text = ctx.db.peek_string(key)?.ok_or(ClientError::text("ERR The specified key does not exist"))?;
+    let text = ctx
+        .db
+        .read_string_for_write(key)?
+        .ok_or(ClientError::text("ERR The specified key does not exist"))?;
     let encoding = encoding_of_text(text)?;
     if args.is(1, "ENCODING") {
         ctx.reply.simple(if encoding == Encoding::Dense { "dense" } else { "sparse" });

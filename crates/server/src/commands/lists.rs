@@ -195,7 +195,7 @@ fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 fn push_if_exists(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
-    if ctx.db.peek_collection::<List>(args.key(1))?.is_some() {
+    if ctx.db.read_collection_for_write::<List>(args.key(1))?.is_some() {
         return push(ctx, args, end);
     }
     ctx.reply.integer(0);
@@ -260,7 +260,7 @@ fn lindex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    if ctx.db.peek_collection::<List>(key)?.is_none() {
+    if ctx.db.read_collection_for_write::<List>(key)?.is_none() {
         return Err(ClientError::NoSuchKey);
     }
     let index = args.integer(2)?;

@@ -59,7 +59,7 @@ fn look(
     args: Args<'_>,
     shown: impl FnOnce(Value<'_>) -> Result<Shown, ClientError>,
 ) -> Outcome {
-    match ctx.db.read_about(args.key(2)) {
+    match ctx.db.describe(args.key(2)) {
         None => ctx.reply.null(),
         Some(value) => match shown(value)? {
             Shown::Word(word) => ctx.reply.bulk(word.as_bytes()),
@@ -84,7 +84,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn layout(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let Some(value) = ctx.db.read_about(args.key(2)) else {
+    let Some(value) = ctx.db.describe(args.key(2)) else {
         ctx.reply.null();
         return Ok(());
     };

@@ -174,7 +174,7 @@ fn without_checksum(payload: &[u8]) -> Option<(&[u8], u16)> {
 
 fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut restore = Restore::parse(args)?;
-    if !restore.replace && ctx.db.peek(restore.key).is_some() {
+    if !restore.replace && ctx.db.read_for_write(restore.key).is_some() {
         return Err(ClientError::text("BUSYKEY Target key name already exists."));
     }
     restore.ttl_ms = args.integer(2)?;
@@ -216,7 +216,7 @@ fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>) {
     }
     let compresses = ctx.server.config.rdbcompression;
     let writer = &mut ctx.server.payload_writer;
-    let value = ctx.db.inspect(args.key(1));
+    let value = ctx.db.find(args.key(1));
     let payload = value.map(|value| dump_payload(&value, compresses, writer, std::mem::take));
     if let Some(payload) = payload {
         propagation::restored_from(args, Some(&payload), ctx.db);

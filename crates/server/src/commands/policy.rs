@@ -175,7 +175,7 @@ fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, config) = (args.key(2), &ctx.server.config);
     let rule = ctx.db.policies.of_key(key.bytes()).rule;
     let settings = key_policy::in_force(config, rule);
-    let kept = ctx.db.inspect(key).map(|value| {
+    let kept = ctx.db.find(key).map(|value| {
         let structure = value.layout().structure;
         (value.kind().name(), value.encoding_name(), structure, value.elements(), value.memory_bytes())
     });

@@ -195,13 +195,13 @@ fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (from, to, member) = (args.key(1), args.key(2), args.at(3));
     // Both are looked up, whatever the first contains.
     let to_is_set = ctx.db.expect_kind(to, crate::db::Kind::Set);
-    if ctx.db.peek_collection::<Set>(from)?.is_none() {
+    if ctx.db.read_collection_for_write::<Set>(from)?.is_none() {
         ctx.reply.integer(0);
         return Ok(());
     }
     to_is_set?;
     if from == to {
-        let there = ctx.db.peek_collection::<Set>(from)?.is_some_and(|set| set.contains(member));
+        let there = ctx.db.read_collection_for_write::<Set>(from)?.is_some_and(|set| set.contains(member));
         ctx.reply.integer(there.into());
         return Ok(());
     }
@@ -249,7 +249,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (taken, count) {
         (Some(0), _) => {}
         (Some(taken), _) => {
-            if count.is_some() && !ctx.db.holds(ctx.db.selected(), key) {
+            if count.is_some() && !ctx.db.is_stored(ctx.db.selected(), key) {
                 ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key.bytes()]);
             } else {
                 propagate_removed(ctx.db, key, &popped);

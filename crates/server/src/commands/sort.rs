@@ -248,13 +248,13 @@ fn load(
     match kind {
         None => {}
         Some(Kind::List) => {
-            if let Some(list) = ctx.db.peek_collection::<List>(key)? {
+            if let Some(list) = ctx.db.read_collection_for_write::<List>(key)? {
                 let range = wanted(list.len());
                 list.for_each(range.start, range.len(), &mut |element| sorting.push(element));
             }
         }
         Some(Kind::Set) => {
-            if let Some(set) = ctx.db.peek_collection::<Set>(key)? {
+            if let Some(set) = ctx.db.read_collection_for_write::<Set>(key)? {
                 let (range, mut index) = (wanted(set.len()), 0);
                 set.any(&mut |member| {
                     if range.contains(&index) {
@@ -266,7 +266,7 @@ fn load(
             }
         }
         Some(Kind::SortedSet) => {
-            if let Some(set) = ctx.db.peek_collection::<SortedSet>(key)? {
+            if let Some(set) = ctx.db.read_collection_for_write::<SortedSet>(key)? {
                 set.for_range(wanted(set.len()), false, &mut |member, _| {
                     sorting.push(member);
                     true

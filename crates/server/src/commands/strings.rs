@@ -228,7 +228,7 @@ fn refer(ctx: &mut Context<'_>, key: Key<'_>) {
     if ctx.reply.takes_references() {
         ctx.reply.bulk_shared(ctx.db.share_string(key).expect(there));
     } else {
-        let value = ctx.db.inspect(key).and_then(|value| value.text());
+        let value = ctx.db.find(key).and_then(|value| value.text());
         value.expect(there).reply(ctx.reply);
     }
 }
@@ -276,9 +276,9 @@ fn set_if(
 ) -> Result<bool, ClientError> {
     let holds = match options.condition {
         Condition::Always => true,
-        Condition::IfAbsent => ctx.db.peek(key).is_none(),
-        Condition::IfPresent => ctx.db.peek(key).is_some(),
-        Condition::If(comparison) => match ctx.db.peek_string(key)? {
+        Condition::IfAbsent => ctx.db.read_for_write(key).is_none(),
+        Condition::IfPresent => ctx.db.read_for_write(key).is_some(),
+        Condition::If(comparison) => match ctx.db.read_string_for_write(key)? {
             Some(text) => comparison.holds(&text)?,
             None => comparison.holds_of_nothing(),
         },
@@ -294,7 +294,7 @@ fn store_with(ctx: &mut Context<'_>, key: Key<'_>, value: NewText<'_>, expiry: E
         ExpiryOption::At { unix_ms, .. } if ctx.db.is_expired(unix_ms) => ctx.db.remove_as_expired(key),
         ExpiryOption::At { unix_ms, .. } => store_until(ctx, key, value, unix_ms),
         ExpiryOption::Keep => {
-            let expiry_ms = ctx.db.peek(key).and_then(|there| there.expiry_ms());
+            let expiry_ms = ctx.db.read_for_write(key).and_then(|there| there.expiry_ms());
             store(ctx, key, value, expiry_ms);
         }
         ExpiryOption::Unsaid | ExpiryOption::Persist => store(ctx, key, value, None),
@@ -341,7 +341,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
     let options = options::parse(args, 2, For::GetEx, ctx.db.now_ms(), "getex")?;
     answer(ctx, key)?;
-    let had_expiry_ms = match ctx.db.inspect(key) {
+    let had_expiry_ms = match ctx.db.find(key) {
         Some(value) => value.expiry_ms(),
         None => return Ok(()),
     };
@@ -403,7 +403,7 @@ fn require_pairs(args: Args<'_>, command: &str) -> Result<(), ClientError> {
 
 fn msetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     require_pairs(args, "msetnx")?;
-    if pairs(args, 1, args.len() / 2).any(|(key, _)| ctx.db.peek(key).is_some()) {
+    if pairs(args, 1, args.len() / 2).any(|(key, _)| ctx.db.read_for_write(key).is_some()) {
         ctx.reply.integer(0);
         return Ok(());
     }
@@ -423,8 +423,8 @@ fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let options = options::parse(args, first_option, For::MSetEx, ctx.db.now_ms(), "msetex")?;
     let refused = pairs(args, 2, count).any(|(key, _)| match options.condition {
-        Condition::IfAbsent => ctx.db.peek(key).is_some(),
-        Condition::IfPresent => ctx.db.peek(key).is_none(),
+        Condition::IfAbsent => ctx.db.read_for_write(key).is_some(),
+        Condition::IfPresent => ctx.db.read_for_write(key).is_none(),
         Condition::Always | Condition::If(_) => false,
     });
     if refused {
@@ -460,7 +460,7 @@ fn decrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn add(ctx: &mut Context<'_>, key: Key<'_>, amount: i64) -> Outcome {
-    let before = match ctx.db.peek_string(key)? {
+    let before = match ctx.db.read_string_for_write(key)? {
         None => 0,
         Some(text) => text.integer().ok_or(ClientError::NotInteger)?,
     };
@@ -473,7 +473,7 @@ fn add(ctx: &mut Context<'_>, key: Key<'_>, amount: i64) -> Outcome {
 
 fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    let there = ctx.db.peek_string(key)?.map(|text| text.to_vec());
+    let there = ctx.db.read_string_for_write(key)?.map(|text| text.to_vec());
     let before = match there {
         None => Extended::from_i64(0),
         Some(text) => Extended::parse(&text).ok_or(ClientError::NotFloat)?,
@@ -481,7 +481,7 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let amount = Extended::parse(args.at(2)).ok_or(ClientError::NotFloat)?;
     let after = before.add(amount).filter(|sum| sum.is_finite()).ok_or(ClientError::IncrementNotFinite)?;
     let text = after.text();
-    let expiry_ms = ctx.db.inspect(key).and_then(|value| value.expiry_ms());
+    let expiry_ms = ctx.db.find(key).and_then(|value| value.expiry_ms());
     ctx.db.put_bytes(key, &text, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "incrbyfloat", key);
     ctx.reply.bulk(&text);
@@ -490,7 +490,7 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, value) = (args.key(1), args.at(2));
-    let length = match ctx.db.peek_string(key)? {
+    let length = match ctx.db.read_string_for_write(key)? {
         Some(text) => {
             let length = text.len();
             check_length(ctx, signed_len(length), value.len())?;
@@ -525,7 +525,7 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if offset < 0 {
         return Err(ClientError::OffsetOutOfRange);
     }
-    let length = ctx.db.peek_string(key)?.map_or(0, |text| text.len());
+    let length = ctx.db.read_string_for_write(key)?.map_or(0, |text| text.len());
     if value.is_empty() {
         ctx.reply.count(length);
         return Ok(());

@@ -58,7 +58,7 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let aborted = transaction.aborted;
     let watch = &server.watch;
     let expired = client.watched.iter().any(|watched| {
-        ctx.db.is_gone(watched.db_index, ctx.db.key(&watched.key))
+        ctx.db.is_stored_expired(watched.db_index, ctx.db.key(&watched.key))
             && !watch.watches_stale_key(ctx.client, watched)
     });
     if !aborted && !client.watch_broken && !expired {
@@ -80,7 +80,7 @@ fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !server.clients[ctx.client].watch_broken {
         let db_index = server.clients[ctx.client].db_index;
         for key in args.from(1).keys() {
-            let is_stale = ctx.db.is_gone(db_index, key);
+            let is_stale = ctx.db.is_stored_expired(db_index, key);
             server.watch_key(ctx.client, db_index, key.bytes(), is_stale);
         }
     }

@@ -163,11 +163,11 @@ impl Db {
     }
 
     /// The collection at `key` for a write that reads it first.
-    pub fn peek_collection<C: Collection>(
+    pub fn read_collection_for_write<C: Collection>(
         &mut self,
         key: Key<'_>,
     ) -> Result<Option<C::View<'_>>, ClientError> {
-        match self.peek(key) {
+        match self.read_for_write(key) {
             None => Ok(None),
             Some(value) => value.collection::<C>().map(Some).ok_or(ClientError::WrongType),
         }
@@ -199,12 +199,15 @@ impl Db {
             present.push(self.read_collection::<C>(key)?.is_some());
         }
         let db = &*self;
-        Ok(keys.zip(present).map(|(key, present)| if present { db.stored(key) } else { None }).collect())
+        Ok(keys
+            .zip(present)
+            .map(|(key, present)| if present { db.stored_collection(key) } else { None })
+            .collect())
     }
 
     /// The collection at `key` as it is stored, expired or not: for commands that have read it before. Of types that are
     /// not embedded.
-    pub fn stored<C: Collection>(&self, key: Key<'_>) -> Option<&C> {
+    pub fn stored_collection<C: Collection>(&self, key: Key<'_>) -> Option<&C> {
         const { assert!(!C::EMBEDS) };
         self.change_log.audit.check_named(key.bytes());
         object_of(self.selected_database().get(key)?.value())

@@ -157,12 +157,12 @@ impl Db {
     }
 
     /// Whether the key is still stored but expired, which a transaction that watches it must notice.
-    pub fn is_gone(&self, db_index: usize, key: Key<'_>) -> bool {
+    pub fn is_stored_expired(&self, db_index: usize, key: Key<'_>) -> bool {
         self.database(db_index).get(key).is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
     /// Type of the value stored at the key, unless it is expired.
-    pub fn kind_there(&self, db_index: usize, key: Key<'_>) -> Option<Kind> {
+    pub fn live_kind(&self, db_index: usize, key: Key<'_>) -> Option<Kind> {
         let entry = self.database(db_index).get(key)?;
         (!self.hides(entry.expiry_ms())).then(|| kind_of(entry))
     }
@@ -173,7 +173,7 @@ impl Db {
     }
 
     /// Whether the key is stored, expired or not.
-    pub fn holds(&self, db_index: usize, key: Key<'_>) -> bool {
+    pub fn is_stored(&self, db_index: usize, key: Key<'_>) -> bool {
         self.database(db_index).get(key).is_some()
     }
 
@@ -205,7 +205,7 @@ impl Db {
     /// unless the key was expired before.
     pub fn remove_as_expired(&mut self, key: Key<'_>) {
         self.change_log.audit.check_named_changed(key.bytes());
-        if self.is_gone(self.turn.database, key) {
+        if self.is_stored_expired(self.turn.database, key) {
             self.expire(key);
         } else if self.remove_stored(key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;

@@ -223,7 +223,7 @@ impl Db {
         let forget = |stream: &mut Stream, context: CollectionContext<'_>| stream.forget_some(context.now_ms);
         match self.change_unasked(key, forget) {
             Ok(Some(())) => true,
-            Ok(None) => !self.holds(self.turn.database, key),
+            Ok(None) => !self.is_stored(self.turn.database, key),
             Err(_) => self.expire_fields_of(key),
         }
     }
@@ -238,7 +238,7 @@ impl Db {
         let removed = match self.change_unasked(key, remove) {
             Ok(Some(removed)) => removed,
             // The key itself was expired.
-            Ok(None) | Err(_) => return !self.holds(self.turn.database, key),
+            Ok(None) | Err(_) => return !self.is_stored(self.turn.database, key),
         };
         self.count_expired_fields(removed);
         self.propagate_expired_fields(key, &fields);

@@ -60,8 +60,8 @@ impl Db {
     }
 
     /// The string at `key` for a write that reads it first.
-    pub fn peek_string(&mut self, key: Key<'_>) -> Result<Option<StringValue<'_>>, ClientError> {
-        match self.peek(key) {
+    pub fn read_string_for_write(&mut self, key: Key<'_>) -> Result<Option<StringValue<'_>>, ClientError> {
+        match self.read_for_write(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
         }

@@ -44,8 +44,8 @@ impl Executor {
                 self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
                 // An expired key counts as missing, and stays until it is accessed.
                 let key = self.db.key(&ready.key);
-                let kind = self.db.kind_there(ready.db_index, key);
-                let stream = kind.and_then(|_| self.db.stored::<Stream>(key));
+                let kind = self.db.live_kind(ready.db_index, key);
+                let stream = kind.and_then(|_| self.db.stored_collection::<Stream>(key));
                 let last = stream.and_then(Stream::last_live_id);
                 let Some(handle) = self.server.blocked.next_waiter(&mut ready, kind, last) else { break };
                 self.retry(handle);

@@ -39,8 +39,8 @@ fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
                 let key = db.key(key);
                 Replaced {
                     existed: db.was_cleared(index, key),
-                    exists: db.holds(index, key),
-                    is_stale: db.is_gone(index, key),
+                    exists: db.is_stored(index, key),
+                    is_stale: db.is_stored_expired(index, key),
                 }
             };
             server.watch.database_replaced(&mut server.clients, index, replaced);
@@ -56,9 +56,9 @@ fn swapped(db: &Db, server: &mut Server, a: usize, b: usize) {
         let replaced = |key: &[u8]| {
             let key = db.key(key);
             Replaced {
-                existed: db.holds(other, key),
-                exists: db.holds(index, key),
-                is_stale: db.is_gone(index, key),
+                existed: db.is_stored(other, key),
+                exists: db.is_stored(index, key),
+                is_stale: db.is_stored_expired(index, key),
             }
         };
         server.watch.database_replaced(&mut server.clients, index, replaced);
@@ -96,7 +96,7 @@ fn touched(
     class: EventClasses,
 ) {
     if !server.watch.is_empty() {
-        let touch = if db.holds(db_index, db.key(key)) { Touch::Changed } else { Touch::Removed };
+        let touch = if db.is_stored(db_index, db.key(key)) { Touch::Changed } else { Touch::Removed };
         server.watch.touch(&mut server.clients, db_index, key, touch);
     }
     let by_itself = class == EventClasses::EXPIRED || class == EventClasses::EVICTED;

@@ -136,7 +136,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
     let source = args.key(variant.source_at());
     let is_there = ctx.db.read_collection::<SortedSet>(source)?.is_some();
     let db = &*ctx.db;
-    let set = if is_there { db.stored::<SortedSet>(source) } else { None };
+    let set = if is_there { db.stored_collection::<SortedSet>(source) } else { None };
     let mut query = Query::parse(args, variant, set)?;
     let mut found = Matches::default();
     if let (Some(set), Some(area)) = (set, query.area()) {

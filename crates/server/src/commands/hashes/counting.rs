@@ -13,7 +13,7 @@ fn current(
     field: &[u8],
 ) -> Result<(Option<Vec<u8>>, FieldExpiry), ClientError> {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.peek_collection::<Hash>(key)?;
+    let hash = ctx.db.read_collection_for_write::<Hash>(key)?;
     Ok(match hash.and_then(|hash| hash.get_with_expiry(field, at_ms)) {
         None => (None, FieldExpiry::Clear),
         Some((value, expiry_ms)) => {

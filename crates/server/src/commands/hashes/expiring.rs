@@ -309,7 +309,7 @@ fn is_wanted(
     pairs: Args<'_>,
 ) -> Result<bool, ClientError> {
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.peek_collection::<Hash>(key)?;
+    let hash = ctx.db.read_collection_for_write::<Hash>(key)?;
     let there = |field| hash.is_some_and(|hash| hash.contains(field, at_ms));
     let mut fields = pairs.iter().step_by(2);
     Ok(match options.fields {
@@ -330,7 +330,7 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             pairs.iter().step_by(2).for_each(|field| _ = hash.remove_if_expired(field, &mut context));
         })?;
     }
-    let key_is = match ctx.db.peek_collection::<Hash>(key)? {
+    let key_is = match ctx.db.read_collection_for_write::<Hash>(key)? {
         Some(_) => Existence::Present,
         None => Existence::Absent,
     };

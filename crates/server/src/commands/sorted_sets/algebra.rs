@@ -143,11 +143,11 @@ impl<'a> Query<'a> {
             limit: 0,
         };
         // A wrong type of a key is reported before an invalid option.
-        let is_wrong = |key| expect_members(ctx.db.peek(key).map(|value| value.kind())).is_err();
+        let is_wrong = |key| expect_members(ctx.db.read_for_write(key).map(|value| value.kind())).is_err();
         if let Some(wrong) = query.keys.keys().position(is_wrong) {
             // The keys up to it have been read: each is a hit or an announced miss.
             for key in query.keys.keys().take(wrong + 1) {
-                ctx.db.read_without_touch(key);
+                ctx.db.probe(key);
             }
             return Err(ClientError::WrongType);
         }
@@ -217,7 +217,7 @@ fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Client
     let mut kinds = Vec::with_capacity(keys.len());
     for key in keys.keys() {
         // The access was recorded when the query was parsed.
-        let kind = db.read_without_touch(key).map(|value| value.kind());
+        let kind = db.probe(key).map(|value| value.kind());
         expect_members(kind)?;
         kinds.push(kind);
     }
@@ -226,8 +226,10 @@ fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Client
         .keys()
         .zip(kinds)
         .map(|(key, kind)| match kind {
-            Some(Kind::SortedSet) => db.stored::<SortedSet>(key).map_or(Source::Absent, Source::Sorted),
-            Some(_) => db.stored::<Set>(key).map_or(Source::Absent, Source::Plain),
+            Some(Kind::SortedSet) => {
+                db.stored_collection::<SortedSet>(key).map_or(Source::Absent, Source::Sorted)
+            }
+            Some(_) => db.stored_collection::<Set>(key).map_or(Source::Absent, Source::Plain),
             None => Source::Absent,
         })
         .collect())

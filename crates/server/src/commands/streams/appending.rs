@@ -222,7 +222,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let key = args.key(1);
-    let is_new = ctx.db.peek_collection::<Stream>(key)?.is_none();
+    let is_new = ctx.db.read_collection_for_write::<Stream>(key)?.is_none();
     // A repeated command has an id, unless the message had been added before.
     let was_before = is_repeated && addition.message.is_some() && addition.id.is_none();
     if is_new && addition.options.only_if_there || was_before {

@@ -46,7 +46,7 @@ fn unknown_group(args: Args<'_>) -> ClientError {
 
 /// Refuses a key without a stream and, with `needs_group`, a stream without the group.
 fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Result<(), ClientError> {
-    let stream = ctx.db.peek_collection::<Stream>(args.key(2))?.ok_or(NO_STREAM)?;
+    let stream = ctx.db.read_collection_for_write::<Stream>(args.key(2))?.ok_or(NO_STREAM)?;
     if needs_group && stream.group(args.at(3)).is_none() {
         return Err(unknown_group(args));
     }
@@ -63,7 +63,7 @@ pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const ARGS_MAX: usize = 8;
     let options = Options::parse(args, true)?;
     let (key, group) = (args.key(2), args.at(3));
-    let last_id = ctx.db.peek_collection::<Stream>(key)?.map(|stream| stream.state().last_id);
+    let last_id = ctx.db.read_collection_for_write::<Stream>(key)?.map(|stream| stream.state().last_id);
     if last_id.is_none() && !options.make_stream {
         return Err(NO_STREAM);
     }
@@ -212,7 +212,7 @@ pub(super) fn xsetid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let last_id = ids::strict(args.at(2), 0)?;
     let counters = Counters::parse(args, last_id)?;
     let key = args.key(1);
-    let stream = ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
+    let stream = ctx.db.read_collection_for_write::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     counters.check(stream, last_id)?;
     ctx.db.change(key, |stream: &mut Stream, _| {
         stream.set_counters(last_id, counters.entries_added, counters.max_deleted_id);

@@ -96,7 +96,7 @@ fn digest_of(items: Args<'_>) -> [u8; 16] {
 
 pub(super) fn xcfgset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
+    ctx.db.read_collection_for_write::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     let (mut kept_s, mut messages_max) = (None, None);
     let mut at = 2;
     while at < args.len() {
@@ -163,7 +163,7 @@ pub(super) fn xidmprecord(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if message.is_empty() {
         return Err(ClientError::text("ERR idempotent ID must be non-empty"));
     }
-    let stream = ctx.db.peek_collection::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
+    let stream = ctx.db.read_collection_for_write::<Stream>(key)?.ok_or(ClientError::NoSuchKey)?;
     let has_entry = stream.get(id).is_some();
     // A message is still remembered after its entry was deleted.
     if !has_entry && !ctx.is_repeated() {

@@ -251,7 +251,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Writes a stream's entries from `start` on.
 fn answer_range(ctx: &mut Context<'_>, key: Key<'_>, start: StreamId, count_max: usize) -> Outcome {
-    let Some(stream) = ctx.db.peek_collection::<Stream>(key)? else { return Ok(()) };
+    let Some(stream) = ctx.db.read_collection_for_write::<Stream>(key)? else { return Ok(()) };
     let mark = ctx.reply.begin_array();
     let mut answered = 0;
     for entry in stream.range(start, StreamId::MAX, Direction::Forward).take(count_max) {
@@ -504,7 +504,7 @@ pub(super) fn tell_pending(db: &mut Db, key: Key<'_>, group: &[u8], ids: &[Strea
         return;
     }
     for &id in ids {
-        let state = db.stored::<Stream>(key).and_then(|stream| stream.group(group));
+        let state = db.stored_collection::<Stream>(key).and_then(|stream| stream.group(group));
         let Some(state) = state else { return };
         let Some(pending) = state.pending(id) else { continue };
         let consumer = state.consumer(pending.consumer).name();
@@ -519,7 +519,9 @@ pub(super) fn tell_position(db: &mut Db, key: Key<'_>, group: &[u8]) {
     if !db.change_log.is_recording() {
         return;
     }
-    let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
+    let Some(state) = db.stored_collection::<Stream>(key).and_then(|stream| stream.group(group)) else {
+        return;
+    };
     let last_id = state.last_id.to_string();
     let read = state.entries_read.map_or(-1, signed_count).to_string();
     db.propagate_as(&[

@@ -8,7 +8,7 @@ use crate::error::ClientError;
 
 pub(super) fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    if ctx.db.peek_collection::<Stream>(key)?.is_none() {
+    if ctx.db.read_collection_for_write::<Stream>(key)?.is_none() {
         ctx.reply.integer(0);
         return Ok(());
     }
@@ -127,7 +127,7 @@ fn reply_absent(ctx: &mut Context<'_>, count: usize) -> Outcome {
 
 pub(super) fn xdelex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    let is_there = ctx.db.peek_collection::<Stream>(key)?.is_some();
+    let is_there = ctx.db.read_collection_for_write::<Stream>(key)?.is_some();
     let removal = Removal::parse(args, 2)?;
     if !is_there {
         return reply_absent(ctx, removal.ids.len());
@@ -143,7 +143,7 @@ pub(super) fn xdelex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn xackdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, group) = (args.key(1), args.at(2));
-    let stream = ctx.db.peek_collection::<Stream>(key)?;
+    let stream = ctx.db.read_collection_for_write::<Stream>(key)?;
     let has_group = stream.is_some_and(|stream| stream.group(group).is_some());
     let removal = Removal::parse(args, 3)?;
     if !has_group {
@@ -185,7 +185,8 @@ pub(super) fn tell_trimmed(db: &mut Db, key: Key<'_>, trimmed: &Trimmed) {
         return;
     }
     if trimmed.leading > 0 {
-        let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len()) + trimmed.behind.len() as u64;
+        let len = db.stored_collection::<Stream>(key).map_or(0, |stream| stream.len())
+            + trimmed.behind.len() as u64;
         db.propagate_as(&[b"XTRIM", key.bytes(), b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     if !trimmed.behind.is_empty() {

@@ -87,7 +87,7 @@ pub fn delex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
-    let text = match ctx.db.peek_string(args.key(1)) {
+    let text = match ctx.db.read_string_for_write(args.key(1)) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(false),
         Err(_) => {
@@ -102,7 +102,7 @@ fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientErro
 /// DELIFEQ.
 pub fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
-    let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));
+    let equal = ctx.db.read_string_for_write(key)?.is_some_and(|text| text.equals(args.at(2)));
     if equal {
         ctx.db.remove(key);
         ctx.db.changed(EventClasses::GENERIC, "del", key);

@@ -52,7 +52,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
         }
         10 => _ = db.share_string(db.key(key)),
         11 => {
-            let copy = db.inspect(db.key(key)).map(|value| value.to_owned_entry());
+            let copy = db.find(db.key(key)).map(|value| value.to_owned_entry());
             if let Some(copy) = copy {
                 db.with_database(1, |db| db.put_owned(db.key(key), copy));
             }
@@ -62,7 +62,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
             db.put_string(db.key(key), b"gone", Some(db.now_ms() + 1));
             db.changed(EventClasses::STRING, "set", db.key(key));
             db.begin(Turn::new(db.selected(), db.now_ms() + random.below(3) as i64));
-            _ = db.inspect(db.key(&key_of(random, keys)));
+            _ = db.find(db.key(&key_of(random, keys)));
         }
     }
 }

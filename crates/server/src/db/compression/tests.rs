@@ -106,7 +106,7 @@ fn what_was_put_before_there_was_a_dictionary_is_compressed_by_the_walk_and_read
         let key = format!("a:{i}");
         assert!(is_compressed(&db, &key));
         assert_eq!(text_at(&mut db, &key), Some(record(i)));
-        let value = db.inspect(db.key(key.as_bytes())).unwrap();
+        let value = db.find(db.key(key.as_bytes())).unwrap();
         assert_eq!(value.encoding_name(), if record(i).len() > 128 { "raw" } else { "embstr" });
         assert_eq!(
             (value.memory_bytes(), value.text().unwrap().len()),
@@ -291,7 +291,7 @@ fn a_short_string_that_has_been_changed_is_of_the_same_encoding_when_it_is_copie
         assert_eq!(is_compressed(&db, "a:copy"), len > 128);
         set_rules(&mut db, "a:* compress-values yes");
         turn_until(&mut db, |_| true);
-        assert_eq!(db.inspect(db.key(b"a:copy")).unwrap().encoding_name(), "raw");
+        assert_eq!(db.find(db.key(b"a:copy")).unwrap().encoding_name(), "raw");
     }
     db.check();
 }
@@ -422,7 +422,7 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
                     );
                 }
                 6 => {
-                    let copy = db.inspect(db.key(key.as_bytes())).map(|value| value.to_owned_entry());
+                    let copy = db.find(db.key(key.as_bytes())).map(|value| value.to_owned_entry());
                     move_to(&mut db, copy, &other);
                     if let Some(text) = model.get(&(index, key.clone())).cloned() {
                         model.insert((index, other.clone()), text);

@@ -102,10 +102,10 @@ fn an_expired_key_is_removed_where_nothing_takes_its_place() {
 fn a_look_from_outside_counts_and_announces_no_miss() {
     let mut db = with_expired();
     db.change_log.listening_to_misses = true;
-    assert!(db.read_about(db.key(b"k")).is_none());
+    assert!(db.describe(db.key(b"k")).is_none());
     db.put_string(db.key(b"live"), b"value", None);
     db.changed(EventClasses::STRING, "set", db.key(b"live"));
-    assert!(db.read_about(db.key(b"live")).is_some());
+    assert!(db.describe(db.key(b"live")).is_some());
     assert_eq!((db.figures.hits, db.figures.misses), (1, 1));
     assert_eq!(events(&mut db), ["expired", "new", "set"]);
 }

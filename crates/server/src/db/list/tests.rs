@@ -29,7 +29,7 @@ fn policies(list_max_listpack_size: i32) -> Policies {
 }
 
 fn is_embedded(db: &mut Db, key: &[u8]) -> bool {
-    let value = db.inspect(db.key(key)).expect("the key exists");
+    let value = db.find(db.key(key)).expect("the key exists");
     matches!(value.entry().value(), Stored::Embedded(_))
 }
 
@@ -137,7 +137,7 @@ impl Lists {
         let other = self.key();
         match self.below(7) {
             0 => {
-                let copy = self.db.inspect(self.db.key(key)).map(|value| value.to_owned_entry());
+                let copy = self.db.find(self.db.key(key)).map(|value| value.to_owned_entry());
                 if let Some(copy) = copy {
                     self.db.put_owned(self.db.key(&other), copy);
                     self.models.insert(other, self.models[key].clone());
@@ -176,7 +176,7 @@ impl Lists {
     }
 
     fn restore(&mut self, key: &[u8], other: &[u8]) {
-        let Some(value) = self.db.inspect(self.db.key(key)) else { return };
+        let Some(value) = self.db.find(self.db.key(key)) else { return };
         let payload = dump_payload(&value, true, &mut PayloadWriter::default(), std::mem::take);
         let mut reader = Reader::of_bytes(&payload);
         let kind = reader.byte().unwrap();
@@ -208,7 +208,7 @@ impl Lists {
             (db.value_of(entry).kind(), db.value_of(entry).elements(), commands(&db.value_of(entry)))
         };
         assert_eq!(digest(&self.db), digest(&beside));
-        let expiry_ms = self.db.inspect(self.db.key(key)).and_then(|value| value.expiry_ms());
+        let expiry_ms = self.db.find(self.db.key(key)).and_then(|value| value.expiry_ms());
         beside.set_expiry(beside.key(key), expiry_ms);
         assert_eq!(self.db.digest_of(self.db.key(key)), beside.digest_of(beside.key(key)));
     }
@@ -310,7 +310,7 @@ fn a_change_keeps_the_expiry_and_the_access_bits() {
         lists.db.begin(Turn::new(0, lists.db.now_ms() + 100_000));
         let time = lists.db.access.changed(lists.db.now_ms());
         push(&mut lists.db, len);
-        let value = lists.db.inspect(lists.db.key(b"key")).unwrap();
+        let value = lists.db.find(lists.db.key(b"key")).unwrap();
         assert_eq!((value.expiry_ms(), value.entry().access()), (Some(1 << 40), time), "{len}");
     }
     assert!(!is_embedded(&mut lists.db, b"key"));

@@ -116,7 +116,7 @@ fn every_value_comes_back_as_it_was() {
                 restore(&mut bare, &key, &payload).unwrap();
                 bare.digest_of(bare.key(&key))
             });
-            let encoding = |db: &mut Db| db.inspect(db.key(&key)).unwrap().encoding_name();
+            let encoding = |db: &mut Db| db.find(db.key(&key)).unwrap().encoding_name();
             let (was, is) = (encoding(&mut every_encoding()), encoding(&mut copy));
             assert_eq!(is, was, "{}", String::from_utf8_lossy(&key));
         }
@@ -147,7 +147,7 @@ fn messages_of_producers_come_back() {
     db.store_collection(db.key(b"stream"), stream);
     let written = |db: &mut Db| {
         let mut writer = PayloadWriter::default();
-        dump_payload(&db.inspect(db.key(b"stream")).unwrap(), true, &mut writer, std::mem::take)
+        dump_payload(&db.find(db.key(b"stream")).unwrap(), true, &mut writer, std::mem::take)
     };
     let payload = written(&mut db);
     let read = |content: &[u8], now_ms: i64| {
@@ -169,14 +169,7 @@ fn messages_of_producers_come_back() {
     assert_eq!(written(&mut read(content, 1_000_000).unwrap()), payload);
     let mut later = read(content, 999_000 + 500_000).unwrap();
     assert_eq!(
-        later
-            .inspect(later.key(b"stream"))
-            .unwrap()
-            .collection::<Stream>()
-            .unwrap()
-            .producers()
-            .unwrap()
-            .len(),
+        later.find(later.key(b"stream")).unwrap().collection::<Stream>().unwrap().producers().unwrap().len(),
         0
     );
     for at in (0..content.len()).step_by(content.len() / 300) {
@@ -227,7 +220,7 @@ fn damage_is_an_error_or_another_value_but_never_a_panic() {
 /// Accepted values must be usable.
 fn use_it(db: &mut Db) {
     db.digest();
-    let value = db.inspect(db.key(b"key")).unwrap();
+    let value = db.find(db.key(b"key")).unwrap();
     value.memory_bytes();
     let payload = dump_payload(&value, true, &mut PayloadWriter::default(), std::mem::take);
     assert_eq!(restore(db, b"copy", &payload).unwrap(), Loaded::Stored);
@@ -247,7 +240,7 @@ fn old_forms_are_read() {
     let mut read = |kind: u8, body: &[u8]| {
         let payload = [&[kind][..], body].concat();
         restore(&mut db, b"old", &payload).map(|_| {
-            let value = db.inspect(db.key(b"old")).unwrap();
+            let value = db.find(db.key(b"old")).unwrap();
             (value.encoding_name(), value.elements())
         })
     };
@@ -287,7 +280,7 @@ fn loosely_written_payloads_behave_like_others() {
     let mut db = empty_db();
     for five in [FIVE, FIVE_WIDE, FIVE_TEXT] {
         restore_loose(&mut db, kind::HASH_LISTPACK, &[five, five, b"\x82-0", b"\x8205"]).unwrap();
-        let hash: &Hash = db.stored(db.key(b"key")).unwrap();
+        let hash: &Hash = db.stored_collection(db.key(b"key")).unwrap();
         assert!(hash.contains(b"5", 0) && hash.contains(b"-0", 0) && !hash.contains(b"0", 0));
         assert_eq!(
             db.change(db.key(b"key"), |hash: &mut Hash, mut context| hash.remove(b"5", &mut context))
@@ -303,7 +296,7 @@ fn loosely_written_payloads_behave_like_others() {
         let elements: [&[u8]; 8] =
             [b"\x81b", five, b"\x81z", b"\x82-0", b"\x81a", b"\x83005", b"\x81y", b"\x00"];
         restore_loose(&mut db, kind::ZSET_LISTPACK, &elements).unwrap();
-        let set: &SortedSet = db.stored(db.key(b"key")).unwrap();
+        let set: &SortedSet = db.stored_collection(db.key(b"key")).unwrap();
         let mut order = Vec::new();
         set.for_range(0..4, false, &mut |member, score| {
             order.push((member.to_vec(), score.to_bits()));
