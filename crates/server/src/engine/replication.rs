@@ -23,6 +23,7 @@ mod replicas;
 mod snapshot_frame;
 mod stream;
 mod stream_load;
+mod sync_plan;
 #[cfg(test)]
 mod tests;
 mod transfer;

@@ -316,11 +316,6 @@ impl Disk {
 }
 
 impl Executor {
-    /// Returns the metadata of a snapshot from which a replica may continue.
-    pub(super) fn snapshot_in_stream(&self) -> Snapshot {
-        configured_snapshot(&self.server, false, self.replication.place_in_stream(&self.server))
-    }
-
     pub(super) fn save_on_request(&mut self) -> Answer {
         if self.disk.is_snapshot_under_way() {
             return Err(ClientError::text("ERR Background save already in progress"));
@@ -365,7 +360,8 @@ impl Executor {
 
     /// Forks a child that saves; returns whether it started.
     fn save_in_background(&mut self) -> bool {
-        let snapshot = self.snapshot_in_stream();
+        let place = self.replication.place_in_stream(&self.server);
+        let snapshot = configured_snapshot(&self.server, false, place);
         self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, Target::File, snapshot)
     }
 

@@ -428,7 +428,7 @@ impl EventLoop {
         // Clients of replayed files have no connection.
         if let Some(mut connection) = self.connections.remove(handle) {
             self.sockets.remove(&connection);
-            if self.executor.has_child_on_socket(handle) {
+            if self.executor.replication.has_child_on_socket(&self.executor.disk, handle) {
                 connection.transport.shut_down();
             }
             self.executor.disconnect(handle);

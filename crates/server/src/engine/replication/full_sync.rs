@@ -11,18 +11,19 @@
 //! snapshot never looks complete.
 
 use super::super::Executor;
-use super::super::saving::Target;
+use super::super::saving::{Target, configured_snapshot};
 use super::Replication;
 use super::primary::no_id;
-use super::replicas::{Replica, Stage, profile_of};
+use super::rdb_channel::ReplicaSockets;
+use super::replicas::{Replica, Stage, profile_of, replica_name};
+use super::sync_plan::{Action, Event, Facts, Format, Phase, SyncPlan, Syncing};
 use crate::db::Db;
 use crate::engine::persistence::Disk;
-use crate::persist::child::{Child, ChildPipe, Outcome, Purpose};
+use crate::persist::child::{Child, ChildPipe, Purpose};
 use crate::persist::rdb::Snapshot;
 use crate::persist::rdb::save::VERSION_OF_7_2;
 use crate::server::Server;
 use crate::session::ClientHandle;
-use crate::session::client::ReplicaProfile;
 use crate::sys::child::Ended;
 use crate::sys::process;
 use crate::sys::world::{File, Open, World};
@@ -31,60 +32,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use structures::shared_log::SharedLog;
 use wire::convert::usize_of;
-use wire::rdb::VERSION;
 
 /// Maximum read-ahead of a pipe before the slowest replica.
 const TRANSFER_BYTES_MAX: u64 = 1 << 20;
 /// Bytes read from a file or a pipe at a time.
 const PIECE_BYTES: usize = 64 << 10;
-const SECOND_US: u64 = 1_000_000;
-/// How long no snapshot of the old format is begun after a value could not be represented in it.
-const OLD_FORM_REFUSED_US: u64 = 60 * SECOND_US;
-/// Replicas of older releases read only the formats written since 7.2.
-const VERSION_80_SINCE: u32 = 0x09_00_00;
-
-/// The snapshot format that a replica needs. Replicas with equal formats share a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
-    version: u16,
-    without_data: bool,
-    without_functions: bool,
-    /// A child writes it to the socket, after the line with its offset.
-    pub goes_by_rdb_channel: bool,
-}
-
-impl Format {
-    /// Returns the format for a replica with this profile.
-    pub fn of(profile: &ReplicaProfile) -> Self {
-        // A file may serve other replicas, so it has the newest version.
-        let is_new = !profile.finds_end_mark || profile.version >= VERSION_80_SINCE;
-        Format {
-            version: if is_new { VERSION } else { VERSION_OF_7_2 },
-            without_data: profile.without_data,
-            without_functions: profile.without_functions,
-            goes_by_rdb_channel: profile.is_rdb_channel
-                && profile.finds_end_mark
-                && profile.wants_snapshot_only
-                && profile.came_with_sync,
-        }
-    }
-
-    /// Returns whether a file of this format can serve as the RDB file.
-    fn fits_file(self) -> bool {
-        self.version == VERSION && !self.without_data && !self.without_functions
-    }
-
-    /// Returns the target for a snapshot of this format, given whether all replicas find its end; `None`: no target
-    /// fits.
-    fn target(self, all_find_end: bool, is_diskless: bool) -> Option<Target> {
-        match (self.fits_file(), all_find_end) {
-            (true, true) if is_diskless => Some(Target::Pipe),
-            (true, _) => Some(Target::File),
-            (false, true) => Some(Target::Pipe),
-            (false, false) => None,
-        }
-    }
-}
 
 /// A file being sent to a replica.
 pub(crate) struct FileTransfer {
@@ -190,9 +142,7 @@ pub(crate) struct FullSyncs {
     next_transfer: u64,
     /// The offset of the last snapshot begun.
     snapshot_offset: u64,
-    /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
-    /// format cannot represent.
-    old_form_refused_until_us: u64,
+    plan: SyncPlan,
     /// A file written for replicas only, or received, to be removed.
     sync_file: Option<PathBuf>,
 }
@@ -280,6 +230,25 @@ impl FullSyncs {
     }
 }
 
+/// Returns what the plan of syncs depends on.
+fn facts_of<'a>(
+    server: &'a Server,
+    disk: &Disk,
+    full_syncs: &FullSyncs,
+    is_busy: bool,
+    replicas: &'a [Syncing<'a>],
+) -> Facts<'a> {
+    Facts {
+        now_us: server.now.monotonic_us,
+        config: &server.config,
+        child: disk.child_purpose(),
+        is_transferring: full_syncs.is_transferring(),
+        transfer_end: full_syncs.transfer_end(),
+        is_busy,
+        replicas,
+    }
+}
+
 pub(super) fn pause_after_fork_if_wanted(server: &Server) {
     if server.switches.pause_after_fork {
         log::info!("Process is about to stop.");
@@ -306,29 +275,41 @@ impl Replication {
         self.note_stream(db, server);
     }
 
-    /// Lets the replica share the file being written, if the stream has been kept since its start.
-    fn join_snapshot(&mut self, server: &mut Server, handle: ClientHandle) {
-        let own = profile_of(server, handle);
-        let first = self.replicas.iter().find(|&(other, replica)| {
-            let profile = profile_of(server, other);
-            matches!(replica.stage, Stage::Snapshot)
-                && !server.clients[other].close_asap
-                && (!profile.wants_snapshot_only || own.wants_snapshot_only)
+    /// Gives the plan an event; returns what is to be done.
+    fn step_syncs(&mut self, server: &Server, disk: &Disk, is_busy: bool, event: Event<'_>) -> Vec<Action> {
+        let syncing = self.syncing(server);
+        let facts = facts_of(server, disk, &self.full_syncs, is_busy, &syncing);
+        self.full_syncs.plan.step(event, &facts, &|handle| replica_name(server, handle))
+    }
+
+    /// Returns the replicas as the plan sees them.
+    fn syncing<'a>(&self, server: &'a Server) -> Vec<Syncing<'a>> {
+        let replicas = self.replicas.iter().map(|(handle, replica)| Syncing {
+            handle,
+            phase: replica.phase(),
+            profile: profile_of(server, handle),
+            is_closing: server.clients[handle].close_asap,
+            has_output: !server.clients[handle].output.is_empty(),
         });
-        let fitting = first.filter(|&(other, _)| {
-            let profile = profile_of(server, other);
-            Format::of(profile) == Format::of(own)
-                && (own.finds_end_mark || !profile.finds_end_mark)
-                && (own.takes_new_ids || !profile.takes_new_ids)
-        });
-        let Some((_, first)) = fitting else {
-            return log::info!(
-                "Can't attach the replica to the current BGSAVE. Waiting for next BGSAVE for SYNC"
-            );
-        };
-        let offset = first.position.unwrap_or(self.full_syncs.snapshot_offset);
+        replicas.collect()
+    }
+
+    /// Returns the metadata of a snapshot of this format.
+    pub(super) fn snapshot_of(&self, server: &Server, format: Format) -> Snapshot {
+        let mut snapshot = configured_snapshot(server, false, self.place_in_stream(server));
+        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
+        snapshot.without_data = format.without_data;
+        if format.without_functions {
+            snapshot.libraries.clear();
+        }
+        snapshot
+    }
+
+    /// Lets a replica share the snapshot that another waits for.
+    fn join_snapshot(&mut self, server: &mut Server, handle: ClientHandle, other: ClientHandle) {
+        let position = self.replicas.get(other).and_then(|replica| replica.position);
+        let offset = position.unwrap_or(self.full_syncs.snapshot_offset);
         self.snapshot_begun(server, handle, Stage::Snapshot, offset);
-        log::info!("Waiting for end of BGSAVE for SYNC");
     }
 
     /// Records the offset of the snapshot that the replica will be sent.
@@ -343,77 +324,6 @@ impl Replication {
             let line = format!("+FULLRESYNC {} {offset}\r\n", self.outgoing.history().id());
             server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
         }
-    }
-
-    /// Returns the format of the longest waiting replica, since when it waits, and how many wait for that format.
-    fn waiting(&self, server: &Server) -> Option<(Format, u64, usize)> {
-        let mut found: Option<(Format, u64, usize)> = None;
-        for (handle, replica) in self.replicas.iter() {
-            let Stage::Waiting { since_us } = replica.stage else { continue };
-            let format = Format::of(profile_of(server, handle));
-            match &mut found {
-                None => found = Some((format, since_us, 1)),
-                Some((first, earliest_us, count)) if *first == format => {
-                    *earliest_us = since_us.min(*earliest_us);
-                    *count += 1;
-                }
-                Some(_) => {}
-            }
-        }
-        found
-    }
-
-    /// Returns the replicas that wait for this format, in the order of arrival.
-    pub(super) fn waiting_for(&self, server: &Server, format: Format) -> Vec<ClientHandle> {
-        let mut waiting = self.replicas.those(Replica::is_waiting);
-        waiting.retain(|&handle| Format::of(profile_of(server, handle)) == format);
-        waiting
-    }
-
-    /// Returns the format of the snapshot to begin now, if any and nothing else prevents it.
-    fn due_format(&self, server: &Server) -> Option<Format> {
-        if self.full_syncs.is_transferring() {
-            return None;
-        }
-        let (format, since_us, count) = self.waiting(server)?;
-        let config = &server.config;
-        let waited_us = server.now.monotonic_us.saturating_sub(since_us);
-        let enough = config.repl_diskless_sync_max_replicas as usize;
-        let is_due = !config.repl_diskless_sync
-            || enough > 0 && count >= enough
-            || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
-        is_due.then_some(format)
-    }
-
-    /// Returns whether a value recently had no representation in these replicas' format: then they get an error and no
-    /// snapshot begins.
-    pub(super) fn refuses_form(&mut self, server: &mut Server, format: Format) -> bool {
-        let is_refused = format.version == VERSION_OF_7_2
-            && server.now.monotonic_us < self.full_syncs.old_form_refused_until_us;
-        if is_refused {
-            let text = format!(
-                "ERR a key has no form in RDB version {VERSION_OF_7_2}, which replicas of releases before 9.0 read"
-            );
-            let waiting = self.waiting_for(server, format);
-            self.replicas.refuse(server, &waiting, &text);
-        }
-        is_refused
-    }
-
-    /// Records that a value has no representation in the format of older releases.
-    fn note_unrepresentable(&mut self, server: &Server) {
-        self.full_syncs.old_form_refused_until_us = server.now.monotonic_us + OLD_FORM_REFUSED_US;
-        log::warn!(
-            "Replicas of releases before 9.0 are refused for {} s: the data was not written in RDB version {VERSION_OF_7_2}",
-            OLD_FORM_REFUSED_US / SECOND_US
-        );
-    }
-
-    /// Sends an error to the waiting replicas, which may retry.
-    pub(super) fn refuse_waiting(&mut self, server: &mut Server) {
-        log::warn!("BGSAVE for replication failed");
-        let waiting = self.replicas.those(Replica::is_waiting);
-        self.replicas.refuse(server, &waiting, "ERR BGSAVE failed, replication can't continue");
     }
 
     /// A snapshot for this group has begun: to the pipe, or to the file that is to be removed afterwards, if any.
@@ -445,57 +355,19 @@ impl Replication {
         }
     }
 
-    /// Begins to send a written file to the replicas that wait for it.
-    fn send_written(&mut self, server: &mut Server, disk: &Disk, path: &Path, succeeded: bool) {
-        for handle in self.replicas.those(|replica| matches!(replica.stage, Stage::Snapshot)) {
-            if !succeeded {
-                log::warn!("SYNC failed. BGSAVE child returned an error");
+    /// Begins to send a replica the file that was written.
+    fn send_file(&mut self, server: &mut Server, disk: &Disk, path: &Path, handle: ClientHandle) {
+        match FileTransfer::new(disk.world(), path) {
+            Ok(transfer) => {
+                if let Some(replica) = self.replicas.get_mut(handle) {
+                    replica.stage = Stage::File(Box::new(transfer));
+                }
+            }
+            Err(error) => {
+                log::warn!("SYNC failed. Can't open DB after BGSAVE: {error}");
                 server.close_asap(handle);
-                continue;
-            }
-            match FileTransfer::new(disk.world(), path) {
-                Ok(transfer) => {
-                    if let Some(replica) = self.replicas.get_mut(handle) {
-                        replica.stage = Stage::File(Box::new(transfer));
-                    }
-                }
-                Err(error) => {
-                    log::warn!("SYNC failed. Can't open DB after BGSAVE: {error}");
-                    server.close_asap(handle);
-                }
             }
         }
-        self.replicas.note_change();
-    }
-
-    /// Handles the end of the child that wrote for replicas.
-    fn written_for_sync(&mut self, server: &mut Server, ended: Ended) {
-        match ended {
-            Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
-            Ended::Exited(code) => {
-                log::warn!("Background RDB transfer error");
-                if code == Outcome::Unrepresentable.exit_code() {
-                    self.note_unrepresentable(server);
-                }
-            }
-            Ended::Killed { signal } => {
-                log::warn!("Background RDB transfer terminated by signal {signal}");
-            }
-        }
-        if ended != Ended::Exited(0) {
-            return self.fail_transfer(server);
-        }
-        self.full_syncs.note_written();
-        self.rdb_channels_sent(server);
-    }
-
-    fn fail_transfer(&mut self, server: &mut Server) {
-        self.full_syncs.transfer = None;
-        for handle in self.replicas.those(Replica::is_piped) {
-            log::warn!("SYNC failed. BGSAVE child returned an error");
-            server.close_asap(handle);
-        }
-        self.rdb_channels_failed(server);
     }
 
     /// Returns the position of the transfer's slowest replica.
@@ -549,16 +421,6 @@ impl Replication {
 }
 
 impl Executor {
-    pub(super) fn snapshot_of(&self, format: Format) -> Snapshot {
-        let mut snapshot = self.snapshot_in_stream();
-        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
-        snapshot.without_data = format.without_data;
-        if format.without_functions {
-            snapshot.libraries.clear();
-        }
-        snapshot
-    }
-
     /// Begins a full sync of a replica.
     pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
         let replication = &mut self.replication;
@@ -570,71 +432,85 @@ impl Executor {
         replication.replicas.add(&mut self.server, handle, Stage::Waiting { since_us }, None);
         self.server.clients[handle].replica.get_or_insert_default().gathers_small_writes =
             self.server.config.repl_disable_tcp_nodelay;
-        let config = &self.server.config;
-        let profile = profile_of(&self.server, handle);
-        let format = Format::of(profile);
-        let is_delayed = config.repl_diskless_sync
-            && config.repl_diskless_sync_delay_seconds > 0
-            && profile.finds_end_mark;
-        match self.disk.child_purpose() {
-            Some(Purpose::Snapshot) => replication.join_snapshot(&mut self.server, handle),
-            Some(Purpose::Sync) => {
-                log::info!("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC");
+        self.plan_syncs(Event::Attached(handle));
+    }
+
+    /// Returns whether a suspended script has made partial changes, or a load, which must not be in a snapshot.
+    fn has_partial_data(&self) -> bool {
+        self.has_load_under_way() || self.is_busy()
+    }
+
+    /// Gives the plan of syncs an event, and does what it wants done.
+    pub(super) fn plan_syncs(&mut self, event: Event<'_>) {
+        let is_busy = self.has_partial_data();
+        for action in self.replication.step_syncs(&self.server, &self.disk, is_busy, event) {
+            self.perform_sync(action);
+        }
+    }
+
+    fn perform_sync(&mut self, action: Action) {
+        let (replication, server) = (&mut self.replication, &mut self.server);
+        match action {
+            Action::Log(level, text) => log::log!(level, "{text}"),
+            Action::Join(handle, other) => replication.join_snapshot(server, handle, other),
+            Action::Begin { format, target, group } => self.begin_sync(format, target, group),
+            // The caller has the sockets.
+            Action::BeginChannels { .. } => {}
+            Action::Refuse { group, text } => replication.replicas.refuse(server, &group, &text),
+            Action::Close(handle) => server.close_asap(handle),
+            Action::SendFile(handle) => {
+                replication.send_file(server, &self.disk, self.saving.target(), handle);
             }
-            Some(Purpose::LogBase) | None if is_delayed => {
-                log::info!("Delay next BGSAVE for diskless SYNC");
+            Action::CompleteTransfer => replication.full_syncs.note_written(),
+            Action::DropTransfer => replication.full_syncs.transfer = None,
+            Action::CloseAfterOutput(handle) => {
+                server.clients[handle].close_after_reply = true;
+                server.clients.push(handle, |_| ());
             }
-            // Begins when its socket is available.
-            None if format.goes_by_rdb_channel => {}
-            None if !replication.full_syncs.is_transferring() => self.begin_sync(format),
-            Some(Purpose::LogBase) | None => log::info!(
-                "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed"
-            ),
+            Action::ForgetReservation(handle) => replication.reservations.forget_of(server, handle),
+            Action::KeepAlive(handle) => server.clients.push(handle, |reply| reply.raw(b"\n")),
+            Action::KillChild(purpose) => self.end_snapshot_child(purpose),
         }
     }
 
-    /// Begins a snapshot for the waiting replicas, after a delay in which others can join.
-    pub(in crate::engine) fn begin_pending_sync(&mut self) {
-        if let Some(format) = self.due_sync().filter(|format| !format.goes_by_rdb_channel) {
-            self.begin_sync(format);
-        }
-    }
-
-    /// Returns the format of the snapshot to begin now, if any.
-    pub(super) fn due_sync(&self) -> Option<Format> {
-        // A suspended script has made partial changes, which must not be in a snapshot.
-        let is_busy = self.has_load_under_way() || self.is_busy();
-        if self.disk.has_child() || is_busy { None } else { self.replication.due_format(&self.server) }
-    }
-
-    fn begin_sync(&mut self, format: Format) {
-        if self.replication.refuses_form(&mut self.server, format) {
-            return;
-        }
-        let group = self.replication.waiting_for(&self.server, format);
-        let all_find_end = group.iter().all(|&handle| profile_of(&self.server, handle).finds_end_mark);
-        let Some(target) = format.target(all_find_end, self.server.config.repl_diskless_sync) else {
-            return self.replication.refuse_waiting(&mut self.server);
-        };
-        let piped = target == Target::Pipe;
-        log::info!(
-            "Starting BGSAVE for SYNC with target: {} using: normal sync",
-            if piped { "replicas sockets" } else { "disk" }
-        );
-        let snapshot = self.snapshot_of(format);
+    fn begin_sync(&mut self, format: Format, target: Target, group: Vec<ClientHandle>) {
+        let snapshot = self.replication.snapshot_of(&self.server, format);
         if !self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, target, snapshot) {
-            return self.replication.refuse_waiting(&mut self.server);
+            return self.plan_syncs(Event::NotBegun);
         }
         pause_after_fork_if_wanted(&self.server);
-        let is_removed = !piped && self.server.config.rdb_del_sync_files;
+        let is_removed = target == Target::File && self.server.config.rdb_del_sync_files;
         let removed_file = is_removed.then(|| self.saving.target().to_owned());
         self.replication.sync_begun(&mut self.server, group, self.disk.take_output(), removed_file);
     }
 
+    /// Returns the rdb channels whose snapshot is due; it begins once all of their sockets are in this thread.
+    pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
+        let replication = &self.replication;
+        if !replication.replicas.any(Replica::is_waiting) {
+            return Vec::new();
+        }
+        let syncing = replication.syncing(&self.server);
+        let is_busy = self.has_partial_data();
+        facts_of(&self.server, &self.disk, &replication.full_syncs, is_busy, &syncing).channels_due()
+    }
+
+    /// Begins a snapshot for these channels, whose `sockets` have no pending output.
+    pub fn begin_rdb_channels(&mut self, channels: &[ClientHandle], sockets: &mut dyn ReplicaSockets) {
+        let (event, is_busy) = (Event::ChannelsReady(channels), self.has_partial_data());
+        for action in self.replication.step_syncs(&self.server, &self.disk, is_busy, event) {
+            match action {
+                Action::BeginChannels { format, group } => self.begin_channels(format, &group, sockets),
+                action => self.perform_sync(action),
+            }
+        }
+    }
+
     /// Handles the end of the child that wrote a file: its replicas are sent the file.
     pub(in crate::engine) fn snapshot_ended(&mut self, succeeded: bool) {
-        self.replication.send_written(&mut self.server, &self.disk, self.saving.target(), succeeded);
-        self.begin_pending_sync();
+        self.plan_syncs(Event::FileEnded { succeeded });
+        self.replication.replicas.note_change();
+        self.plan_syncs(Event::Tick);
     }
 
     /// Handles the end of the child that wrote into a pipe.
@@ -643,7 +519,7 @@ impl Executor {
         let sent_bytes = self.server.observed.persistence.child.sent_bytes;
         self.server.observed.persistence.note_background_save(duration_s);
         self.server.observed.statistics.replication_output_bytes += sent_bytes;
-        self.replication.written_for_sync(&mut self.server, ended);
+        self.plan_syncs(Event::SyncEnded(ended));
     }
 
     /// Handles the killing of the snapshot child.
@@ -653,34 +529,21 @@ impl Executor {
         self.server.observed.persistence.save_started_s = None;
         match purpose {
             Purpose::Snapshot => self.snapshot_ended(false),
-            Purpose::Sync => self.replication.fail_transfer(&mut self.server),
+            Purpose::Sync => self.plan_syncs(Event::SyncKilled),
             Purpose::LogBase => {}
         }
     }
 
-    /// Ends a snapshot that no other replica needs, when a replica leaves at this stage.
-    pub(super) fn leave_sync(&mut self, stage: &Stage) {
-        let replicas = &self.replication.replicas;
-        match stage {
-            Stage::Snapshot => {
-                let is_last = !replicas.any(|replica| matches!(replica.stage, Stage::Snapshot));
-                if is_last && self.server.config.save.is_empty() && self.disk.child_is(Purpose::Snapshot) {
-                    log::info!(
-                        "Background saving, persistence disabled, last replica dropped, killing fork child."
-                    );
-                    self.end_snapshot_child(Purpose::Snapshot);
-                }
-            }
-            Stage::Pipe { .. } => {
-                let is_last = !replicas.any(Replica::is_piped);
-                self.replication.trim_transfer();
-                if is_last && self.disk.child_is(Purpose::Sync) {
-                    log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
-                    self.end_snapshot_child(Purpose::Sync);
-                }
-            }
-            Stage::RdbChannel => self.leave_rdb_channel(),
-            Stage::Waiting { .. } | Stage::File(_) | Stage::MainChannel { .. } | Stage::Online { .. } => {}
+    /// Ends a snapshot that no other replica needs, when a replica leaves.
+    pub(super) fn leave_sync(&mut self, replica: &Replica) {
+        let phase = replica.phase();
+        if phase == Phase::RdbChannel && self.disk.child_is(Purpose::Sync) {
+            // The child may have ended before, successfully.
+            self.reap_child();
+        }
+        self.plan_syncs(Event::Left(phase));
+        if replica.is_piped() {
+            self.replication.trim_transfer();
         }
     }
 
@@ -706,41 +569,5 @@ impl Executor {
                 self.end_snapshot_child(Purpose::Sync);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_does_not_say_a_version_gets_what_all_can_read() {
-        let profile =
-            |finds_end_mark, version| ReplicaProfile { finds_end_mark, version, ..Default::default() };
-        let version_for = |finds, version| Format::of(&profile(finds, version)).version;
-        assert_eq!(version_for(true, 0), 11);
-        assert_eq!(version_for(true, 0x08_ff_ff), 11);
-        assert_eq!(version_for(true, 0x09_00_00), VERSION);
-        assert_eq!(version_for(false, 0), VERSION, "a file serves others too");
-        assert!(Format::of(&profile(false, 0)).fits_file());
-        assert!(!Format::of(&profile(true, 0)).fits_file());
-    }
-
-    #[test]
-    fn what_may_not_stand_in_a_file_goes_only_to_those_who_find_its_end() {
-        let whole = Format {
-            version: VERSION,
-            without_data: false,
-            without_functions: false,
-            goes_by_rdb_channel: false,
-        };
-        let partial = Format { without_data: true, ..whole };
-        for is_diskless in [false, true] {
-            assert_eq!(whole.target(false, is_diskless), Some(Target::File));
-            assert_eq!(partial.target(true, is_diskless), Some(Target::Pipe));
-            assert_eq!(partial.target(false, is_diskless), None);
-        }
-        assert_eq!(whole.target(true, true), Some(Target::Pipe));
-        assert_eq!(whole.target(true, false), Some(Target::File));
     }
 }

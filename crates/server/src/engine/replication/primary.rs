@@ -3,9 +3,9 @@
 use super::super::Executor;
 use super::failover;
 use super::history::Refusal;
-use super::rdb_channel::{holds_up_rdb_channels, offer_rdb_channel, takes_rdb_channel};
+use super::rdb_channel::{offer_rdb_channel, takes_rdb_channel};
 use super::replicas::{Replica, Stage, profile_of, replica_name};
-use super::{KnownAcknowledgements, Replication};
+use super::{KnownAcknowledgements, Replication, sync_plan};
 use crate::clock::Clock;
 use crate::command::Next;
 use crate::db::Db;
@@ -329,14 +329,16 @@ impl Replication {
         is_new
     }
 
-    /// Periodic work for replicas, once a second; the caller continues with syncs.
-    fn replicas_cron(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
+    /// Periodic work for the stream, once a second.
+    fn stream_cron(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
         let now_us = server.now.monotonic_us;
         self.replicas.note_change();
         self.ping_replicas(db, server, clock);
         self.replicas.note_snapshots_under_way(now_us);
-        self.time_out_replicas(server);
-        self.replicas.keep_waiting(server);
+    }
+
+    /// Releases what is kept for main channels and replicas and is no longer needed, once a second.
+    fn backlog_cron(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
         self.reservations.expire(server);
         self.limit_backlog(db, server, clock);
         self.free_backlog_if_idle(db, server);
@@ -352,39 +354,6 @@ impl Replication {
         {
             self.pinged_us = now_us;
             self.append_control(db, server, clock, PING);
-        }
-    }
-
-    fn time_out_replicas(&mut self, server: &mut Server) {
-        let timeout_s = u64::from(server.config.repl_timeout_seconds);
-        let now_us = server.now.monotonic_us;
-        let is_late = |since_us: u64| now_us.saturating_sub(since_us) / SECOND_US > timeout_s;
-        let transfer_end = self.full_syncs.transfer_end();
-        let mut late = Vec::new();
-        for (handle, replica) in self.replicas.iter() {
-            let profile = server.clients[handle].replica.as_ref();
-            let acknowledges = profile.is_none_or(|profile| !profile.came_with_sync);
-            match replica.stage {
-                Stage::Online { .. } if acknowledges && is_late(replica.heard_us) => {
-                    late.push((handle, "streaming sync"));
-                }
-                Stage::MainChannel { .. } if is_late(replica.heard_us) => {
-                    late.push((handle, "streaming sync"))
-                }
-                Stage::Pipe { position, progress_us }
-                    if Some(position) < transfer_end && is_late(progress_us) =>
-                {
-                    late.push((handle, "full sync"));
-                }
-                Stage::Waiting { since_us } if is_late(since_us) && holds_up_rdb_channels(server, handle) => {
-                    late.push((handle, "full sync"));
-                }
-                _ => {}
-            }
-        }
-        for (handle, what) in late {
-            log::warn!("Disconnecting timedout replica ({what}): {}", replica_name(server, handle));
-            server.close_asap(handle);
         }
     }
 
@@ -466,7 +435,7 @@ impl Executor {
             _ => log::info!("Connection with replica {name} lost."),
         }
         self.replication.reservations.orphan(&self.server, handle);
-        self.leave_sync(&replica.stage);
+        self.leave_sync(&replica);
         // Frees the bytes kept only for it.
         self.replication.limit_backlog(&mut self.db, &mut self.server, &self.clock);
     }
@@ -489,8 +458,10 @@ impl Executor {
             return;
         }
         self.replication.next_cron_us = now_us + SECOND_US;
-        self.replication.replicas_cron(&mut self.db, &mut self.server, &self.clock);
-        self.begin_pending_sync();
+        self.replication.stream_cron(&mut self.db, &mut self.server, &self.clock);
+        self.plan_syncs(sync_plan::Event::Second);
+        self.replication.backlog_cron(&mut self.db, &mut self.server, &self.clock);
+        self.plan_syncs(sync_plan::Event::Tick);
         self.replication.remove_sync_file_if_wanted(&self.server, &self.disk);
     }
 }

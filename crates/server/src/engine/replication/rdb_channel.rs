@@ -18,9 +18,11 @@
 //! 2. While a child writes to a socket, nothing else does.
 
 use super::super::Executor;
-use super::full_sync::{Format, pause_after_fork_if_wanted};
-use super::replicas::{Replica, Stage, profile_of, replica_name};
+use super::full_sync::pause_after_fork_if_wanted;
+use super::replicas::{Replica, Stage, replica_name};
+use super::sync_plan::{self, Format};
 use super::{OutputLimit, Replication, SoftLimit, note_exceeded_limit};
+use crate::engine::persistence::Disk;
 use crate::persist::child::Purpose;
 use crate::server::Server;
 use crate::session::{ClientHandle, ClientId};
@@ -121,8 +123,9 @@ impl Reservations {
     }
 
     /// Releases those of an rdb channel whose snapshot has failed.
-    fn forget_of(&mut self, handle: ClientHandle) {
+    pub fn forget_of(&mut self, server: &mut Server, handle: ClientHandle) {
         self.kept.retain(|_, kept| kept.handle != handle);
+        self.publish(server);
     }
 
     /// Handles a closed rdb channel; its main channel may yet come.
@@ -205,16 +208,17 @@ pub(super) fn offer_rdb_channel(server: &mut Server, handle: ClientHandle) {
     server.clients.push(handle, |reply| reply.raw(b"+DUALCHANNELSYNC\r\n"));
 }
 
-/// Returns whether this rdb channel has pending output, which would delay the snapshot for the others.
-pub(super) fn holds_up_rdb_channels(server: &Server, handle: ClientHandle) -> bool {
-    Format::of(profile_of(server, handle)).goes_by_rdb_channel && !server.clients[handle].output.is_empty()
-}
-
 impl Replication {
     /// Returns whether a snapshot for this client has yet to begin.
     #[inline]
     pub fn is_waiting_replica(&self, handle: ClientHandle) -> bool {
         !self.replicas.is_empty() && self.replicas.get(handle).is_some_and(Replica::is_waiting)
+    }
+
+    /// Returns whether a child writes to the client's socket, and would continue after a disconnection here.
+    pub(crate) fn has_child_on_socket(&self, disk: &Disk, handle: ClientHandle) -> bool {
+        let replica = self.replicas.get(handle);
+        replica.is_some_and(Replica::is_rdb_channel) && disk.child_is(Purpose::Sync)
     }
 
     /// The snapshot for these channels has begun, at this offset.
@@ -230,48 +234,17 @@ impl Replication {
         }
         self.reservations.publish(server);
     }
-
-    /// The child has sent the whole snapshot to all remaining channels.
-    pub(super) fn rdb_channels_sent(&self, server: &mut Server) {
-        for handle in self.replicas.those(Replica::is_rdb_channel) {
-            log::info!(
-                "RDB transfer completed, rdb only replica ({}) should be disconnected asap",
-                replica_name(server, handle)
-            );
-            server.clients[handle].close_after_reply = true;
-            server.clients.push(handle, |_| ());
-        }
-    }
-
-    /// The child has failed: no replica has a complete snapshot.
-    pub(super) fn rdb_channels_failed(&mut self, server: &mut Server) {
-        for handle in self.replicas.those(Replica::is_rdb_channel) {
-            log::warn!("SYNC failed. BGSAVE child returned an error");
-            self.reservations.forget_of(handle);
-            server.close_asap(handle);
-        }
-        self.reservations.publish(server);
-    }
 }
 
 impl Executor {
-    /// Returns the rdb channels whose snapshot is due; it begins once all of their sockets are in this thread.
-    pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
-        match self.replication.has_replicas().then(|| self.due_sync()).flatten() {
-            Some(format) if format.goes_by_rdb_channel => self.replication.waiting_for(&self.server, format),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Begins a snapshot for these channels, whose `sockets` have no pending output.
-    pub fn begin_rdb_channels(&mut self, channels: &[ClientHandle], sockets: &mut dyn ReplicaSockets) {
-        let Some(&first) = channels.first() else { return };
-        let format = Format::of(profile_of(&self.server, first));
-        if self.replication.refuses_form(&mut self.server, format) {
-            return;
-        }
-        log::info!("Starting BGSAVE for SYNC with target: replicas sockets using: dual-channel");
-        let snapshot = self.snapshot_of(format);
+    /// Begins a snapshot that a child writes to these sockets.
+    pub(super) fn begin_channels(
+        &mut self,
+        format: Format,
+        channels: &[ClientHandle],
+        sockets: &mut dyn ReplicaSockets,
+    ) {
+        let snapshot = self.replication.snapshot_of(&self.server, format);
         let outgoing = &self.replication.outgoing;
         let (offset, id) = (outgoing.offset(), outgoing.history().id().to_owned());
         let db = self.replication.selected_db(&self.server).map_or(-1, signed_len);
@@ -286,30 +259,9 @@ impl Executor {
         }
         let mark = self.replication.outgoing.draw_id();
         if !self.disk.start_sending(&self.db, &mut self.server, sockets, &greetings, &mark, snapshot) {
-            return self.replication.refuse_waiting(&mut self.server);
+            return self.plan_syncs(sync_plan::Event::NotBegun);
         }
         pause_after_fork_if_wanted(&self.server);
         self.replication.rdb_channels_begun(&mut self.server, channels, offset);
-    }
-
-    /// Returns whether a child writes to the client's socket, and would continue after a disconnection here.
-    pub fn has_child_on_socket(&self, handle: ClientHandle) -> bool {
-        let replica = self.replication.replicas.get(handle);
-        replica.is_some_and(Replica::is_rdb_channel) && self.disk.child_is(Purpose::Sync)
-    }
-
-    /// Handles a closed rdb channel.
-    pub(super) fn leave_rdb_channel(&mut self) {
-        if self.disk.child_is(Purpose::Sync) {
-            // The child may have ended before, successfully.
-            self.reap_child();
-        }
-        let replication = &self.replication;
-        let is_last =
-            !replication.replicas.any(Replica::is_rdb_channel) && !replication.full_syncs.is_transferring();
-        if is_last && self.disk.child_is(Purpose::Sync) {
-            log::warn!("Background RDB transfer error: last replica dropped, killing fork child.");
-            self.end_snapshot_child(Purpose::Sync);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The replicas attached to this server, and how far each of them is.
 
 use super::full_sync::FileTransfer;
+use super::sync_plan::Phase;
 use super::{OutputLimit, SoftLimit, note_exceeded_limit};
 use crate::observe::replication::{ReplicaFigures, ReplicaState};
 use crate::server::{AcknowledgedOffsets, Server};
@@ -76,6 +77,20 @@ impl Replica {
     /// Returns whether it is sent a snapshot as it is written.
     pub fn is_piped(&self) -> bool {
         matches!(self.stage, Stage::Pipe { .. })
+    }
+
+    /// Returns how far it is, as the plan of syncs sees it.
+    pub fn phase(&self) -> Phase {
+        let heard_us = self.heard_us;
+        match self.stage {
+            Stage::Waiting { since_us } => Phase::Waiting { since_us },
+            Stage::Snapshot => Phase::Snapshot,
+            Stage::File(_) => Phase::File,
+            Stage::Pipe { position, progress_us } => Phase::Piped { position, progress_us },
+            Stage::RdbChannel => Phase::RdbChannel,
+            Stage::MainChannel { .. } => Phase::MainChannel { heard_us },
+            Stage::Online { .. } => Phase::Online { heard_us },
+        }
     }
 
     pub fn state(&self) -> ReplicaState {
@@ -200,15 +215,6 @@ impl Replicas {
             let Stage::MainChannel { rdb } = self.attached[at].stage else { continue };
             if self.attached.contains_key(&rdb) {
                 self.attached[at].note_heard(now_us);
-            }
-        }
-    }
-
-    /// Sends a newline to waiting replicas as a sign of life.
-    pub fn keep_waiting(&self, server: &mut Server) {
-        for (&handle, replica) in &self.attached {
-            if matches!(replica.stage, Stage::Waiting { .. } | Stage::Snapshot) {
-                server.clients.push(handle, |reply| reply.raw(b"\n"));
             }
         }
     }
