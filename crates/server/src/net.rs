@@ -14,6 +14,7 @@ mod inline;
 mod io_thread;
 pub mod listener;
 pub mod listeners;
+pub mod listening;
 mod outgoing;
 pub mod poller;
 pub mod process_settings;

@@ -4,6 +4,7 @@ mod check;
 mod health;
 mod machine;
 mod presence;
+mod summary;
 
 use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
@@ -31,7 +32,9 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 use structures::hash::HashSeed;
+use summary::{DataFiles, Loaded};
 
 /// Why the process cannot serve, or has not ended well.
 #[derive(Debug)]
@@ -132,7 +135,6 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     log::info!("Warmline {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     without_effect(config).iter().for_each(|warning| log::warn!("{warning}"));
-    machine::warning_about_overcommit().inspect(|warning| log::warn!("{warning}"));
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
@@ -163,8 +165,16 @@ fn run(startup: Startup) -> Result<(), StartError> {
     let pid_file = PidFile::write(config);
     show_title(config);
     log::info!("Server initialized");
+    let files = DataFiles::find(config);
+    let began_us = event_loop.executor.clock.monotonic_us();
     if !event_loop.load().map_err(StartError::Load)? {
         return Ok(());
+    }
+    let duration_us = event_loop.executor.clock.monotonic_us() - began_us;
+    let loaded = Loaded::of(&mut event_loop.executor, Duration::from_micros(duration_us));
+    summary::lines(&event_loop, &files, loaded).iter().for_each(|line| log::info!("{line}"));
+    if let Some((level, text)) = summary::access_without_password(&event_loop) {
+        log::log!(level, "{text}");
     }
     let config = &event_loop.executor.server.config;
     for kind in presence::listener_kinds(config) {
@@ -205,10 +215,8 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Installing the crash handlers"))?;
     let signals = Signals::new().map_err(system("Setting up signals"))?;
-    if config.disable_thp {
-        // Large pages only cost time here; failing to disable them does no harm.
-        let _ = process::disable_huge_pages();
-    }
+    let without_huge_pages = config.disable_thp && process::disable_huge_pages().is_ok();
+    machine::warnings(config, without_huge_pages).iter().for_each(|warning| log::warn!("{warning}"));
     let executor = executor(startup)?;
     warning_about_password(&executor.server).inspect(|warning| log::warn!("{warning}"));
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;

@@ -230,3 +230,139 @@ fn a_second_server_leaves_the_first_ones_socket_alone() {
     assert!(error.contains(&refusal), "{error}");
     assert!(UnixStream::connect(folder.0.join("server.sock")).is_ok());
 }
+
+/// Waits until the server is ready, and returns its log.
+fn ready_log(folder: &Folder) -> String {
+    process::eventually("it is ready", || log_of(folder).contains("Ready to accept connections"));
+    log_of(folder)
+}
+
+#[test]
+fn the_log_says_what_is_served() {
+    let folder = Folder::new("summary");
+    let mut process = start(&folder, "UTC0", "022", &[]);
+    let log = ready_log(&folder);
+    let (directory, port) = (folder.0.canonicalize().unwrap().display().to_string(), process.port);
+    for line in [
+        format!("* Warmline {}, with the commands of Valkey 9.1", env!("CARGO_PKG_VERSION")),
+        format!("* Listening on 0.0.0.0:{port}"),
+        format!("* Directory {directory}, snapshot dump.rdb, no data yet; no snapshots are saved"),
+        "* Memory: no limit (maxmemory), ".to_owned(),
+        "* I/O threads: 1\n".to_owned(),
+        "* Users: no password\n".to_owned(),
+    ] {
+        assert!(log.contains(&line), "lacks {line:?}:\n{log}");
+    }
+    assert!(!log.contains("Console:"), "{log}");
+    process.connect().ask("SET key value");
+    process.connect().ask("SAVE");
+    process.signal(rustix::process::Signal::TERM);
+    assert!(process.wait().success());
+    std::fs::remove_file(folder.0.join("server.log")).unwrap();
+    let (http, acl) =
+        (free_port(), folder.write("users.acl", "user default on >secret ~* &* +@all\nuser bob on\n"));
+    let options = [
+        ("--unixsocket", "server.sock"),
+        ("--http-port", &http.to_string()),
+        ("--maxmemory", "1gb"),
+        ("--maxmemory-policy", "allkeys-lru"),
+        ("--io-threads", "2"),
+        ("--aclfile", &acl),
+    ];
+    let options: Vec<&str> = options.iter().flat_map(|&(name, value)| [name, value]).collect();
+    let process = start(&folder, "UTC0", "022", &options);
+    let log = ready_log(&folder);
+    let port = process.port;
+    for line in [
+        format!("* Listening on 0.0.0.0:{port}"),
+        format!("; socket server.sock; HTTP 127.0.0.1:{http}"),
+        "snapshot dump.rdb, keys: 1, loaded in 0.".to_owned(),
+        "* Memory: at most 1.00G (allkeys-lru), ".to_owned(),
+        "* I/O threads: 2\n".to_owned(),
+        format!("* Users: default has a password, 1 other, ACL file {acl}\n"),
+        format!("* Console: http://127.0.0.1:{http}/\n"),
+    ] {
+        assert!(log.contains(&line), "lacks {line:?}:\n{log}");
+    }
+}
+
+#[test]
+fn access_without_a_password_is_warned_of() {
+    const REFUSED: &str = " * Clients of other machines are refused as long as there is no password";
+    const SERVED: &str = " # Everybody who reaches 0.0.0.0:";
+    for (options, is_refused, is_served) in [
+        (&[][..], true, false),
+        (&["--protected-mode", "no"], false, true),
+        (&["--protected-mode", "no", "--requirepass", "secret"], false, false),
+        (&["--protected-mode", "no", "--bind", "127.0.0.1"], false, false),
+    ] {
+        let folder = Folder::new("access");
+        let _process = start(&folder, "UTC0", "022", options);
+        let log = ready_log(&folder);
+        let found = (log.contains(REFUSED), log.contains(SERVED));
+        assert_eq!(found, (is_refused, is_served), "{options:?}\n{log}");
+    }
+}
+
+#[test]
+fn root_is_warned_of() {
+    let folder = Folder::new("root");
+    let _process = start(&folder, "UTC0", "022", &[]);
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(log_of(&folder).contains(" # The server runs as root"), is_root);
+}
+
+#[test]
+fn each_line_of_a_json_log_is_an_object() {
+    let folder = Folder::new("json");
+    let process =
+        start(&folder, "UTC0", "022", &["--log-format", "json", "--log-timestamp-format", "iso8601"]);
+    let log = ready_log(&folder);
+    for line in log.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        let fields: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields.len(), 5, "{line}");
+        assert_eq!(entry["pid"], process.pid(), "{line}");
+        assert_eq!(entry["role"], "primary", "{line}");
+        assert!(entry["timestamp"].as_str().unwrap().ends_with("+00:00"), "{line}");
+        assert!(["notice", "warning"].contains(&entry["level"].as_str().unwrap()), "{line}");
+    }
+    assert!(log.contains("\"message\":\"Ready to accept connections tcp\"}"), "{log}");
+}
+
+/// The output of a server that ends as soon as it has loaded its configuration and finds its port taken.
+fn output_of_a_start(wrapper: &[&str], environment: (&str, &str)) -> String {
+    let taken = process::probe(free_port()).unwrap();
+    taken.listen(1).unwrap();
+    let port = taken.local_addr().unwrap().as_socket().unwrap().port();
+    let command = format!("{} --port {port} --log-format legacy", program());
+    let mut words = wrapper.to_vec();
+    words.push(&command);
+    if wrapper[0] == "script" {
+        words.push("/dev/null");
+    }
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm")
+        .env(environment.0, environment.1)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn only_terminals_show_colors() {
+    const TERMINAL: &[&str] = &["script", "-qfec"];
+    for (wrapper, environment, has_colors) in [
+        (TERMINAL, ("LANG", "C"), true),
+        (TERMINAL, ("NO_COLOR", "1"), false),
+        (TERMINAL, ("TERM", "dumb"), false),
+        (&["sh", "-c"], ("LANG", "C"), false),
+    ] {
+        let output = output_of_a_start(wrapper, environment);
+        assert!(output.contains("Warmline"), "{output}");
+        assert_eq!(output.contains('\x1b'), has_colors, "{environment:?}\n{output}");
+    }
+}

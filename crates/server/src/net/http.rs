@@ -212,10 +212,9 @@ impl Http {
         if options.bind.is_empty() {
             return Err(without_address(options.port));
         }
-        let open = self.running.as_ref().map_or(&[][..], |running| &running.listeners);
         // The protocol is up to that thread.
         let wanted = resolve(&options.bind, options.port, Protocol::Plain)?;
-        let listeners = open_beside(open, &wanted, backlog)?;
+        let listeners = open_beside(self.listeners(), &wanted, backlog)?;
         let files: io::Result<Vec<_>> = listeners.iter().map(Listener::to_tcp_listener).collect();
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
         let access = Arc::new(ServerAccess {
@@ -232,6 +231,11 @@ impl Http {
         };
         let thread = files.and_then(|files| web::start(files, settings, access)).map_err(failed)?;
         Ok(Running { options, listeners, arrivals, told: Told::default(), _thread: thread })
+    }
+
+    /// The thread's listening sockets.
+    pub(super) fn listeners(&self) -> &[Listener] {
+        self.running.as_ref().map_or(&[], |running| &running.listeners)
     }
 
     pub(super) fn close(&mut self) {

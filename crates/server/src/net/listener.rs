@@ -186,6 +186,11 @@ impl Listener {
         probe_unix(path, owners).map_err(of_path(path))
     }
 
+    /// Returns the path of a Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Returns the socket's file.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

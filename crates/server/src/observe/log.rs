@@ -2,7 +2,7 @@
 //! the machine's zone (`TZ`, `/etc/localtime`).
 //!
 //! ```text
-//! legacy  pid:role date time mark message
+//! legacy  pid:role date time mark message            (in colors on a terminal)
 //! logfmt  pid=1 role=primary timestamp="..." level=notice message="..."
 //! json    {"pid":1,"role":"primary","timestamp":"...","level":"notice","message":"..."}
 //! ```
@@ -12,11 +12,11 @@ use crate::sys::file::open_to_append;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ZonedDateTime};
 use std::fs::{File, Metadata};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -77,6 +77,7 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
         Some(path) => Some(LogFile::open(path)?),
         None => None,
     };
+    IS_COLORED.store(opened.is_none() && has_colors(), Ordering::Relaxed);
     *LOGGER.target.lock().expect("no thread panics while it logs") = opened;
     ZONE.get_or_init(|| {
         let zone = TimeZone::system();
@@ -101,6 +102,16 @@ pub fn reopen() {
         Ok(()) => log::info!("Received SIGHUP, the log file is reopened"),
         Err(error) => log::warn!("Received SIGHUP, but the log file cannot be reopened: {error}"),
     }
+}
+
+/// Lines of the legacy format are colored.
+static IS_COLORED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether standard output is a terminal that shows colors, and its user wants them.
+fn has_colors() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_able = std::env::var("TERM").is_ok_and(|name| name != "dumb");
+    is_able && !is_set("NO_COLOR") && io::stdout().is_terminal()
 }
 
 static FORMAT: AtomicU8 = AtomicU8::new(LogFormat::Legacy as u8);
@@ -179,7 +190,26 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
             "{{\"pid\":{process},\"role\":\"{role_name}\",\"timestamp\":\"{time}\",\"level\":\"{level}\",\"message\":{}}}\n",
             json_string(&message.to_string())
         ),
-        _ => format!("{process}:{role} {time} {mark} {}\n", as_one_entry(message.to_string())),
+        _ => {
+            let (start, text) =
+                (format!("{process}:{role} {time} {mark}"), as_one_entry(message.to_string()));
+            match IS_COLORED.load(Ordering::Relaxed) {
+                true => colored(record.level(), &start, &text),
+                false => format!("{start} {text}\n"),
+            }
+        }
+    }
+}
+
+/// A line for a terminal: warnings in yellow, what is of less interest in gray.
+fn colored(level: log::Level, start: &str, text: &str) -> String {
+    const GRAY: &str = "\x1b[90m";
+    const YELLOW: &str = "\x1b[33m";
+    const PLAIN: &str = "\x1b[0m";
+    match level {
+        log::Level::Error | log::Level::Warn => format!("{YELLOW}{start} {text}{PLAIN}\n"),
+        log::Level::Info => format!("{GRAY}{start}{PLAIN} {text}\n"),
+        log::Level::Debug | log::Level::Trace => format!("{GRAY}{start} {text}{PLAIN}\n"),
     }
 }
 
@@ -241,7 +271,7 @@ fn iso_8601(time: &ZonedDateTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_one_entry, date_and_time, iso_8601, json_string};
+    use super::{as_one_entry, colored, date_and_time, iso_8601, json_string};
     use jiff::{Timestamp, ZonedDateTime, tz::TimeZone};
 
     fn at(unix_ms: i64, zone: &str) -> ZonedDateTime {
@@ -267,6 +297,13 @@ mod tests {
         assert_eq!(shown(1_774_746_000_000), "2026-03-29T03:00:00.000+02:00");
         assert_eq!(date_and_time(&at(1_774_746_000_000, BERLIN)), "29 Mar 2026 03:00:00.000");
         assert_eq!(date_and_time(&at(1_774_746_000_000, "IST-5:30")), "29 Mar 2026 06:30:00.000");
+    }
+
+    #[test]
+    fn warnings_stand_out_on_a_terminal() {
+        assert_eq!(colored(log::Level::Warn, "1:M #", "text"), "\x1b[33m1:M # text\x1b[0m\n");
+        assert_eq!(colored(log::Level::Info, "1:M *", "text"), "\x1b[90m1:M *\x1b[0m text\n");
+        assert_eq!(colored(log::Level::Debug, "1:M -", "text"), "\x1b[90m1:M - text\x1b[0m\n");
     }
 
     #[test]
