@@ -1,3 +1,5 @@
+complete -c warmline-server -l check-rdb -d 'Only tell whether this RDB file is sound, as warmline-check-rdb does' -r -F
+complete -c warmline-server -l check-aof -d 'Only tell whether this append-only file is sound, as warmline-check-aof does' -r -F
 complete -c warmline-server -l daemonize -d 'Runs the server in the background. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l supervised -d 'The service manager of the process: systemd is notified of startup, readiness and stopping over its socket (Type=notify), upstart by a signal, auto detects which of the two is in use. Takes upstart, systemd, auto, no; default no' -r -f -a "upstart\t''

@@ -15,6 +15,8 @@ _warmline-server() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
+'--check-rdb=[Only tell whether this RDB file is sound, as warmline-check-rdb does]:FILE:_files' \
+'--check-aof=[Only tell whether this append-only file is sound, as warmline-check-aof does]:FILE:_files' \
 '--daemonize=[Runs the server in the background. Takes yes, no; default no]:VALUE:(yes no)' \
 '--supervised=[The service manager of the process\: systemd is notified of startup, readiness and stopping over its socket (Type=notify), upstart by a signal, auto detects which of the two is in use. Takes upstart, systemd, auto, no; default no]:VALUE:(upstart systemd auto no)' \
 '--pidfile=[The file that holds the process ID; removed at shutdown. A server in the background writes /var/run/warmline.pid unless this names another file. Takes text; default ""]:VALUE:_files' \

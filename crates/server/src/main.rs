@@ -1,5 +1,5 @@
-//! The server's binary, `warmline-server [file | -] [--option value ...]`; under names that end so, also the tools
-//! `check-rdb` and `check-aof`.
+//! The server's binary, `warmline-server [file | -] [--option value ...]`; under names that end so, or with them as its
+//! first option, also the tools `check-rdb` and `check-aof`.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
@@ -16,15 +16,10 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let name = Path::new(&called).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.ends_with("check-rdb") {
-        return tool(
-            name,
-            "<rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]",
-            check_rdb_of(&arguments),
-        );
+        return check_rdb_tool(name, &arguments);
     }
     if name.ends_with("check-aof") {
-        let usage = "[--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
-        return tool(name, usage, check_aof_of(&arguments));
+        return check_aof_tool(name, &arguments);
     }
     match arguments.first().and_then(|first| first.to_str()) {
         Some("-v" | "--version") => print_out(&format!("{}\n", server::start::version_line())),
@@ -32,6 +27,8 @@ fn main() -> ExitCode {
         Some("--print-config") => print_out(&server::config::explained_file()),
         Some("--check-config") => return check_config(&arguments[1..]),
         Some("--check-health") => return check_health(&arguments[1..]),
+        Some("--check-rdb") => return check_rdb_tool("warmline-server --check-rdb", &arguments[1..]),
+        Some("--check-aof") => return check_aof_tool("warmline-server --check-aof", &arguments[1..]),
         _ => {
             if let Err(error) = server::start::serve(&arguments) {
                 tell(&error);
@@ -88,9 +85,19 @@ fn check_health(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// `None`: the arguments make no sense.
-fn tool(name: &str, usage: &str, sound: Option<bool>) -> ExitCode {
-    match sound {
+fn check_rdb_tool(name: &str, arguments: &[OsString]) -> ExitCode {
+    const USAGE: &str = "<rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]";
+    exit_code(name, USAGE, check_rdb_of(arguments))
+}
+
+fn check_aof_tool(name: &str, arguments: &[OsString]) -> ExitCode {
+    const USAGE: &str = "[--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
+    exit_code(name, USAGE, check_aof_of(arguments))
+}
+
+/// `is_sound` is `None` if the arguments make no sense.
+fn exit_code(name: &str, usage: &str, is_sound: Option<bool>) -> ExitCode {
+    match is_sound {
         Some(true) => ExitCode::SUCCESS,
         Some(false) => ExitCode::FAILURE,
         None => {

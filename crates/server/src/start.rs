@@ -87,6 +87,8 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> StartError {
 pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--option value ...]
        warmline-server --check-config [/path/to/warmline.conf | -] [--option value ...]
        warmline-server --check-health [process-id]
+       warmline-server --check-rdb file [--stats] [--format table|info|csv] [--output file]
+       warmline-server --check-aof [--fix | --truncate-to-timestamp seconds] file
        warmline-server --print-config
        warmline-server --version
        warmline-server --help
@@ -96,7 +98,9 @@ Every directive can be given as an option, and overrides the file. --check-confi
 start with a configuration, as the user who asks and on this machine: the words, the users, the certificates, the
 addresses and the directories. It listens nowhere, writes nothing and reads no data; a port that is in use is no error,
 because the server may be running. --check-health tells whether the server that runs, or the process given, answers on
-every port and socket that it listens on, with TLS or without. --print-config prints a file in which every option is explained.
+every port and socket that it listens on, with TLS or without. --check-rdb checks a snapshot, --check-aof the manifest
+of an append-only file or one of its files, as warmline-check-rdb and warmline-check-aof do; a file that is not whole
+makes the exit code 1. --print-config prints a file in which every option is explained.
 
 Unless `bind` says otherwise, the server listens on all addresses. As long as it has no password, clients from other
 machines are refused (`protected-mode`).

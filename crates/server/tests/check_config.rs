@@ -244,6 +244,44 @@ fn the_file_that_is_printed_is_a_good_one() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
+/// The server's options and the names of links run the same tools.
+#[test]
+fn files_are_checked_under_either_name() {
+    let folder = Folder::new("tools");
+    std::fs::write(folder.0.join("good.rdb"), b"REDIS0011\xff\0\0\0\0\0\0\0\0").unwrap();
+    folder.write("bad.rdb", "REDIS0011x");
+    folder.write("good.aof", "*1\r\n$4\r\nPING\r\n");
+    folder.write("bad.aof", "*1\r\n$4\r\nPI");
+    for (tool, arguments, code, usage) in [
+        ("check-rdb", &["good.rdb"][..], 0, ""),
+        ("check-rdb", &["good.rdb", "--stats", "--format", "csv"], 0, ""),
+        ("check-rdb", &["bad.rdb"], 1, ""),
+        ("check-rdb", &["missing.rdb"], 1, ""),
+        ("check-rdb", &["--version"], 0, ""),
+        ("check-rdb", &[], 1, "<rdb-file-name>"),
+        ("check-aof", &["good.aof"], 0, ""),
+        ("check-aof", &["bad.aof"], 1, ""),
+        ("check-aof", &["--truncate-to-timestamp", "x", "good.aof"], 1, "[--fix|"),
+        ("check-aof", &[], 1, "[--fix|"),
+    ] {
+        let option = format!("--{tool}");
+        let by_option = folder.run(&[&[option.as_str()], arguments].concat());
+        let by_name = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+            .arg0(format!("warmline-{tool}"))
+            .args(arguments)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        assert_eq!(by_option.status.code(), Some(code), "{option} {arguments:?}: {by_option:?}");
+        assert_eq!(by_name.status.code(), Some(code), "{tool} {arguments:?}: {by_name:?}");
+        assert_eq!(by_option.stdout, by_name.stdout, "{option} {arguments:?}");
+        if !usage.is_empty() {
+            let told = String::from_utf8(by_option.stderr).unwrap();
+            assert!(told.starts_with(&format!("Usage: warmline-server {option} {usage}")), "{told}");
+        }
+    }
+}
+
 /// Whoever rotates logs finds the rest in a new file of the same name.
 /// The check is complete even if its output has no reader.
 #[test]

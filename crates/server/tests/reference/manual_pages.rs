@@ -41,6 +41,9 @@ fn server() -> Command {
     let switch = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
+    let checked = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").help(help).value_hint(ValueHint::FilePath)
+    };
     let shown = |row: &&Row| !row.flags.has(Flags::HIDDEN) && !row.flags.has(Flags::NO_EFFECT);
     program("warmline-server", "In-memory data-structure server, compatible with Redis and Valkey")
         .long_about(
@@ -52,6 +55,8 @@ fn server() -> Command {
         .arg(Arg::new("help").short('h').long("help").help("Print how it is called").action(ArgAction::Help))
         .arg(switch("check-config", "Only tell whether the server would start with this configuration"))
         .arg(switch("check-health", "Only tell whether a running server answers on every socket that it listens on"))
+        .arg(checked("check-rdb", "Only tell whether this RDB file is sound, as warmline-check-rdb does"))
+        .arg(checked("check-aof", "Only tell whether this append-only file is sound, as warmline-check-aof does"))
         .arg(switch("print-config", "Print a configuration file in which every option is explained"))
         .args(ROWS.iter().filter(shown).map(option))
         .after_help(

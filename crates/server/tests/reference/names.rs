@@ -290,7 +290,15 @@ fn fault_of_command(names: &Names, page: &str, command: &Command, rest: &[&str])
 
 /// What is wrong with a line that calls one of the programs.
 fn fault_of_call(names: &Names, line: &str) -> Option<String> {
-    const FLAGS: [&str; 5] = ["--check-config", "--check-health", "--print-config", "--version", "--help"];
+    const FLAGS: [&str; 7] = [
+        "--check-config",
+        "--check-health",
+        "--check-rdb",
+        "--check-aof",
+        "--print-config",
+        "--version",
+        "--help",
+    ];
     // The name of a package, to cargo.
     if let Some((_, call)) = line.split_once("warmline-server ").filter(|_| !line.contains("cargo ")) {
         let call = call.split(['&', '|', '>', '#', '`']).next()?;
