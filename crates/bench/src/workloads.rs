@@ -60,7 +60,10 @@ pub fn selected(names: &[String], ingredients: &Ingredients) -> Result<Vec<Workl
     let known =
         |name: &&String| TESTS.iter().any(|(names, ..)| names.contains(&name.to_lowercase().as_str()));
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        return Err(format!("no test is called {unknown}"));
+        let meant =
+            wire::spelling::meant(unknown, TESTS.iter().flat_map(|(names, ..)| names.iter().copied()));
+        let advice = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+        return Err(format!("no test is called {unknown}{advice}"));
     }
     let is_selected = |test: &&[&str]| {
         names.is_empty() || names.iter().any(|name| test.contains(&name.to_lowercase().as_str()))

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use wire::response::Value;
+use wire::spelling::meant;
 
 use crate::hints::full_syntax;
 use crate::program::Program;
@@ -154,6 +155,19 @@ impl Documentation {
         })
     }
 
+    /// Returns the command or subcommand closest to `words`, which the server does not know.
+    pub fn meant(&self, words: &[Vec<u8>]) -> Option<String> {
+        let word = |index: usize| words.get(index).and_then(|word| std::str::from_utf8(word).ok());
+        let container = word(0)?.to_ascii_uppercase();
+        let names = self.commands.iter().map(|command| command.name.as_str());
+        let subcommands: Vec<&str> =
+            names.clone().filter_map(|name| name.strip_prefix(&container)?.strip_prefix(' ')).collect();
+        match subcommands.is_empty() {
+            true => meant(&container, names.filter(|name| !name.contains(' '))).map(str::to_owned),
+            false => Some(format!("{container} {}", meant(word(1)?, subcommands)?)),
+        }
+    }
+
     /// Returns the names that complete a prefix, in the prefix's case.
     pub fn completions(&self, beginning: &str, with_groups: bool) -> Vec<String> {
         let is_lower = beginning.chars().any(|letter| letter.is_ascii_lowercase());
@@ -274,6 +288,19 @@ mod tests {
         assert!(help("@string").contains("SETRANGE") && !help("@string").contains("group:"));
         assert!(help("get").contains("group:\x1b[0m string") && !help("get").contains("GETRANGE"));
         assert_eq!(help("nothing"), "\r\n");
+    }
+
+    #[test]
+    fn mistyped_commands_are_seen_through() {
+        let docs = Documentation::built_in(None);
+        let meant = |words: &str| docs.meant(&wire::request::split_args(words.as_bytes()).unwrap());
+        assert_eq!(meant("gte key").as_deref(), Some("GET"));
+        assert_eq!(meant("ZRAGNE key 0 -1").as_deref(), Some("ZRANGE"));
+        assert_eq!(meant("config gte maxmemory").as_deref(), Some("CONFIG GET"));
+        assert_eq!(meant("clinet list").as_deref(), Some("CLIENT"));
+        for words in ["get key", "config get maxmemory", "config", "nothing", "config nothing", ""] {
+            assert_eq!(meant(words), None, "{words}");
+        }
     }
 
     #[test]

@@ -246,7 +246,11 @@ fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Re
             let text = reply.as_bytes().unwrap_or_default();
             return Err(Failure::Reply(String::from_utf8_lossy(text).into_owned()));
         }
-        Ok(_) => {}
+        Ok(reply) => {
+            if program::is_watched() && repl::is_unknown_command(&reply) {
+                repl::print_advice(&Documentation::load(session), args);
+            }
+        }
         Err(error) => return Err(error),
     }
     Ok(session.print_messages()?)

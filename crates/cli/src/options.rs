@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use client::{Address, ConnectSettings, Family, ServerUri, TlsOptions, seconds};
+use wire::spelling::meant;
 
 use crate::arguments::unquoted;
 use crate::format::Style;
@@ -306,15 +307,14 @@ impl Options {
             Err(_) if arguments.last().is_some_and(|last| last == "-h") => {
                 return Err(NoOptions::Text(definition.render_help().to_string()));
             }
-            Err(error) => return Err(NoOptions::Error(complaint(&error))),
+            Err(error) => return Err(NoOptions::Error(complaint(&error, &definition))),
         };
         if options.version {
             return Err(NoOptions::Text(format!("{}\n", Program::current().version_line())));
         }
         if let Some(first) = options.command.first().filter(|first| first.len() > 1 && first.starts_with('-'))
         {
-            let text = format!("Unrecognized option or bad number of args for: '{first}'");
-            return Err(NoOptions::Error(text));
+            return Err(NoOptions::Error(unrecognized(first, &definition)));
         }
         options.apply_uri().map_err(NoOptions::Error)?;
         options.check().map_err(NoOptions::Error)?;
@@ -434,8 +434,19 @@ impl Options {
     }
 }
 
+/// Returns the error of an unknown option, and the option closest to it.
+fn unrecognized(option: &str, definition: &clap::Command) -> String {
+    let error = format!("Unrecognized option or bad number of args for: '{option}'");
+    let visible = definition.get_arguments().filter(|arg| !arg.is_hide_set());
+    let names: Vec<&str> = visible.filter_map(clap::Arg::get_long_and_visible_aliases).flatten().collect();
+    match option.strip_prefix("--").and_then(|typed| meant(typed, names)) {
+        Some(name) => format!("{error}\nDid you mean '--{name}'?"),
+        None => error,
+    }
+}
+
 /// Returns the error of an invalid command line on one line.
-fn complaint(error: &clap::Error) -> String {
+fn complaint(error: &clap::Error, definition: &clap::Command) -> String {
     if let (ErrorKind::ValueValidation, Some(source)) = (error.kind(), std::error::Error::source(error)) {
         let text = source.to_string();
         if text.ends_with('.') {
@@ -450,7 +461,7 @@ fn complaint(error: &clap::Error) -> String {
         }
         Some(ContextValue::String(arg)) => {
             let option = arg.split([' ', '=']).next().unwrap_or_default();
-            format!("Unrecognized option or bad number of args for: '{option}'")
+            unrecognized(option, definition)
         }
         _ => error.to_string(),
     }
@@ -493,6 +504,10 @@ mod tests {
         assert_eq!(complaint("-x -X tag"), "Options -x and -X are mutually exclusive.");
         assert_eq!(complaint("-X"), "Unrecognized option or bad number of args for: '-X'");
         assert_eq!(complaint("--nothing ping"), "Unrecognized option or bad number of args for: '--nothing'");
+        assert_eq!(
+            complaint("--pattrn x --scan"),
+            "Unrecognized option or bad number of args for: '--pattrn'\nDid you mean '--pattern'?"
+        );
         assert_eq!(complaint("-p 70000 ping"), "Invalid server port.");
         assert_eq!(complaint("-t x ping"), "Invalid connection timeout for -t.");
         assert_eq!(complaint("-r x ping"), "Unrecognized option or bad number of args for: '-r'");

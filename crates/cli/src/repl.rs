@@ -191,7 +191,7 @@ impl Dialogue<'_> {
         self.session.paged.set(Duration::ZERO);
         let outcome = run(self.session, words, repeat);
         match outcome {
-            Ok(_) => {}
+            Ok(reply) => self.advise(words, &reply),
             Err(Failure::Session(SessionError::Connection(ConnectionError::Closed)))
                 if is_command(words, "SHUTDOWN") => {}
             Err(error @ Failure::Session(_)) => tell_line!("{error}"),
@@ -202,6 +202,16 @@ impl Dialogue<'_> {
             print_line!("({:.2}s)", took.as_secs_f64());
         }
         Ok(())
+    }
+
+    /// Names the command that an unknown one was probably meant to be.
+    fn advise(&self, words: &[Vec<u8>], reply: &Value) {
+        if let Input::Terminal(editor) = &self.input
+            && let Some(helper) = editor.helper()
+            && is_unknown_command(reply)
+        {
+            print_advice(&helper.documentation, words);
+        }
     }
 
     fn help(&mut self, words: &[Vec<u8>]) -> String {
@@ -293,6 +303,20 @@ pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Valu
         session.print_monitor()?;
     }
     Ok(reply)
+}
+
+/// Returns whether the server knows no such command or subcommand.
+pub fn is_unknown_command(reply: &Value) -> bool {
+    let Value::Error(text) = reply else { return false };
+    let starts = |start: &[u8]| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
+    starts(b"ERR unknown command") || starts(b"ERR unknown subcommand")
+}
+
+/// Prints the command closest to `words`. At a terminal only: scripts read replies.
+pub fn print_advice(documentation: &Documentation, words: &[Vec<u8>]) {
+    if let Some(name) = documentation.meant(words) {
+        tell_line!("Did you mean {name}?");
+    }
 }
 
 /// Parses the count before a command: `5 INCR counter`.

@@ -282,6 +282,33 @@ fn files_are_checked_under_either_name() {
     }
 }
 
+#[test]
+fn mistyped_options_are_told_with_what_they_were_meant_to_be() {
+    let folder = Folder::new("mistyped");
+    let told = |arguments: &[&str]| {
+        let output = folder.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let file = folder.write("bad.conf", "maxmemry 1gb\n").display().to_string();
+    for (arguments, meant) in [
+        (&["--check-config", &file][..], Some("maxmemory")),
+        (&[&file], Some("maxmemory")),
+        (&["--prot", "6379"], Some("port")),
+        (&["--chek-rdb", "dump.rdb"], Some("check-rdb")),
+        (&["--check-config", "--rename-comand", "a", "b"], Some("rename-command")),
+        (&["--rename-command", "a"], None),
+        (&["--nonsense", "1"], None),
+    ] {
+        let error = told(arguments);
+        let reason = match meant {
+            Some(meant) => format!("\nBad directive or wrong number of arguments. Did you mean '{meant}'?\n"),
+            None => "\nBad directive or wrong number of arguments\n".to_owned(),
+        };
+        assert!(error.contains(&reason), "{arguments:?}: {error}");
+    }
+}
+
 /// Whoever rotates logs finds the rest in a new file of the same name.
 /// The check is complete even if its output has no reader.
 #[test]

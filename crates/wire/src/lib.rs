@@ -7,6 +7,7 @@
 //! | [`response`] | what our own tools read from a server |
 //! | [`number`] | integers, doubles and 80-bit floats as text |
 //! | [`glob`] | patterns |
+//! | [`spelling`] | names that a mistyped word was meant to be |
 //! | [`aof`] | append-only files |
 //! | [`rdb`] | the elements of RDB files and DUMP payloads |
 //! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
@@ -28,6 +29,7 @@ pub mod rdb;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub mod spelling;
 pub mod ziplist;
 pub mod zipmap;
 

@@ -4,8 +4,12 @@ use std::fmt;
 use std::io;
 
 use super::super::option::Refusal;
-use super::{Directive, Place, Source};
+use super::{Directive, NOT_OPTIONS, Place, Source};
+use crate::config::{Flags, ROWS, Row};
 use crate::sys::file::system_text;
+
+/// What the command line may begin with in place of options.
+const TOOLS: [&str; 6] = ["check-config", "print-config", "check-rdb", "check-aof", "help", "version"];
 
 /// An error that stops the start. `Display` is the whole text for standard error.
 #[derive(Debug)]
@@ -44,7 +48,15 @@ impl ConfigError {
     }
 
     pub(super) fn bad_directive(directive: &Directive) -> Self {
-        Self::at(&directive.place, "Bad directive or wrong number of arguments")
+        const REASON: &str = "Bad directive or wrong number of arguments";
+        let name = String::from_utf8_lossy(&directive.words[0]);
+        let tools: &[&str] = if directive.place.source == Source::CommandLine { &TOOLS } else { &[] };
+        let options = ROWS.iter().filter(|row| !row.flags.has(Flags::HIDDEN)).flat_map(Row::names);
+        let names = options.chain(NOT_OPTIONS).chain(tools.iter().copied());
+        match wire::spelling::meant(&name, names) {
+            Some(meant) => Self::at(&directive.place, format!("{REASON}. Did you mean '{meant}'?")),
+            None => Self::at(&directive.place, REASON),
+        }
     }
 
     pub(super) fn open(file: &[u8], error: io::Error, included_from: Option<&Place>) -> Self {
