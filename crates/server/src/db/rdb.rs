@@ -272,7 +272,8 @@ impl Db {
         let mut kept = None;
         let value = embedded(value, &mut kept);
         let fields_expire_ms = self.note_put_size(key, &value);
-        let new = NewKey { hash: key.hash(), db_index: self.turn.database, expires: about.expiry_ms.is_some() };
+        let new =
+            NewKey { hash: key.hash(), db_index: self.turn.database, expires: about.expiry_ms.is_some() };
         let access = self.access.restored(new, about.access, self.turn.now_ms);
         self.selected_database_mut().put_new(key, value, about.expiry_ms, access);
         self.take_back(buffer);

@@ -280,7 +280,10 @@ fn the_volatile_policy_evicts_and_counts_only_keys_with_a_time_to_live() {
     cache.db.set_expiry(cache.db.key(&4u64.to_le_bytes()), None);
     let evicted = (0..1000).map_while(|_| cache.evict()).count();
     assert_eq!((evicted, cache.db.len(), cache.db.expiring_len()), (250, 750, 0));
-    assert!(cache.db.exists(cache.db.key(&4u64.to_le_bytes())) && !cache.db.exists(cache.db.key(&1u64.to_le_bytes())));
+    assert!(
+        cache.db.exists(cache.db.key(&4u64.to_le_bytes()))
+            && !cache.db.exists(cache.db.key(&1u64.to_le_bytes()))
+    );
     cache.follow(MaxmemoryPolicy::AllkeysS3fifo);
     assert_eq!(cache.figures().small_keys + cache.figures().main_keys, 750);
     assert_eq!((0..1000).map_while(|_| cache.evict()).count(), 750);
@@ -319,7 +322,8 @@ fn a_change_of_policy_in_the_midst_loses_no_key_and_little_of_the_hits() {
         let mut cache = Cache::new(before, 1000);
         if before == VolatileTtl {
             // Nothing qualifies for a volatile policy.
-            (0..1000u64).for_each(|key| cache.db.put_string(cache.db.key(&key.to_le_bytes()), b"value", None));
+            (0..1000u64)
+                .for_each(|key| cache.db.put_string(cache.db.key(&key.to_le_bytes()), b"value", None));
             assert_eq!(cache.evict(), None);
         } else {
             cache.replay(&trace);
