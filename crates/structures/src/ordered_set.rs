@@ -143,6 +143,12 @@ pub trait OrderedSet {
     fn descending(&self, ranks: RankRange) -> Self::Descending<'_>;
     /// The ranks whose scores lie within both bounds.
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange;
+    /// The first of the ranks whose scores lie within both bounds, for callers that need `wanted` of them, and possibly
+    /// others behind them.
+    fn score_range_start(&self, min: ScoreBound, max: ScoreBound, wanted: usize) -> RankRange {
+        let _ = wanted;
+        self.score_range(min, max)
+    }
     /// The ranks whose members lie within both bounds; meaningful when all scores are equal.
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange;
     /// Removes the ranks in `range`, passing each `(member, score)` to `removed` in ascending order; returns their number.

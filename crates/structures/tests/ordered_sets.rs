@@ -200,7 +200,11 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
 
     fn score_bound(&mut self) -> ScoreBound {
         let rank = self.rank();
-        let score = self.right.at(rank).map(|(_, score)| score).unwrap_or_else(|| self.score());
+        let score = match self.random.below(8) {
+            0 => f64::NEG_INFINITY,
+            1 => f64::INFINITY,
+            _ => self.right.at(rank).map(|(_, score)| score).unwrap_or_else(|| self.score()),
+        };
         if self.random.below(2) == 0 { ScoreBound::Inclusive(score) } else { ScoreBound::Exclusive(score) }
     }
 
@@ -208,6 +212,11 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         let (min, max) = (self.score_bound(), self.score_bound());
         let (left, right) = (self.left.score_range(min, max), self.right.score_range(min, max));
         assert_same_range(left, right, &format!("scores {min:?} to {max:?}"));
+        let wanted = self.random.below(20) as usize;
+        let starts =
+            [self.left.score_range_start(min, max, wanted), self.right.score_range_start(min, max, wanted)];
+        let [left, right] = starts.map(|range| range.start..range.end.min(range.start + wanted));
+        assert_same_range(left, right, &format!("{wanted} scores {min:?} to {max:?}"));
     }
 
     /// A present member or one close to it, and the kind of bound to make of it.

@@ -231,6 +231,14 @@ impl SortedSet {
         range.start..range.end.max(range.start)
     }
 
+    /// As [`SortedSet::score_range`], for callers that need only the first `wanted` of these ranks.
+    pub fn score_range_start(&self, min: ScoreBound, max: ScoreBound, wanted: usize) -> Range<usize> {
+        let range = large!(&self.encoding, list => list.score_range(min, max), set => {
+            set.score_range_start(min, max, wanted)
+        });
+        range.start..range.end.max(range.start)
+    }
+
     /// The ranks of the members within both bounds, where all scores are equal.
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         let range = large!(&self.encoding, list => list.lex_range(min, max), set => set.lex_range(min, max));

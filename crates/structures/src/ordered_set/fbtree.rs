@@ -266,6 +266,27 @@ impl FbTree {
     }
 }
 
+/// The ordered bits of the infinities, between which all scores lie.
+const LOWEST_SCORE: u64 = !f64::NEG_INFINITY.to_bits();
+const HIGHEST_SCORE: u64 = f64::INFINITY.to_bits() ^ (1 << 63);
+
+/// The ordered bits of the least score within a lower bound. No score has bits beyond those of infinity, so one more is
+/// always the next possible score.
+fn start_bits(min: ScoreBound) -> u64 {
+    match min {
+        ScoreBound::Inclusive(score) => score_to_bits(score),
+        ScoreBound::Exclusive(score) => score_to_bits(score) + 1,
+    }
+}
+
+/// The ordered bits behind the greatest score within an upper bound.
+fn end_bits(max: ScoreBound) -> u64 {
+    match max {
+        ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
+        ScoreBound::Exclusive(score) => score_to_bits(score),
+    }
+}
+
 impl OrderedSet for FbTree {
     type Ascending<'a> = Ascending<'a>;
     type Descending<'a> = Descending<'a>;
@@ -347,16 +368,29 @@ impl OrderedSet for FbTree {
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
-        // No stored score has bits beyond those of infinity, so one more is always the next possible score.
-        let start = match min {
-            ScoreBound::Inclusive(score) => score_to_bits(score),
-            ScoreBound::Exclusive(score) => score_to_bits(score) + 1,
+        let (start, end) = (start_bits(min), end_bits(max));
+        match (start <= LOWEST_SCORE, end > HIGHEST_SCORE) {
+            (false, false) => self.ranks_between(start, end),
+            (true, true) => 0..self.len(),
+            (true, false) => 0..self.rank_of_score(end),
+            (false, true) => self.rank_of_score(start)..self.len(),
+        }
+    }
+
+    fn score_range_start(&self, min: ScoreBound, max: ScoreBound, wanted: usize) -> RankRange {
+        let start = match start_bits(min) {
+            ..=LOWEST_SCORE => 0,
+            start => self.rank_of_score(start),
         };
-        let end = match max {
-            ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
-            ScoreBound::Exclusive(score) => score_to_bits(score),
-        };
-        self.ranks_between(start, end)
+        let (end, wanted_end) = (end_bits(max), start.saturating_add(wanted).min(self.len()));
+        if wanted_end <= start || end > HIGHEST_SCORE {
+            return start..wanted_end.max(start);
+        }
+        let (leaf, slot) = self.leaf_at_rank(wanted_end - 1);
+        if self.pages.leaves[leaf].score(slot) < end {
+            return start..wanted_end;
+        }
+        start..self.rank_of_score(end)
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {

@@ -147,7 +147,12 @@ impl<'a> Query<'a> {
 
     /// The ranks of the reply, after LIMIT is applied.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
-        let ranks = self.bounds.ranks(set, self.reverse);
+        let ranks = match (self.bounds, usize::try_from(self.offset), usize::try_from(self.count)) {
+            (Bounds::Scores(min, max), Ok(skipped), Ok(count)) if !self.reverse => {
+                set.score_range_start(min, max, skipped.saturating_add(count))
+            }
+            _ => self.bounds.ranks(set, self.reverse),
+        };
         if matches!(self.bounds, Bounds::Ranks(..)) {
             return ranks;
         }

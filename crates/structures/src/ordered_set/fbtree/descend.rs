@@ -308,6 +308,13 @@ impl FbTree {
         first + start..end_first + end
     }
 
+    /// The number of members with scores below this one (ordered bits).
+    pub(super) fn rank_of_score(&self, score: u64) -> usize {
+        let (id, first) = self.leaf_for(&Key { score, member: below_all() });
+        let [below] = self.pages.leaves[id].count_below(self.simd, [score]);
+        first + below
+    }
+
     /// The number of members below `key`, and whether it is itself a member.
     pub(super) fn lower_rank(&self, key: &Key<'_>) -> (usize, bool) {
         let (leaf, first) = self.leaf_for(key);

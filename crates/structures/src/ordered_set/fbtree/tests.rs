@@ -147,6 +147,7 @@ impl Run {
     fn score_bound(&mut self) -> ScoreBound {
         let score = match self.model.at(self.random.below(self.model.ordered.len() as u64 + 1) as usize) {
             Some((_, score)) if self.random.below(2) == 0 => score,
+            _ if self.random.below(4) == 0 => [f64::NEG_INFINITY, f64::INFINITY][self.random.index(2)],
             _ => self.score(),
         };
         if self.random.below(2) == 0 { ScoreBound::Inclusive(score) } else { ScoreBound::Exclusive(score) }
@@ -260,6 +261,11 @@ impl Run {
         assert_eq!(range.len(), expected.len(), "{min:?} {max:?}");
         if !range.is_empty() {
             assert_eq!(self.model.at(range.start), expected.first().copied(), "{min:?} {max:?}");
+        }
+        for wanted in [0, 1, self.random.below(100) as usize, usize::MAX] {
+            let first = self.tree.score_range_start(min, max, wanted);
+            assert_eq!(first.len().min(wanted), expected.len().min(wanted), "{min:?} {max:?} {wanted}");
+            assert!(first.is_empty() || first.start == range.start, "{min:?} {max:?} {wanted}");
         }
         if matches!(self.kind, Kind::Lexical) {
             self.lex_ranges();
