@@ -351,6 +351,8 @@ pub enum PrefetchHint {
         /// Whether ranks count from the highest member.
         reversed: bool,
     },
+    /// The end of a sorted set that the bound in the argument at index 2 names, if it is infinite.
+    Bounds,
     /// The first element of a list, or the lowest member of a sorted set.
     Front,
     /// The last element of a list, or the highest member of a sorted set.

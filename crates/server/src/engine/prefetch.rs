@@ -103,6 +103,7 @@ impl<'a> Window<'a> {
             _ if place.is_in_cache => return true,
             PrefetchHint::Value => PrefetchTarget::Value,
             PrefetchHint::Ranks { reversed } => target_of_ranks(args, reversed),
+            PrefetchHint::Bounds => target_of_bound(args.get(2)),
             PrefetchHint::Front => PrefetchTarget::Front,
             PrefetchHint::Back => PrefetchTarget::Back,
         };
@@ -156,13 +157,23 @@ fn target_of_ranks<'a>(args: Args<'a>, reversed: bool) -> PrefetchTarget<'a> {
     let from_back = match args.get(2) {
         Some([b'0'..=b'9'] | [b'0'..=b'9', _]) => reversed,
         Some([b'-', _] | [b'-', _, _]) => !reversed,
-        _ => return PrefetchTarget::Value,
+        bound => return target_of_bound(bound),
     };
     let is_turned = args.is(4, "REV");
     if args.len() > 4 && !is_turned && !args.is(4, "WITHSCORES") {
         return PrefetchTarget::Value;
     }
     if from_back != is_turned { PrefetchTarget::Back } else { PrefetchTarget::Front }
+}
+
+/// Returns the end of the sorted set at which a range by score or member begins, if this first bound is beyond all of them.
+#[inline]
+fn target_of_bound<'a>(bound: Option<&[u8]>) -> PrefetchTarget<'a> {
+    match bound {
+        Some(b"-inf" | b"-") => PrefetchTarget::Front,
+        Some(b"+inf" | b"inf" | b"+") => PrefetchTarget::Back,
+        _ => PrefetchTarget::Value,
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +210,10 @@ mod tests {
             ("ZRANGE k 0 9 BYSCORE", Value),
             ("ZRANGE k (1 9 BYSCORE", Value),
             ("ZRANGE k [a [b BYLEX", Value),
-            ("ZRANGE k - + BYLEX", Value),
+            ("ZRANGE k - + BYLEX", Front),
+            ("ZRANGE k -inf 9 BYSCORE LIMIT 0 1", Front),
+            ("ZRANGE k +inf -inf BYSCORE REV LIMIT 0 1", Back),
+            ("ZRANGE k + - BYLEX REV", Back),
             ("ZREVRANGE k 0 9", Back),
             ("ZREVRANGE k -3 -1 WITHSCORES", Front),
             ("ZREVRANGE k  9", Value),

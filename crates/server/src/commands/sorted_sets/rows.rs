@@ -157,11 +157,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrangebylex", -4, Group::SortedSet, range::zrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Returns the members within a lexicographic range.", "key min max [LIMIT <limit: offset count>]"),
     Command::new("zrangebyscore", -4, Group::SortedSet, range::zrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("1.0.5", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a range of scores.",
@@ -193,16 +195,19 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zremrangebylex", 4, Group::SortedSet, range::zremrangebylex)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a lexicographic range.", "key min max"),
     Command::new("zremrangebyrank", 4, Group::SortedSet, range::zremrangebyrank)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .prefetch_hint(PrefetchHint::Ranks { reversed: false })
         .since("2.0.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a range of ranks.", "key start stop"),
     Command::new("zremrangebyscore", 4, Group::SortedSet, range::zremrangebyscore)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("1.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc("Removes the members within a range of scores.", "key min:double max:double"),
     Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
@@ -214,6 +219,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrangebylex", -4, Group::SortedSet, range::zrevrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("2.8.9", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a lexicographic range in descending order.",
@@ -222,6 +228,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrangebyscore", -4, Group::SortedSet, range::zrevrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Bounds)
         .since("2.2.0", "O(log(N)+M) where M is the number of members returned or removed")
         .doc(
             "Returns the members within a range of scores in descending order.",
