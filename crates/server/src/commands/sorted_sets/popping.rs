@@ -54,10 +54,12 @@ fn pop_from(ctx: &mut Context<'_>, key: Key<'_>, end: End, count: usize, shape: 
             member.reply(reply);
             reply.double(score);
         };
+        let last = set.len() - taken..set.len();
         if end == End::Min {
             set.remove_range(0..taken, &mut answer);
+        } else if taken == 1 {
+            set.remove_range(last, &mut answer);
         } else {
-            let last = set.len() - taken..set.len();
             set.for_range(last.clone(), true, &mut |member, score| {
                 answer(member, score);
                 true
