@@ -163,16 +163,34 @@ impl<S: OrderedSet> Bed<S> {
         slices.lowest_decile()
     }
 
-    /// Nanoseconds per removal of `length` ranks; the removed members are inserted again afterwards.
+    /// Nanoseconds per removal of `length` ranks at random; the removed members are inserted again afterwards.
     fn removing_ranges(&mut self, operations: usize, length: usize) -> f64 {
-        let mut slices = Slices::default();
         let batch = if self.is_cold() { self.sets.len().min(operations) } else { 1 };
+        self.removing(operations, batch, length, |operation, last| (operation.rank as usize).min(last))
+    }
+
+    /// Nanoseconds per removal of the lowest member, or of the highest.
+    fn popping(&mut self, operations: usize, highest: bool) -> f64 {
+        let batch = self.batch(operations);
+        self.removing(operations, batch, 1, |_, last| if highest { last } else { 0 })
+    }
+
+    /// Nanoseconds per removal of `length` ranks from the one that `start` returns for an operation and the last one possible.
+    /// The members of a batch are inserted again after it.
+    fn removing(
+        &mut self,
+        operations: usize,
+        batch: usize,
+        length: usize,
+        start: impl Fn(&Operation, usize) -> usize,
+    ) -> f64 {
+        let mut slices = Slices::default();
         let mut done = 0;
         while done < operations {
             let plan = self.plan(batch);
             let mut back: Vec<(u32, [u8; 16], f64)> = Vec::with_capacity(batch * length);
             self.run(&mut slices, &plan, |set, operation| {
-                let start = (operation.rank as usize).min(set.len() - length);
+                let start = start(operation, set.len() - length);
                 set.remove_range(start..start + length, &mut |member, score| {
                     back.push((operation.set, member.try_into().expect("16 bytes"), score));
                 })
@@ -209,6 +227,8 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
         "member at rank",
         bed.reading(many, |set, operation| set.at(operation.rank as usize).map(|(member, _)| member[0])),
     );
+    row("lowest member", bed.reading(many, |set, _| set.member_at(0).map(|member| member[0])));
+    row("highest member", bed.reading(many, |set, _| set.member_at(set.len() - 1).map(|member| member[0])));
     for length in [10, 100, 1_000] {
         if length <= size {
             let walks = (many * 10 / length).min(many);
@@ -226,6 +246,8 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     row("insert random", inserting);
     row("insert ascending", bed.inserting_at_an_end(many, true));
     row("insert descending", bed.inserting_at_an_end(many, false));
+    row("remove the lowest", bed.popping(many, false));
+    row("remove the highest", bed.popping(many, true));
     row("remove a range of 100", bed.removing_ranges(many / 60, 100));
 }
 

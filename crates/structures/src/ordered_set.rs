@@ -129,6 +129,10 @@ pub trait OrderedSet {
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)>;
     /// The member at `rank`, if `rank < len`.
     fn at(&self, rank: usize) -> Option<(&[u8], f64)>;
+    /// The member at `rank`, if `rank < len`, for callers that do not need its score.
+    fn member_at(&self, rank: usize) -> Option<&[u8]> {
+        self.at(rank).map(|(member, _)| member)
+    }
     /// Visits the score of each member, in turn.
     fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
         members.iter().for_each(|member| visit(self.score(member)));

@@ -57,12 +57,8 @@ fn first_of<S: OrderedSet>(sets: u64, members: u64, visits: u64, runs: u32, new:
     let mut run = || {
         let order: Vec<u64> = (0..visits).map(|_| random.next_number()).collect();
         let start = Instant::now();
-        let lengths: usize = order
-            .iter()
-            .map(|number| {
-                built[*number as usize].ascending(0..1).next().map_or(0, |(member, _)| member.len())
-            })
-            .sum();
+        let lengths: usize =
+            order.iter().map(|number| built[*number as usize].member_at(0).map_or(0, <[u8]>::len)).sum();
         black_box(lengths);
         start.elapsed().as_nanos() as f64 / visits as f64
     };

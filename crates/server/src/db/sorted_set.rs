@@ -256,12 +256,36 @@ impl SortedSet {
             return;
         }
         large!(&self.encoding, list => list.for_range(range, reverse, visit), set => {
+            if range.len() == 1 {
+                // An iteration costs more to start.
+                if let Some((member, score)) = set.at(range.start) {
+                    visit(StringValue::Bytes(member), score);
+                }
+                return;
+            }
             let mut visit = |(member, score)| visit(StringValue::Bytes(member), score);
             if reverse {
                 set.descending(range).all(&mut visit);
             } else {
                 set.ascending(range).all(&mut visit);
             }
+        });
+    }
+
+    /// As [`SortedSet::for_range`], of all ranks, without scores.
+    pub fn for_members<'a>(
+        &'a self,
+        range: Range<usize>,
+        reverse: bool,
+        visit: &mut dyn FnMut(StringValue<'a>),
+    ) {
+        if range.len() == 1 && !self.is_compact() {
+            let member = large!(&self.encoding, _ => None, set => set.member_at(range.start));
+            return member.into_iter().for_each(|member| visit(StringValue::Bytes(member)));
+        }
+        self.for_range(range, reverse, &mut |member, _| {
+            visit(member);
+            true
         });
     }
 

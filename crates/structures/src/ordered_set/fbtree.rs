@@ -25,7 +25,8 @@
 //! 3. `counts` in each node and `len` are the true numbers of members.
 //! 4. The index exists if and only if `height > 0`.
 //! 5. The members in the table of long members are exactly those that some record refers to, each with its hash.
-//! 6. At least half of the ids of leaves, and of long members, are in use, or there are few ids.
+//! 6. While there is one leaf, `Pages::ends` are the places of its first and last record.
+//! 7. At least half of the ids of leaves, and of long members, are in use, or there are few ids.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-feature-b-tree).
 
@@ -62,6 +63,7 @@ use key::{Key, bits_to_score, score_to_bits};
 use leaf::{Leaf, LongMembers};
 use member_index::MemberIndex;
 use slab::Slab;
+use std::ops::Range;
 
 /// The sizes of a tree's parts. The default measured best; others are for measuring, and for testing tall trees of few
 /// members.
@@ -81,26 +83,38 @@ impl Default for Shape {
 
 /// An ordered set of up to 2^32-1 members. A clone has the same parts, page for page: loading it anew took three times as
 /// long at 10,000 members.
+///
+/// What a set of one leaf needs for a member at a rank is in the first cache line.
 #[derive(Clone)]
+#[repr(C)]
 pub struct FbTree {
-    seed: HashSeed,
-    shape: Shape,
-    simd: Simd,
+    len: u32,
     /// Levels of nodes above the leaves.
     height: u8,
+    simd: Simd,
+    pages: Pages,
+    seed: HashSeed,
+    shape: Shape,
     /// A node if `height > 0`, else a leaf.
     root: u32,
     first: u32,
     last: u32,
-    len: u32,
-    pages: Pages,
     inners: Inners,
     index: Option<Box<MemberIndex>>,
 }
 
+/// An allocation of at most this size has the size of its class, a multiple of the lines.
+const _: () = assert!(size_of::<FbTree>() <= 192);
+const _: () = assert!(
+    std::mem::offset_of!(FbTree, pages) + std::mem::offset_of!(Pages, leaves) + size_of::<Slab<Leaf>>() <= 64
+);
+
 /// The leaves, and the members too long for them.
 #[derive(Clone)]
+#[repr(C)]
 struct Pages {
+    /// The places of the records of the lowest and the highest member, while there is one leaf: they save a line.
+    ends: [u16; 2],
     leaves: Slab<Leaf>,
     longs: LongMembers,
     long_bytes: usize,
@@ -137,28 +151,55 @@ impl Pages {
         self.key(leaf, 0)
     }
 
-    /// Changes a leaf, updating the sum of page sizes.
-    fn change<R>(&mut self, leaf: u32, change: impl FnOnce(&mut Leaf) -> R) -> R {
-        let leaf = &mut self.leaves[leaf];
-        let bytes = leaf.page_bytes();
+    /// Changes these slots of a leaf, or inserts at the start of the range, updating the sum of page sizes and the places of
+    /// the ends: those that did not change are in lines that a change at the other end does not fetch.
+    fn change<R>(&mut self, id: u32, slots: Range<usize>, change: impl FnOnce(&mut Leaf) -> R) -> R {
+        let leaf = &mut self.leaves[id];
+        let (count, bytes, page) = (leaf.count(), leaf.page_bytes(), leaf.page_address());
         let result = change(leaf);
         self.page_bytes = self.page_bytes + leaf.page_bytes() - bytes;
+        if let Some(leaf) = self.leaves.only() {
+            let is_new = leaf.page_address() != page;
+            if is_new || slots.start == 0 {
+                self.ends[End::Lowest as usize] = leaf.end_place(End::Lowest);
+            }
+            if is_new || slots.end >= count {
+                self.ends[End::Highest as usize] = leaf.end_place(End::Highest);
+            }
+        }
         result
+    }
+
+    /// Keeps the places of the ends of the only leaf.
+    #[inline]
+    fn note_ends(&mut self) {
+        if let Some(leaf) = self.leaves.only() {
+            self.ends = [End::Lowest, End::Highest].map(|end| leaf.end_place(end));
+        }
+    }
+
+    /// The lowest or highest member of the only leaf.
+    #[inline]
+    fn end_member<'a>(&'a self, leaf: &'a Leaf, end: End) -> &'a [u8] {
+        leaf.member_in(self.ends[end as usize], &self.longs)
     }
 
     /// Replaces the contents of a leaf, keeping its links.
     fn replace(&mut self, id: u32, with: Leaf) {
-        self.change(id, |leaf| leaf.replace_members(with));
+        self.change(id, 0..usize::MAX, |leaf| leaf.replace_members(with));
     }
 
     fn add(&mut self, leaf: Leaf) -> u32 {
         self.page_bytes += leaf.page_bytes();
-        self.leaves.insert(leaf)
+        let id = self.leaves.insert(leaf);
+        self.note_ends();
+        id
     }
 
     fn take(&mut self, id: u32) -> Leaf {
         let leaf = self.leaves.take(id);
         self.page_bytes -= leaf.page_bytes();
+        self.note_ends();
         leaf
     }
 
@@ -189,18 +230,19 @@ impl FbTree {
     }
 
     fn empty(seed: HashSeed, shape: Shape, simd: Simd) -> Self {
-        let mut pages = Pages { leaves: Slab::new(), longs: Slab::new(), long_bytes: 0, page_bytes: 0 };
+        let mut pages =
+            Pages { ends: [0; 2], leaves: Slab::new(), longs: Slab::new(), long_bytes: 0, page_bytes: 0 };
         let root = pages.add(Leaf::default());
         FbTree {
+            len: 0,
+            height: 0,
+            simd,
+            pages,
             seed,
             shape,
-            simd,
-            height: 0,
             root,
             first: root,
             last: root,
-            len: 0,
-            pages,
             inners: Inners(Slab::new()),
             index: None,
         }
@@ -349,6 +391,18 @@ impl OrderedSet for FbTree {
         let (leaf, slot) = self.leaf_at_rank(rank);
         let key = self.pages.key(leaf, slot);
         Some((key.member, bits_to_score(key.score)))
+    }
+
+    fn member_at(&self, rank: usize) -> Option<&[u8]> {
+        let end = match rank {
+            0 => End::Lowest,
+            _ if rank + 1 == self.len() => End::Highest,
+            _ => return self.at(rank).map(|(member, _)| member),
+        };
+        match self.pages.leaves.only() {
+            Some(leaf) => (self.len > 0).then(|| self.pages.end_member(leaf, end)),
+            None => self.at(rank).map(|(member, _)| member),
+        }
     }
 
     fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {

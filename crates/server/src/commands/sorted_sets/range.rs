@@ -179,10 +179,14 @@ fn answer(ctx: &mut Context<'_>, key: Key<'_>, query: &Query<'_>) -> Outcome {
     let ranks = query.ranks(set);
     let flat = query.with_scores && !super::nests_pairs(reply);
     reply.array(ranks.len() * if flat { 2 } else { 1 });
-    set.for_range(ranks, query.reverse, &mut |member, score| {
-        answer_member(reply, member, query.with_scores.then_some(score));
-        true
-    });
+    if query.with_scores {
+        set.for_range(ranks, query.reverse, &mut |member, score| {
+            answer_member(reply, member, Some(score));
+            true
+        });
+    } else {
+        set.for_members(ranks, query.reverse, &mut |member| member.reply(reply));
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use super::descend::{first_leaf, tag};
 use super::key::Key;
 use super::leaf::NO_LEAF;
 use super::{FbTree, OrderedSet};
+use crate::ordered_set::End;
 use crate::size_class::usable_size;
 
 impl FbTree {
@@ -18,6 +19,10 @@ impl FbTree {
         self.check_chain(&leaves);
         self.check_tables(&leaves);
         self.check_index(&leaves);
+        if let Some(leaf) = self.pages.leaves.only() {
+            let ends = [End::Lowest, End::Highest].map(|end| leaf.end_place(end));
+            assert_eq!(self.pages.ends, ends, "tree invariant 6: places of the ends");
+        }
         self.pages.leaves.check();
         self.pages.longs.check();
         self.inners.0.check();
@@ -82,7 +87,7 @@ impl FbTree {
     fn check_tables(&self, leaves: &[u32]) {
         assert_eq!(self.pages.leaves.live(), leaves.len(), "a leaf was lost");
         let sparse = self.pages.leaves.sparse_last().or(self.pages.longs.sparse_last());
-        assert_eq!(sparse, None, "tree invariant 6: a table mostly free");
+        assert_eq!(sparse, None, "tree invariant 7: a table mostly free");
         let pages: usize = leaves.iter().map(|&id| self.pages.leaves[id].page_bytes()).sum();
         assert_eq!(pages, self.pages.page_bytes, "page bytes miscounted");
         let longs = leaves.iter().flat_map(|&id| {

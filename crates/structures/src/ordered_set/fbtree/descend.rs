@@ -250,6 +250,10 @@ impl FbTree {
 
     /// The leaf that has the member at `rank`, which must be below `len`, and its slot.
     pub(super) fn leaf_at_rank(&self, rank: usize) -> (u32, usize) {
+        // The ids of the ends are not in the tree's first line.
+        if self.pages.leaves.only().is_some() {
+            return (0, rank);
+        }
         // A descent fetches lines of every level, which are cold where there are many sets; the ends are known without one.
         if rank == 0 {
             return (self.first, 0);

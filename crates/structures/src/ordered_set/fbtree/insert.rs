@@ -63,7 +63,10 @@ impl FbTree {
             let mut path = Path::new();
             let slot = self.lead_to_place(key, known, &mut path);
             let room = self.room_for(path.leaf, slot);
-            if self.pages.change(path.leaf, |leaf| leaf.insert(slot, key.score, tag(hash), &record, room)) {
+            if self
+                .pages
+                .change(path.leaf, slot..slot, |leaf| leaf.insert(slot, key.score, tag(hash), &record, room))
+            {
                 self.add_to_counts(&path, 1);
                 // A key below all others: the nodes are updated when the first leaf splits.
                 if slot == 0 && path.leaf != self.first {
@@ -105,7 +108,8 @@ impl FbTree {
         record: &Record<'_>,
     ) -> bool {
         let room = self.room_for(leaf, slot);
-        if !self.pages.change(leaf, |leaf| leaf.insert(slot, key.score, tag(hash), record, room)) {
+        if !self.pages.change(leaf, slot..slot, |leaf| leaf.insert(slot, key.score, tag(hash), record, room))
+        {
             return false;
         }
         let (mut id, is_last) = (self.root, slot > 0);
@@ -237,7 +241,7 @@ impl FbTree {
         let below = leaf.lower_bound(key, longs).slot;
         // The member itself is no longer below.
         let to = below - usize::from(below > slot);
-        self.pages.leaves[id].move_slot(slot, to, key.score)
+        self.pages.change(id, slot.min(to)..slot.max(to) + 1, |leaf| leaf.move_slot(slot, to, key.score))
     }
 
     /// Adds to the counts of all nodes on the path.

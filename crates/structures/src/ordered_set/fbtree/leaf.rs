@@ -42,6 +42,7 @@ use super::key::Key;
 use super::slab::Slab;
 use crate::byte_compare::LANES;
 use crate::hash::HashSeed;
+use crate::ordered_set::End;
 use std::ops::Range;
 
 /// No leaf: the end of the chain.
@@ -238,8 +239,30 @@ impl Leaf {
 
     #[inline]
     fn record_at(&self, slot: usize) -> usize {
+        self.page.len() - usize::from(self.place(slot))
+    }
+
+    /// The place of a slot's record: its distance from the page's end.
+    #[inline]
+    fn place(&self, slot: usize) -> u16 {
         let at = self.offsets_at() + 2 * slot;
-        self.page.len() - u16::from_le_bytes([self.page[at], self.page[at + 1]]) as usize
+        u16::from_le_bytes([self.page[at], self.page[at + 1]])
+    }
+
+    /// The place of the first or the last record, 0 in a leaf without members.
+    #[inline]
+    pub fn end_place(&self, end: End) -> u16 {
+        match (self.count().checked_sub(1), end) {
+            (None, _) => 0,
+            (Some(_), End::Lowest) => self.place(0),
+            (Some(last), End::Highest) => self.place(last),
+        }
+    }
+
+    /// The address of the page: another one once the page is rebuilt.
+    #[inline]
+    pub fn page_address(&self) -> *const u8 {
+        self.page.as_ptr()
     }
 
     #[inline]
@@ -255,7 +278,13 @@ impl Leaf {
     /// The member at `slot`.
     #[inline(always)]
     pub fn member<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> &'a [u8] {
-        let record = &self.page[self.record_at(slot)..];
+        self.member_in(self.place(slot), longs)
+    }
+
+    /// The member whose record is at this place.
+    #[inline(always)]
+    pub fn member_in<'a>(&'a self, place: u16, longs: &'a LongMembers) -> &'a [u8] {
+        let record = &self.page[self.page.len() - usize::from(place)..];
         match record[0] {
             LONG => long_member(record, longs),
             len => &record[1..1 + len as usize],

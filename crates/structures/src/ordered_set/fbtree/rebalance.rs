@@ -207,6 +207,7 @@ impl FbTree {
         let leaf = self.pages.leaves.take(id);
         let (prev, next) = (leaf.prev, leaf.next);
         let new = self.pages.leaves.insert(leaf);
+        self.pages.note_ends();
         match prev {
             NO_LEAF => self.first = new,
             _ => self.pages.leaves[prev].next = new,

@@ -51,7 +51,7 @@ impl FbTree {
         self.free_longs(leaf, slots.clone());
         self.len -= slots.len() as u32;
         self.add_to_counts(path, -(slots.len() as i64));
-        self.pages.change(leaf, |leaf| leaf.remove(slots.clone()));
+        self.pages.change(leaf, slots.clone(), |leaf| leaf.remove(slots.clone()));
         if self.pages.leaves[leaf].count() == 0 {
             if self.len == 0 {
                 self.take();
@@ -80,7 +80,7 @@ impl FbTree {
 
     fn shrink_if_roomy(&mut self, id: u32) {
         let more_to_come = self.height > 0 && (id == self.first || id == self.last);
-        self.pages.change(id, |leaf| leaf.shrink_if_roomy(more_to_come));
+        self.pages.change(id, 1..1, |leaf| leaf.shrink_if_roomy(more_to_come));
     }
 
     /// Frees the bytes of the long ones among these members.

@@ -1,11 +1,14 @@
-//! A slab: pages, nodes and long members by a 32-bit id. Chunked, so that growing never copies more than one chunk.
+//! A slab: pages, nodes and long members by a 32-bit id. Chunked, so that growing never copies more than one chunk. A single
+//! value is within the slab itself: most sets have one page.
 //!
 //! The lowest free id is allocated first, and chunks behind the highest one in use are freed, at most [`GIVEN_BACK_MAX`]
 //! ids in a call: half a table may lie behind the last but one in use. The owner moves the value with the highest id once
 //! most ids are free: see [`Slab::sparse_last`].
 //!
 //! Invariants: all chunks but the last are full and have no spare capacity; the set of free ids exists only if some are
-//! free.
+//! free; a table has no ids or at least two.
+//!
+//! Measurements and rejected designs: [docs/structures.md](../../../../../docs/structures.md#the-feature-b-tree-part-by-part).
 
 use crate::prefetch::{prefetch, prefetch_object};
 use crate::size_class::usable_size;
@@ -22,7 +25,16 @@ const GIVEN_BACK_MAX: usize = 64;
 /// Ids are allocated densely. A freed id holds `T::default()`. The highest id is in use, unless more free ones lay behind
 /// the highest in use than the calls since could drop.
 #[derive(Clone)]
-pub(super) struct Slab<T> {
+pub(super) enum Slab<T> {
+    /// The value with id 0, and no others.
+    One(T),
+    /// Any other number.
+    Table(Table<T>),
+}
+
+/// Values in chunks.
+#[derive(Clone)]
+pub(super) struct Table<T> {
     chunks: Vec<Vec<T>>,
     #[expect(clippy::box_collection, reason = "most sets have none, and each has three tables")]
     free: Option<Box<BTreeSet<u32>>>,
@@ -31,13 +43,135 @@ pub(super) struct Slab<T> {
 impl<T: Default> Slab<T> {
     /// Creates an empty slab.
     pub fn new() -> Self {
-        Slab { chunks: Vec::new(), free: None }
+        Slab::Table(Table { chunks: Vec::new(), free: None })
     }
 
     /// Stores a value under the lowest free id and returns the id.
     pub fn insert(&mut self, value: T) -> u32 {
+        let id = match self {
+            Slab::Table(table) if !table.chunks.is_empty() => table.insert(value),
+            _ => return self.insert_first_or_second(value),
+        };
+        self.leave_small_table();
+        id
+    }
+
+    /// Frees a table with one id.
+    fn leave_small_table(&mut self) {
+        if let Slab::Table(table) = self
+            && let Some(only) = table.take_only()
+        {
+            *self = Slab::One(only);
+        }
+    }
+
+    fn insert_first_or_second(&mut self, value: T) -> u32 {
+        match std::mem::replace(self, Slab::new()) {
+            Slab::Table(_) => {
+                *self = Slab::One(value);
+                0
+            }
+            Slab::One(first) => {
+                let mut table = Table { chunks: Vec::new(), free: None };
+                table.insert(first);
+                let id = table.insert(value);
+                *self = Slab::Table(table);
+                id
+            }
+        }
+    }
+
+    /// Takes the value of an id, which becomes free.
+    pub fn take(&mut self, id: u32) -> T {
+        let table = match self {
+            Slab::Table(table) => table,
+            Slab::One(_) => match std::mem::replace(self, Slab::new()) {
+                Slab::One(value) => return value,
+                Slab::Table(_) => unreachable!("matched above"),
+            },
+        };
+        let value = table.take(id);
+        self.leave_small_table();
+        value
+    }
+
+    /// The only value, if its id is 0.
+    #[inline]
+    pub fn only(&self) -> Option<&T> {
+        match self {
+            Slab::One(value) => Some(value),
+            Slab::Table(_) => None,
+        }
+    }
+
+    /// Prefetches the pointer to the chunk of an id, if there is one.
+    #[inline]
+    pub fn prefetch_place(&self, id: u32) {
+        if let Slab::Table(table) = self {
+            prefetch(table.chunks.as_ptr().wrapping_add(id as usize / CHUNK));
+        }
+    }
+
+    /// Prefetches the value of an id.
+    #[inline]
+    pub fn prefetch(&self, id: u32) {
+        prefetch_object(&self[id]);
+    }
+
+    /// The number of ids in use.
+    #[inline]
+    pub fn live(&self) -> usize {
+        match self {
+            Slab::One(_) => 1,
+            Slab::Table(table) => table.ids() - table.free_count(),
+        }
+    }
+
+    /// The highest id, if most ids are free and there are more than a few: its value is to be taken and inserted again.
+    /// None while the highest id is free itself: it and those before it are dropped first.
+    pub fn sparse_last(&self) -> Option<u32> {
+        let Slab::Table(table) = self else { return None };
+        (table.is_sparse() && !table.has_free_end()).then(|| table.ids() as u32 - 1)
+    }
+
+    /// Returns whether most ids are free, and there are more than a few.
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self, Slab::Table(table) if table.is_sparse())
+    }
+
+    /// One more than the highest id.
+    pub fn ids(&self) -> usize {
+        match self {
+            Slab::One(_) => 1,
+            Slab::Table(table) => table.ids(),
+        }
+    }
+
+    /// Bytes of the table itself, without what the values own.
+    pub fn table_bytes(&self) -> usize {
+        let Slab::Table(table) = self else { return 0 };
+        let last = table.chunks.last().map_or(0, Vec::capacity);
+        table.chunks.len().saturating_sub(1) * usable_size(CHUNK * size_of::<T>())
+            + usable_size(last * size_of::<T>())
+            + usable_size(table.chunks.capacity() * size_of::<Vec<T>>())
+            + table.free.as_ref().map_or(0, |free| usable_size(size_of_val(&**free)) + tree_bytes(free.len()))
+    }
+
+    /// Panics unless the documented invariants hold.
+    pub fn check(&self) {
+        let Slab::Table(table) = self else { return };
+        assert!(table.free.as_ref().is_none_or(|free| !free.is_empty()));
+        let full = table.chunks.split_last().map_or(&[][..], |(_, full)| full);
+        assert!(full.iter().all(|chunk| (chunk.len(), chunk.capacity()) == (CHUNK, CHUNK)));
+        assert_ne!(table.ids(), 1, "a single value in a table");
+    }
+}
+
+impl<T: Default> Table<T> {
+    fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.as_mut().and_then(|free| free.pop_first()) {
-            self[id] = value;
+            *self.at_mut(id) = value;
             self.give_back();
             self.release_empty_tree();
             return id;
@@ -58,13 +192,17 @@ impl<T: Default> Slab<T> {
         u32::try_from(chunk_at * CHUNK + chunk.len() - 1).expect("fewer pages than members")
     }
 
-    /// Takes the value of an id, which becomes free.
-    pub fn take(&mut self, id: u32) -> T {
-        let value = std::mem::take(&mut self[id]);
+    fn take(&mut self, id: u32) -> T {
+        let value = std::mem::take(self.at_mut(id));
         self.free.get_or_insert_default().insert(id);
         self.give_back();
         self.release_empty_tree();
         value
+    }
+
+    /// Takes the value out of a table that has no other id.
+    fn take_only(&mut self) -> Option<T> {
+        if self.ids() == 1 { self.chunks.pop().and_then(|mut chunk| chunk.pop()) } else { None }
     }
 
     /// Frees the set of free ids when it is empty: a tree that has lost its last id would keep a node.
@@ -72,11 +210,6 @@ impl<T: Default> Slab<T> {
         if self.free_count() == 0 {
             self.free = None;
         }
-    }
-
-    #[inline]
-    fn free_count(&self) -> usize {
-        self.free.as_ref().map_or(0, |free| free.len())
     }
 
     /// Returns whether the highest id is free.
@@ -106,58 +239,35 @@ impl<T: Default> Slab<T> {
             chunk.shrink_to(2 * chunk.len());
         }
     }
+}
 
-    /// Prefetches the pointer to the chunk of an id.
+impl<T> Table<T> {
     #[inline]
-    pub fn prefetch_place(&self, id: u32) {
-        prefetch(self.chunks.as_ptr().wrapping_add(id as usize / CHUNK));
-    }
-
-    /// Prefetches the value of an id.
-    #[inline]
-    pub fn prefetch(&self, id: u32) {
-        prefetch_object(&self[id]);
-    }
-
-    /// The number of ids in use.
-    pub fn live(&self) -> usize {
-        self.ids() - self.free_count()
-    }
-
-    /// The highest id, if most ids are free and there are more than a few: its value is to be taken and inserted again.
-    /// None while the highest id is free itself: it and those before it are dropped first.
-    pub fn sparse_last(&self) -> Option<u32> {
-        (self.is_sparse() && !self.has_free_end()).then(|| self.ids() as u32 - 1)
+    fn free_count(&self) -> usize {
+        self.free.as_ref().map_or(0, |free| free.len())
     }
 
     /// Returns whether most ids are free, and there are more than a few.
     #[inline]
-    pub fn is_sparse(&self) -> bool {
+    fn is_sparse(&self) -> bool {
         self.free_count() > FEW / 2 && 2 * self.free_count() > self.ids() && self.ids() > FEW
     }
 
-    /// One more than the highest id.
-    pub fn ids(&self) -> usize {
+    fn ids(&self) -> usize {
         match self.chunks.last() {
             Some(last) => (self.chunks.len() - 1) * CHUNK + last.len(),
             None => 0,
         }
     }
 
-    /// Bytes of the table itself, without what the values own.
-    pub fn table_bytes(&self) -> usize {
-        let last = self.chunks.last().map_or(0, Vec::capacity);
-        self.chunks.len().saturating_sub(1) * usable_size(CHUNK * size_of::<T>())
-            + usable_size(last * size_of::<T>())
-            + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
-            + self.free.as_ref().map_or(0, |free| usable_size(size_of_val(&**free)) + tree_bytes(free.len()))
+    #[inline]
+    fn at(&self, id: u32) -> &T {
+        &self.chunks[id as usize / CHUNK][id as usize % CHUNK]
     }
 
-    /// Panics unless the documented invariants hold.
-    pub fn check(&self) {
-        assert!(self.free.as_ref().is_none_or(|free| !free.is_empty()));
-        let full = self.chunks.split_last().map_or(&[][..], |(_, full)| full);
-        assert!(full.iter().all(|chunk| (chunk.len(), chunk.capacity()) == (CHUNK, CHUNK)));
+    #[inline]
+    fn at_mut(&mut self, id: u32) -> &mut T {
+        &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
     }
 }
 
@@ -181,14 +291,26 @@ impl<T> Index<u32> for Slab<T> {
     type Output = T;
     #[inline]
     fn index(&self, id: u32) -> &T {
-        &self.chunks[id as usize / CHUNK][id as usize % CHUNK]
+        match self {
+            Slab::One(value) => {
+                debug_assert_eq!(id, 0, "the only id");
+                value
+            }
+            Slab::Table(table) => table.at(id),
+        }
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, id: u32) -> &mut T {
-        &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
+        match self {
+            Slab::One(value) => {
+                debug_assert_eq!(id, 0, "the only id");
+                value
+            }
+            Slab::Table(table) => table.at_mut(id),
+        }
     }
 }
 
@@ -196,6 +318,28 @@ impl<T> IndexMut<u32> for Slab<T> {
 mod tests {
     use super::*;
     use crate::random::Random;
+
+    fn has_free_end<T: Default>(slab: &Slab<T>) -> bool {
+        matches!(slab, Slab::Table(table) if table.has_free_end())
+    }
+
+    #[test]
+    fn one_value_allocates_nothing() {
+        let mut slab = Slab::new();
+        for _ in 0..2 {
+            assert_eq!(slab.insert(5u64), 0);
+            assert_eq!((slab[0], slab.live(), slab.ids(), slab.table_bytes()), (5, 1, 1, 0));
+            assert_eq!((slab.insert(6), slab.live()), (1, 2));
+            slab.check();
+            assert_eq!(slab.take(0), 5);
+            assert!(slab.table_bytes() > 0);
+            assert_eq!((slab.insert(7), slab.take(1), slab[0]), (0, 6, 7));
+            slab.check();
+            assert_eq!((slab.clone()[0], slab.live(), slab.table_bytes()), (7, 1, 0));
+            assert_eq!((slab.take(0), slab.live(), slab.ids()), (7, 0, 0));
+            slab.check();
+        }
+    }
 
     #[test]
     fn ids_are_dense_and_reused() {
@@ -226,7 +370,7 @@ mod tests {
         // Now all ids beyond the half are free; those below are freed one by one, and every third is inserted again.
         slab.take(count - 1);
         let mut calls = 0;
-        while slab.has_free_end() {
+        while has_free_end(&slab) {
             assert_eq!(slab.sparse_last(), None);
             work::take();
             slab.take(calls);

@@ -318,8 +318,18 @@ impl FbTree {
         ScoreProbe { hash, stage, leaf, ..ScoreProbe::finished() }
     }
 
-    /// Begins a stepwise iteration from an end by prefetching the pointer to its leaf.
+    /// Begins a stepwise iteration from an end by prefetching the pointer to its leaf. The slot and the record of the only
+    /// leaf, which is within the tree, are prefetched at once.
     pub(super) fn start_end_probe(&self, end: End) -> ScoreProbe {
+        if let Some(leaf) = self.pages.leaves.only() {
+            let slot = match end {
+                End::Lowest => 0,
+                End::Highest => leaf.count().saturating_sub(1),
+            };
+            leaf.prefetch_slot(slot);
+            leaf.prefetch_place(self.pages.ends[end as usize]);
+            return ScoreProbe::finished();
+        }
         let (leaf, slot) = match end {
             End::Lowest => (self.first, 0),
             End::Highest => (self.last, LAST_SLOT),
