@@ -71,7 +71,7 @@ fuzz_target!(|bytes: &[u8]| {
     let read = db.read_value(b"key", &mut reader, kind, None);
     assert!(reader.position() <= rest.len() as u64);
     if let Ok(value @ (ReadValue::Integer(_) | ReadValue::Bytes(_) | ReadValue::Object(_))) = read {
-        assert_eq!(db.load_read(b"key", value, LoadedKey::default()), Loaded::Stored);
+        assert_eq!(db.load_read(db.key(b"key"), value, LoadedKey::default()), Loaded::Stored);
         crosses(&db);
     }
 });
