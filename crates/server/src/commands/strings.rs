@@ -210,8 +210,8 @@ fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     answer(ctx, args.key(1))
 }
 
-/// Replies with the string at the key.
-#[inline]
+/// Replies with the string at the key. Inlined in GET: a call cost 1 % of it.
+#[inline(always)]
 fn answer(ctx: &mut Context<'_>, key: Key<'_>) -> Outcome {
     match ctx.db.read_string(key)? {
         Some(text) if text.is_worth_a_reference() => refer(ctx, key),
