@@ -93,6 +93,8 @@ fn steps(page: &str) -> Vec<Step> {
                     steps.push(Step::Shown { command, reply });
                 }
             }
+            // Lines that the server writes.
+            "log" => {}
             "" => steps.push(Step::Options(block.to_owned())),
             _ => steps.push(Step::Other(block.to_owned())),
         }
