@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::config::EventClasses;
-use crate::db::{Change, Db};
+use crate::db::{Change, Db, Key};
 use crate::engine::client_limits::check_much_output;
 use crate::server::Server;
 use crate::session::ClientHandle;
@@ -30,6 +30,11 @@ fn apply(db: &Db, server: &mut Server, change: &Change, by: Option<ClientHandle>
     }
 }
 
+/// A key of a database whose content was replaced.
+fn replaced(db: &Db, index: usize, key: Key<'_>, existed: bool) -> Replaced {
+    Replaced { existed, exists: db.is_stored(index, key), is_stale: db.is_stored_expired(index, key) }
+}
+
 fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
     let indexes = db_index.map_or_else(|| db.databases_replaced(), |index| BTreeSet::from([index]));
     if !server.watch.is_empty() {
@@ -37,11 +42,7 @@ fn flushed(db: &Db, server: &mut Server, db_index: Option<usize>) {
             // The replacing data may already be in place.
             let replaced = |key: &[u8]| {
                 let key = db.key(key);
-                Replaced {
-                    existed: db.was_cleared(index, key),
-                    exists: db.is_stored(index, key),
-                    is_stale: db.is_stored_expired(index, key),
-                }
+                replaced(db, index, key, db.was_cleared(index, key))
             };
             server.watch.database_replaced(&mut server.clients, index, replaced);
         }
@@ -55,11 +56,7 @@ fn swapped(db: &Db, server: &mut Server, a: usize, b: usize) {
     for (index, other) in [(a, b), (b, a)] {
         let replaced = |key: &[u8]| {
             let key = db.key(key);
-            Replaced {
-                existed: db.is_stored(other, key),
-                exists: db.is_stored(index, key),
-                is_stale: db.is_stored_expired(index, key),
-            }
+            replaced(db, index, key, db.is_stored(other, key))
         };
         server.watch.database_replaced(&mut server.clients, index, replaced);
         server.blocked.database_changed(index);

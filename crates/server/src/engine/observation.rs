@@ -51,7 +51,7 @@ fn note_hot_keys(server: &mut Server, finished: Finished<'_>) {
     }
 }
 
-/// As [`Self::note_hot_keys`]: a script's cost is attributed to its keys.
+/// As [`note_hot_keys`]: a script's cost is attributed to its keys.
 #[inline(never)]
 fn note_hottest(server: &mut Server, loading: &Loads, finished: Finished<'_>, costs: Costs) {
     let &Call { client, row, args, origin, .. } = finished.call;

@@ -18,7 +18,7 @@ use super::super::Executor;
 use super::Replication;
 use super::handshake::Handover;
 use super::link::end_waiting_of_all;
-use super::replicas::replica_address;
+use super::replicas::{Replica, replica_address};
 use crate::command::Next;
 use crate::config::ReplicaOf;
 use crate::error::ClientError;
@@ -355,7 +355,15 @@ impl Executor {
 
     /// Continues a failover that waits for replicas.
     pub(in crate::engine) fn go_on_with_failover(&mut self) {
-        if self.replication.failover.is_waiting() {
+        let Replication { failover, replicas, outgoing, .. } = &self.replication;
+        if !failover.is_waiting() {
+            return;
+        }
+        // Called in each tick: the addresses of all replicas are copied only if one may take over.
+        let (now_us, offset) = (self.server.now.monotonic_us, outgoing.offset());
+        let is_over = failover.deadline_us().is_some_and(|deadline_us| deadline_us <= now_us);
+        let has_all = |replica: &Replica| replica.is_online() && replica.acknowledged.stream == Some(offset);
+        if is_over || replicas.any(has_all) {
             self.fail_over(None, Event::Tick);
         }
     }
@@ -370,8 +378,7 @@ impl Executor {
         for action in actions {
             match action {
                 Action::Log(text) => log::info!("{text}"),
-                // Only a command is refused.
-                Action::Refuse(_) => {}
+                Action::Refuse(_) => unreachable!("only a command is refused"),
                 Action::PauseWrites => {
                     let now_us = self.server.now.monotonic_us;
                     self.server.pauses.begin(PausePurpose::Failover, Pause::OF_WRITES, now_us);

@@ -242,7 +242,6 @@ fn facts_of<'a>(
         now_us: server.now.monotonic_us,
         config: &server.config,
         child: disk.child_purpose(),
-        is_transferring: full_syncs.is_transferring(),
         transfer_end: full_syncs.transfer_end(),
         is_busy,
         replicas,
@@ -277,14 +276,15 @@ impl Replication {
 
     /// Gives the plan an event; returns what is to be done.
     fn step_syncs(&mut self, server: &Server, disk: &Disk, is_busy: bool, event: Event<'_>) -> Vec<Action> {
-        let syncing = self.syncing(server);
+        let syncing = self.syncing(server, |_| true);
         let facts = facts_of(server, disk, &self.full_syncs, is_busy, &syncing);
         self.full_syncs.plan.step(event, &facts, &|handle| replica_name(server, handle))
     }
 
-    /// Returns the replicas as the plan sees them.
-    fn syncing<'a>(&self, server: &'a Server) -> Vec<Syncing<'a>> {
-        let replicas = self.replicas.iter().map(|(handle, replica)| Syncing {
+    /// Returns the replicas that `is_meant` holds for, as the plan sees them.
+    fn syncing<'a>(&self, server: &'a Server, is_meant: fn(&Replica) -> bool) -> Vec<Syncing<'a>> {
+        let meant = self.replicas.iter().filter(|(_, replica)| is_meant(replica));
+        let replicas = meant.map(|(handle, replica)| Syncing {
             handle,
             phase: replica.phase(),
             profile: profile_of(server, handle),
@@ -454,8 +454,7 @@ impl Executor {
             Action::Log(level, text) => log::log!(level, "{text}"),
             Action::Join(handle, other) => replication.join_snapshot(server, handle, other),
             Action::Begin { format, target, group } => self.begin_sync(format, target, group),
-            // The caller has the sockets.
-            Action::BeginChannels { .. } => {}
+            Action::BeginChannels { .. } => unreachable!("only `begin_rdb_channels` has the sockets"),
             Action::Refuse { group, text } => replication.replicas.refuse(server, &group, &text),
             Action::Close(handle) => server.close_asap(handle),
             Action::SendFile(handle) => {
@@ -487,12 +486,14 @@ impl Executor {
     /// Returns the rdb channels whose snapshot is due; it begins once all of their sockets are in this thread.
     pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
         let replication = &self.replication;
-        if !replication.replicas.any(Replica::is_waiting) {
+        // Called in each tick: replicas that do not wait are not read.
+        let is_held_up = self.disk.has_child() || replication.full_syncs.is_transferring();
+        if is_held_up || !replication.replicas.any(Replica::is_waiting) {
             return Vec::new();
         }
-        let syncing = replication.syncing(&self.server);
+        let waiting = replication.syncing(&self.server, Replica::is_waiting);
         let is_busy = self.has_partial_data();
-        facts_of(&self.server, &self.disk, &replication.full_syncs, is_busy, &syncing).channels_due()
+        facts_of(&self.server, &self.disk, &replication.full_syncs, is_busy, &waiting).channels_due()
     }
 
     /// Begins a snapshot for these channels, whose `sockets` have no pending output.
@@ -537,6 +538,9 @@ impl Executor {
     /// Ends a snapshot that no other replica needs, when a replica leaves.
     pub(super) fn leave_sync(&mut self, replica: &Replica) {
         let phase = replica.phase();
+        if !matches!(phase, Phase::Snapshot | Phase::Piped { .. } | Phase::RdbChannel) {
+            return;
+        }
         if phase == Phase::RdbChannel && self.disk.child_is(Purpose::Sync) {
             // The child may have ended before, successfully.
             self.reap_child();

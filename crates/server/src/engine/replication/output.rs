@@ -109,7 +109,7 @@ impl Replication {
                 *position += bytes as u64;
                 *progress_us = server.now.monotonic_us;
                 if self.full_syncs.is_sent(*position) {
-                    let _ = self.put_online(server, handle, true);
+                    self.put_online(server, handle, true);
                 }
                 self.trim_transfer();
             }
@@ -117,6 +117,7 @@ impl Replication {
             _ => {}
         }
     }
+
     /// Ends the snapshot phase of a replica; returns whether it is sent the stream. After a snapshot with an end mark, the
     /// stream starts only once the replica has acknowledged finding the mark.
     fn put_online(

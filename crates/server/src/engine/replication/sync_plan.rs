@@ -175,9 +175,7 @@ pub(super) struct Facts<'a> {
     pub config: &'a Config,
     /// What the running child writes.
     pub child: Option<Purpose>,
-    /// A child's snapshot is sent, even if the child has ended.
-    pub is_transferring: bool,
-    /// The bytes of that snapshot that could be sent.
+    /// The bytes that could be sent of a child's snapshot, while one is sent, even if the child has ended.
     pub transfer_end: Option<u64>,
     /// The data is not whole: a script is suspended, or it is loaded.
     pub is_busy: bool,
@@ -186,6 +184,10 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    fn is_transferring(&self) -> bool {
+        self.transfer_end.is_some()
+    }
+
     fn find(&self, handle: ClientHandle) -> Option<&Syncing<'_>> {
         self.replicas.iter().find(|replica| replica.handle == handle)
     }
@@ -201,7 +203,7 @@ impl Facts<'_> {
 
     /// Returns the format of the snapshot to begin now, if any.
     fn due(&self) -> Option<Format> {
-        if self.child.is_some() || self.is_transferring || self.is_busy {
+        if self.child.is_some() || self.is_transferring() || self.is_busy {
             return None;
         }
         let first = self.replicas.iter().find(|replica| replica.is_waiting())?.format();
@@ -311,7 +313,7 @@ impl SyncPlan {
             }
             // Begins when its socket is available.
             None if own.format().goes_by_rdb_channel => {}
-            None if !facts.is_transferring => self.begin(own.format(), facts, actions),
+            None if !facts.is_transferring() => self.begin(own.format(), facts, actions),
             Some(Purpose::LogBase) | None => actions.push(info(
                 "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed",
             )),
@@ -336,9 +338,9 @@ impl SyncPlan {
             return;
         }
         let group = facts.waiting_for(format);
-        let all_find_end = !group
-            .iter()
-            .any(|&handle| facts.find(handle).is_some_and(|replica| !replica.profile.finds_end_mark));
+        let is_of_group = |replica: &&Syncing<'_>| replica.is_waiting() && replica.format() == format;
+        let all_find_end =
+            facts.replicas.iter().filter(is_of_group).all(|replica| replica.profile.finds_end_mark);
         let Some(target) = format.target(all_find_end, facts.config.repl_diskless_sync) else {
             return refuse_waiting(facts, actions);
         };
@@ -477,7 +479,7 @@ fn left(phase: Phase, facts: &Facts<'_>, actions: &mut Vec<Action>) {
             }
         }
         Phase::RdbChannel => {
-            let is_last = !is_any(|phase| *phase == Phase::RdbChannel) && !facts.is_transferring;
+            let is_last = !is_any(|phase| *phase == Phase::RdbChannel) && !facts.is_transferring();
             if is_last && facts.child == Some(Purpose::Sync) {
                 actions.extend([
                     warn("Background RDB transfer error: last replica dropped, killing fork child."),

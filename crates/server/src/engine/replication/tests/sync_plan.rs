@@ -162,7 +162,6 @@ impl Player {
             now_us: self.now_us,
             config: &self.config,
             child: self.child,
-            is_transferring: self.transfer_end.is_some(),
             transfer_end: self.transfer_end,
             is_busy: self.is_busy,
             replicas: &syncing,
