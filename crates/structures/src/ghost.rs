@@ -12,11 +12,14 @@
 //!
 //! Invariants, verified by [`Ghost::check`]:
 //! 1. The table has a slot for each key of the cache, to within a quarter of them, or none if nothing has left yet.
-//! 2. The previous table is dropped after as many departures as it has slots: by then it would have forgotten most.
+//! 2. The previous table is dropped after as many departures as the smaller of both tables has slots: by then either would
+//!    have forgotten most. It has at most eight slots for each key of the cache.
 //! 3. No operation moves fingerprints, so the time of each but [`Ghost::fit`] is constant; that allocates zeroed memory.
 
 /// Slots of the smallest table.
 const SLOTS_MIN: usize = 64;
+/// Slots of the previous table for each key.
+const PREVIOUS_SLOTS_MAX: usize = 8;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -79,6 +82,9 @@ impl Ghost {
         } else if self.is_unfit(keys) {
             self.replace_table(keys);
         }
+        if self.previous.len() / PREVIOUS_SLOTS_MAX > keys.max(SLOTS_MIN) {
+            (self.previous, self.previous_left) = (Box::default(), 0);
+        }
     }
 
     fn is_unfit(&self, keys: usize) -> bool {
@@ -90,7 +96,7 @@ impl Ghost {
     fn replace_table(&mut self, keys: usize) {
         let table = vec![0; keys.max(SLOTS_MIN)].into_boxed_slice();
         self.previous = std::mem::replace(&mut self.slots, table);
-        self.previous_left = self.previous.len();
+        self.previous_left = self.previous.len().min(self.slots.len());
     }
 
     /// Bytes of both tables.

@@ -50,12 +50,12 @@ pub struct AccessBits {
     /// Minutes after which the counter decays by one.
     pub lfu_decay_minutes: u32,
     /// Of [`Queues`].
-    queue_mask: u32,
+    queue_base: u32,
 }
 
 impl Default for AccessBits {
     fn default() -> Self {
-        AccessBits { meaning: Meaning::LastUse, lfu_log_factor: 10, lfu_decay_minutes: 1, queue_mask: 0 }
+        AccessBits { meaning: Meaning::LastUse, lfu_log_factor: 10, lfu_decay_minutes: 1, queue_base: 0 }
     }
 }
 
@@ -91,14 +91,13 @@ impl AccessBits {
 
     /// The key's place, with [`Meaning::Queue`].
     pub fn place(&self, access: u32) -> Place {
-        Place::of(access, self.queue_mask)
+        Place::of(access, self.queue_base)
     }
 
-    /// Bits of a key that is used now for the first time, by policies without queues.
-    #[inline]
-    fn now(&self, now_ms: i64) -> u32 {
+    /// The latest bits that a key can have now, by policies without queues.
+    fn newest(&self, now_ms: i64) -> u32 {
         match self.meaning {
-            Meaning::Frequency => minutes(now_ms) << 8 | LFU_INITIAL,
+            Meaning::Frequency => minutes(now_ms) << 8 | 0xff,
             Meaning::LastUse | Meaning::LastChange | Meaning::Queue => seconds(now_ms),
         }
     }
@@ -187,8 +186,8 @@ impl AccessPolicy {
                 queues.restrict(only_expiring, keys());
             }
         } else {
-            let queues = Queues::after(self.bits.now(now_ms), only_expiring, keys());
-            self.bits.queue_mask = queues.mask;
+            let queues = Queues::after(self.bits.newest(now_ms), only_expiring, keys());
+            self.bits.queue_base = queues.base;
             self.queues = Some(Box::new(queues));
         }
         self.bits.meaning = meaning;
@@ -213,9 +212,10 @@ impl AccessPolicy {
     /// Exchanges what belongs to the keys: the queues, if both have them.
     pub(super) fn exchange(&mut self, other: &mut AccessPolicy) {
         if let (Some(own), Some(others)) = (&mut self.queues, &mut other.queues)
-            && own.mask == others.mask
+            && own.base == others.base
         {
             std::mem::swap(own, others);
+            own.take_settings_of(others);
         }
     }
 
@@ -233,7 +233,7 @@ impl AccessPolicy {
     fn enter(&mut self, key: NewKey) -> u32 {
         let Some(queues) = &mut self.queues else { return 0 };
         let qualifies = key.expires || !queues.only_expiring;
-        queues.enter(key.ghost_hash(), qualifies).bits(self.bits.queue_mask)
+        queues.enter(key.ghost_hash(), qualifies).bits(self.bits.queue_base)
     }
 
     /// Bits of a key that comes from elsewhere now; access data that the policy has no use for is ignored.
@@ -255,7 +255,7 @@ impl AccessPolicy {
     fn enter_with(&mut self, key: NewKey, frequency: u8) -> u32 {
         let Some(queues) = &mut self.queues else { return 0 };
         let qualifies = key.expires || !queues.only_expiring;
-        queues.enter_with(qualifies, frequency).bits(self.bits.queue_mask)
+        queues.enter_with(qualifies, frequency).bits(self.bits.queue_base)
     }
 
     /// Bits of a key changed now, with [`Meaning::LastChange`].
@@ -295,7 +295,7 @@ impl AccessPolicy {
         }
         self.counted = [Some(key), self.counted[0]];
         if self.bits.meaning == Meaning::Queue {
-            return queues::with_use(access, self.bits.queue_mask);
+            return queues::with_use(access, self.bits.queue_base);
         }
         minutes(now_ms) << 8 | self.bits.raised(self.bits.frequency(access, now_ms), random)
     }

@@ -16,12 +16,14 @@
 //! Invariants:
 //! 1. `keys` and `small` count what the policy may evict. They follow creations and evictions exactly, all else
 //!    (DEL, expiry, EXPIRE, FLUSHALL, the keys that were there before the policy) by a look at some keys now and then.
-//! 2. Bits are stored with `mask` inverted, which is chosen so that the keys of the policy before count as unused keys of
-//!    small, in the order of their last use.
+//! 2. Bits are stored plus `base`, mod 2^24, which is chosen so that the keys of the policy before count as unused keys of
+//!    small, in the order of their last use: those used within 24 days (LRU, LRM) or 5.6 days (LFU) of the change.
 
 use structures::ghost::Ghost;
 use wire::convert::low_u32;
 
+/// All access bits.
+const BITS: u32 = (1 << 24) - 1;
 const AGE_BITS: u32 = 21;
 const AGE_MASK: u32 = (1 << AGE_BITS) - 1;
 const MAIN: u32 = 1 << AGE_BITS;
@@ -82,17 +84,17 @@ pub struct Place {
 impl Place {
     /// The place that these bits mean.
     #[inline]
-    pub fn of(bits: u32, mask: u32) -> Place {
-        let bits = bits ^ mask;
+    pub fn of(bits: u32, base: u32) -> Place {
+        let bits = bits.wrapping_sub(base) & BITS;
         let queue = if bits & MAIN == 0 { Queue::Small } else { Queue::Main };
         Place { queue, uses: bits >> USES_SHIFT & USES_MAX, step: bits & AGE_MASK }
     }
 
     /// The bits that mean this place.
     #[inline]
-    pub fn bits(self, mask: u32) -> u32 {
+    pub fn bits(self, base: u32) -> u32 {
         let main = if self.queue == Queue::Main { MAIN } else { 0 };
-        (self.uses << USES_SHIFT | main | self.step) ^ mask
+        (self.uses << USES_SHIFT | main | self.step).wrapping_add(base) & BITS
     }
 
     /// Whether the key moves to main instead of being evicted from small, or stays in main.
@@ -111,9 +113,9 @@ impl Place {
 
 /// Bits of a key with one use more.
 #[inline]
-pub(super) fn with_use(bits: u32, mask: u32) -> u32 {
-    let plain = bits ^ mask;
-    if plain >> USES_SHIFT & USES_MAX == USES_MAX { bits } else { (plain + (1 << USES_SHIFT)) ^ mask }
+pub(super) fn with_use(bits: u32, base: u32) -> u32 {
+    let is_full = Place::of(bits, base).uses == USES_MAX;
+    if is_full { bits } else { bits.wrapping_add(1 << USES_SHIFT) & BITS }
 }
 
 /// What a look at some keys has shown.
@@ -156,13 +158,17 @@ pub struct QueueFigures {
 pub struct Queues {
     /// Whether only keys with an expiry qualify.
     pub only_expiring: bool,
-    pub(super) mask: u32,
+    /// See invariant 2.
+    pub(super) base: u32,
     /// Steps so far; entries have the lowest 21 bits.
     steps: u64,
     /// Keys created since the last step, times 128.
     created: usize,
     keys: usize,
     small: f64,
+    /// Keys created since the last count that did not qualify at their creation, and those of them in small.
+    unqualified: usize,
+    unqualified_small: usize,
     /// Sampled keys that `small` rests on, at most [`WINDOW`].
     weight: f64,
     ghost: Ghost,
@@ -171,15 +177,17 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Queues for `keys` keys that qualify, where a key used now has the bits `now` by the policy before.
-    pub(super) fn after(now: u32, only_expiring: bool, keys: usize) -> Queues {
+    /// Queues for `keys` keys that qualify, none of which has later bits by the policy before than `newest`.
+    pub(super) fn after(newest: u32, only_expiring: bool, keys: usize) -> Queues {
         Queues {
             only_expiring,
-            mask: now & !AGE_MASK & (1 << 24) - 1,
-            steps: u64::from(now & AGE_MASK),
+            base: newest.wrapping_sub(AGE_MASK) & BITS,
+            steps: u64::from(AGE_MASK),
             created: 0,
             keys,
             small: keys as f64,
+            unqualified: 0,
+            unqualified_small: 0,
             weight: if keys == 0 { WINDOW } else { 0.0 },
             ghost: Ghost::default(),
             promoted_keys: 0,
@@ -190,8 +198,14 @@ impl Queues {
     /// Empty queues that read bits in the same way.
     pub(super) fn beside(&self) -> Queues {
         let mut beside = Queues::after(0, self.only_expiring, 0);
-        (beside.mask, beside.steps) = (self.mask, self.steps);
+        (beside.base, beside.steps) = (self.base, self.steps);
         beside
+    }
+
+    /// Takes over what does not belong to the keys: the setting, and the counters of INFO.
+    pub(super) fn take_settings_of(&mut self, other: &Queues) {
+        self.only_expiring = other.only_expiring;
+        (self.promoted_keys, self.ghost_hits) = (other.promoted_keys, other.ghost_hits);
     }
 
     /// Lets other keys qualify than before.
@@ -229,16 +243,20 @@ impl Queues {
     fn pass(&mut self) {
         self.created += STEPS_PER_TURNOVER;
         if self.created >= self.keys {
-            // With few keys a step is one key: the time that is left is not made up for.
+            // With few keys a step is one key, and what exceeds it is dropped.
             self.created = (self.created - self.keys).min(self.keys);
             self.steps += 1;
         }
     }
 
     fn came(&mut self, place: Place, qualifies: bool) -> Place {
+        let is_small = place.queue == Queue::Small;
         if qualifies {
             self.keys += 1;
-            self.small += f64::from(u8::from(place.queue == Queue::Small));
+            self.small += f64::from(u8::from(is_small));
+        } else {
+            self.unqualified += 1;
+            self.unqualified_small += usize::from(is_small);
         }
         place
     }
@@ -250,7 +268,7 @@ impl Queues {
 
     /// The place of a key with these bits.
     pub fn place_of(&self, bits: u32) -> Place {
-        Place::of(bits, self.mask)
+        Place::of(bits, self.base)
     }
 
     /// The step in which a key came to its place, as a number that does not wrap.
@@ -270,7 +288,7 @@ impl Queues {
             }
             Queue::Main => self.place(Queue::Main, place.uses - 1),
         };
-        kept.bits(self.mask)
+        kept.bits(self.base)
     }
 
     /// Notes the eviction of a key.
@@ -282,10 +300,18 @@ impl Queues {
         self.keys = self.keys.saturating_sub(1);
     }
 
-    /// Sets the number of keys that qualify.
+    /// Sets the number of keys that qualify. Keys that were not seen to come are taken for new ones that got their time to
+    /// live after their creation (SET and EXPIRE); keys that were not seen to go have left both queues alike.
     pub fn count(&mut self, keys: usize) {
-        self.keys = keys;
-        self.small = self.small.min(keys as f64);
+        let (before, after) = (self.keys as f64, keys as f64);
+        self.small = if after > before {
+            let new = self.unqualified.max(1) as f64;
+            let new_in_main = self.unqualified.saturating_sub(self.unqualified_small) as f64;
+            self.small + (after - before) * (1.0 - new_in_main / new)
+        } else {
+            self.small * after / before.max(1.0)
+        };
+        (self.keys, self.unqualified, self.unqualified_small) = (keys, 0, 0);
         self.ghost.fit(keys);
     }
 

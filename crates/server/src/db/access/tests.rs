@@ -151,17 +151,42 @@ fn ages_are_counted_in_created_keys_and_wrap_without_harm() {
 
 #[test]
 fn keys_of_the_policy_before_are_unused_keys_of_small_in_the_order_of_use() {
+    // The seconds of the bits were 0 7 days, an hour and 2 seconds ago.
+    for now_ms in [1_800_000_000_000, 1_770_000_000_000, (1 << 24) * 106_000 + 2000] {
+        lru_keys_are_unused_keys_of_small(now_ms);
+    }
+}
+
+#[test]
+fn keys_of_lfu_are_unused_keys_of_small_whatever_their_counters() {
     let now_ms = 1_800_000_000_000;
-    let mut policy = AccessPolicy::default();
-    let ages_s = [0, 1, 60, 3600, 86_400];
-    let before: Vec<u32> = ages_s.iter().map(|age_s| policy.initial(key(1), now_ms - age_s * 1000)).collect();
-    policy.follow(Meaning::Queue, false, || 5, now_ms);
+    let mut policy = lfu();
+    let ages_min = [0, 1, 60, 1440, 5 * 1440];
+    let before: Vec<u32> = ages_min
+        .iter()
+        .flat_map(|age_min| [255, 5, 0].map(|counter| (age_min, counter)))
+        .map(|(age_min, counter)| policy.restored(key(1), given(counter), now_ms - age_min * 60_000))
+        .collect();
+    policy.follow(Meaning::Queue, false, || 15, now_ms);
     let queues = policy.queues().unwrap();
     let places: Vec<_> = before.iter().map(|&access| queues.place_of(access)).collect();
-    assert!(places.iter().all(|place| (place.queue, place.uses) == (Queue::Small, 0)));
+    assert!(places.iter().all(|place| (place.queue, place.uses) == (Queue::Small, 0)), "{places:?}");
     let arrivals: Vec<u64> = places.iter().map(|&place| queues.arrival(place)).collect();
     assert!(arrivals.is_sorted_by(|a, b| a > b), "{arrivals:?}");
-    assert_eq!((queues.figures().small_keys, queues.figures().main_keys), (5, 0));
+}
+
+#[track_caller]
+fn lru_keys_are_unused_keys_of_small(now_ms: i64) {
+    let mut policy = AccessPolicy::default();
+    let ages_s = [0, 1, 60, 3600, 86_400, 20 * 86_400];
+    let before: Vec<u32> = ages_s.iter().map(|age_s| policy.initial(key(1), now_ms - age_s * 1000)).collect();
+    policy.follow(Meaning::Queue, false, || 6, now_ms);
+    let queues = policy.queues().unwrap();
+    let places: Vec<_> = before.iter().map(|&access| queues.place_of(access)).collect();
+    assert!(places.iter().all(|place| (place.queue, place.uses) == (Queue::Small, 0)), "{places:?}");
+    let arrivals: Vec<u64> = places.iter().map(|&place| queues.arrival(place)).collect();
+    assert!(arrivals.is_sorted_by(|a, b| a > b), "{arrivals:?}");
+    assert_eq!((queues.figures().small_keys, queues.figures().main_keys), (6, 0));
     let new = policy.initial(key(9), now_ms);
     let queues = policy.queues().unwrap();
     assert!(queues.arrival(queues.place_of(new)) >= arrivals[0]);

@@ -22,7 +22,7 @@ const JUDGED_MAX: usize = 64;
 const FILLS_MAX: usize = 4;
 /// Evictions between two corrections of the number of keys in small, each by one bucket of each database.
 const EVICTIONS_PER_CORRECTION: usize = 16;
-/// Buckets for a correction when the queues are counted.
+/// Buckets for a correction when the queues are counted, in all databases that are looked at.
 const COUNTED_BUCKETS: usize = 16;
 
 impl EvictionPool {
@@ -105,7 +105,8 @@ impl EvictionPool {
             if let Some(queues) = db.access.queues_mut() {
                 queues.count(keys);
             }
-            self.correct_counts(db, policy, COUNTED_BUCKETS);
+            let databases = db.keyspace.in_use_count().clamp(1, DATABASES_PER_FILL);
+            self.correct_counts(db, policy, COUNTED_BUCKETS / databases);
         }
     }
 

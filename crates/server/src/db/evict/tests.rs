@@ -289,6 +289,30 @@ fn the_volatile_policy_evicts_and_counts_only_keys_with_a_time_to_live() {
     assert_eq!((0..1000).map_while(|_| cache.evict()).count(), 750);
 }
 
+/// SET and EXPIRE, as fields and members need: creation does not say that the key qualifies.
+#[test]
+fn keys_that_get_their_time_to_live_later_are_counted() {
+    let mut cache = Cache::new(MaxmemoryPolicy::VolatileS3fifo, 2000);
+    let mut random = Random::new(3);
+    for n in 0..40_000u64 {
+        let number = if random.below(2) == 0 { random.below(1900) } else { 1900 + n };
+        let bytes = number.to_le_bytes();
+        let key = cache.db.key(&bytes);
+        cache.db.begin(cache.db.turn());
+        if cache.db.read(key).is_some() {
+            continue;
+        }
+        while cache.db.len() >= cache.capacity {
+            cache.evict().expect("there are keys");
+        }
+        cache.db.put_string(key, b"value", None);
+        cache.db.set_expiry(key, Some(1 << 60));
+    }
+    let (seen, truth) = (cache.figures(), cache.small_keys() as u64);
+    assert!(seen.small_keys.abs_diff(truth) < 100, "{seen:?}, {truth} in small");
+    assert!((100..400).contains(&truth), "{truth} of 2000 keys in small");
+}
+
 #[test]
 fn keys_of_all_databases_are_evicted() {
     let mut cache = Cache::new(MaxmemoryPolicy::AllkeysS3fifo, usize::MAX);
