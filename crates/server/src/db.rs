@@ -589,8 +589,7 @@ impl Db {
 
     /// Notes the size of an object that is about to be stored; returns when the first of its fields expires.
     #[inline]
-    fn note_put_size(&mut self, key: Key<'_>, value: &NewValue<'_, Object>) -> Option<FirstExpiry> {
-        let NewValue::Object(object) = value else { return None };
+    fn note_put_size(&mut self, key: Key<'_>, object: &Object) -> Option<FirstExpiry> {
         let (kind, bytes) = (object.kind(), object.memory_bytes());
         self.selected_database_mut().note_size(key, kind, bytes);
         first_expiry(Some(object))
@@ -610,10 +609,11 @@ impl Db {
         let value = self.compressed(key.bytes(), value, expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = self.note_put_size(key, &value);
+        let object = if let NewValue::Object(object) = &value { Some(object) } else { None };
+        let fields_expire_ms = object.and_then(|object| self.note_put_size(key, object));
         let keys_before = self.len();
         let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
-        let new = NewKey { hash: key.hash(), db_index: self.turn.database, expires: expiry_ms.is_some() };
+        let db_index = self.turn.database;
         let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);
         let access = |replaced: Option<EntryRef<'_, Object>>| {
             was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
@@ -622,7 +622,10 @@ impl Db {
                 Some(entry) if !is_new && !was_expired => {
                     policy.used(UsedKey::new(key), entry.access(), now_ms, random)
                 }
-                Some(_) | None => policy.initial(new, now_ms),
+                Some(_) | None => {
+                    let new = NewKey { hash: key.hash(), db_index, expires: expiry_ms.is_some() };
+                    policy.initial(new, now_ms)
+                }
             }
         };
         let database = self.keyspace.database_mut(self.turn.database);

@@ -256,12 +256,8 @@ impl Db {
         self.load(key, bytes_value(key.bytes(), bytes, about.expiry_ms), about)
     }
 
-    fn load(&mut self, key: Key<'_>, value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
-        self.load_key(key, value, about)
-    }
-
     #[inline]
-    fn load_key(&mut self, key: Key<'_>, value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
+    fn load(&mut self, key: Key<'_>, value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
         if about.replaces {
             self.remove_stored(key, false);
         } else if self.selected_database().contains(key) {
@@ -271,7 +267,8 @@ impl Db {
         let value = self.compressed(key.bytes(), value, about.expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
         let value = embedded(value, &mut kept);
-        let fields_expire_ms = self.note_put_size(key, &value);
+        let object = if let NewValue::Object(object) = &value { Some(object) } else { None };
+        let fields_expire_ms = object.and_then(|object| self.note_put_size(key, object));
         let new =
             NewKey { hash: key.hash(), db_index: self.turn.database, expires: about.expiry_ms.is_some() };
         let access = self.access.restored(new, about.access, self.turn.now_ms);

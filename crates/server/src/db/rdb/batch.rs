@@ -82,7 +82,7 @@ impl Db {
                 Kept::Bytes(len) => (bytes_value(key, &after[..len], item.about.expiry_ms), &after[len..]),
             };
             rest = after;
-            if self.load_key(Key::hashed(key, item.hash), value, item.about) == Loaded::Duplicate {
+            if self.load(Key::hashed(key, item.hash), value, item.about) == Loaded::Duplicate {
                 refused(key);
             }
         }
