@@ -4,6 +4,7 @@ use super::FbTree;
 use super::descend::{Path, first_leaf, tag};
 use super::inner::Inner;
 use super::leaf::{Leaf, NO_LEAF};
+use super::slab::Slab;
 use crate::work;
 use std::ops::Range;
 
@@ -257,9 +258,11 @@ impl FbTree {
         lowers
     }
 
-    /// Gives the only leaf the first id, so that the table of leaves shrinks to one.
+    /// Gives the only leaf the first id, and frees the table of leaves.
     fn settle_single_leaf(&mut self) {
         let leaf = self.pages.take(self.root);
+        debug_assert_eq!(self.pages.leaves.live(), 0, "other leaves");
+        self.pages.leaves = Slab::new();
         self.root = self.pages.add(leaf);
         (self.first, self.last) = (self.root, self.root);
     }

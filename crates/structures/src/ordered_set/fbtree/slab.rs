@@ -59,9 +59,12 @@ impl<T: Default> Slab<T> {
     /// Frees a table with one id.
     fn leave_small_table(&mut self) {
         if let Slab::Table(table) = self
-            && let Some(only) = table.take_only()
+            && table.ids() == 1
         {
-            *self = Slab::One(only);
+            let only = table.chunks.pop().and_then(|mut chunk| chunk.pop());
+            // The id may be free: then there is no value.
+            let is_used = table.free_count() == 0;
+            *self = only.filter(|_| is_used).map_or_else(Slab::new, Slab::One);
         }
     }
 
@@ -200,11 +203,6 @@ impl<T: Default> Table<T> {
         value
     }
 
-    /// Takes the value out of a table that has no other id.
-    fn take_only(&mut self) -> Option<T> {
-        if self.ids() == 1 { self.chunks.pop().and_then(|mut chunk| chunk.pop()) } else { None }
-    }
-
     /// Frees the set of free ids when it is empty: a tree that has lost its last id would keep a node.
     fn release_empty_tree(&mut self) {
         if self.free_count() == 0 {
@@ -321,6 +319,26 @@ mod tests {
 
     fn has_free_end<T: Default>(slab: &Slab<T>) -> bool {
         matches!(slab, Slab::Table(table) if table.has_free_end())
+    }
+
+    /// A take gives back 64 ids at most, and may so leave a single free one.
+    #[test]
+    fn a_table_whose_last_value_is_taken_is_empty() {
+        for values in 1..200 {
+            let mut slab = Slab::new();
+            (0..values).for_each(|value| _ = slab.insert(u64::from(value)));
+            for id in 0..values {
+                assert_eq!((slab.take(id), slab.live()), (u64::from(id), (values - 1 - id) as usize));
+                slab.check();
+            }
+            while slab.ids() > 0 {
+                assert_eq!(slab.live(), 0);
+                let id = slab.insert(7);
+                assert_eq!((slab.live(), slab.take(id)), (1, 7));
+                slab.check();
+            }
+            assert_eq!((slab.insert(8), slab.live(), slab[0]), (0, 1, 8));
+        }
     }
 
     #[test]
