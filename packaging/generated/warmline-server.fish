@@ -1,5 +1,5 @@
-complete -c warmline-server -l check-rdb -d 'Only tell whether this RDB file is sound, as warmline-check-rdb does' -r -F
-complete -c warmline-server -l check-aof -d 'Only tell whether this append-only file is sound, as warmline-check-aof does' -r -F
+complete -c warmline-server -l check-rdb -d 'Only check whether this RDB file is sound, as warmline-check-rdb does' -r -F
+complete -c warmline-server -l check-aof -d 'Only check whether this append-only file is sound, as warmline-check-aof does' -r -F
 complete -c warmline-server -l daemonize -d 'Runs the server in the background. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l supervised -d 'The service manager of the process: systemd is notified of startup, readiness and stopping over its socket (Type=notify), upstart by a signal, auto detects which of the two is in use. Takes upstart, systemd, auto, no; default no' -r -f -a "upstart\t''
@@ -252,6 +252,6 @@ complete -c warmline-server -l tls-auto-reload-interval -d 'How often the certif
 complete -c warmline-server -l rdma-port -d 'As above: a port prevents the start. Takes 0; default 0' -r
 complete -c warmline-server -s v -l version -d 'Print the version'
 complete -c warmline-server -s h -l help -d 'Print how it is called'
-complete -c warmline-server -l check-config -d 'Only tell whether the server would start with this configuration'
-complete -c warmline-server -l check-health -d 'Only tell whether a running server answers on every socket that it listens on'
+complete -c warmline-server -l check-config -d 'Only check whether the server would start with this configuration'
+complete -c warmline-server -l check-health -d 'Only check whether a running server answers on every socket that it listens on'
 complete -c warmline-server -l print-config -d 'Print a configuration file in which every option is explained'

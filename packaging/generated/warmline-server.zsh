@@ -15,8 +15,8 @@ _warmline-server() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'--check-rdb=[Only tell whether this RDB file is sound, as warmline-check-rdb does]:FILE:_files' \
-'--check-aof=[Only tell whether this append-only file is sound, as warmline-check-aof does]:FILE:_files' \
+'--check-rdb=[Only check whether this RDB file is sound, as warmline-check-rdb does]:FILE:_files' \
+'--check-aof=[Only check whether this append-only file is sound, as warmline-check-aof does]:FILE:_files' \
 '--daemonize=[Runs the server in the background. Takes yes, no; default no]:VALUE:(yes no)' \
 '--supervised=[The service manager of the process\: systemd is notified of startup, readiness and stopping over its socket (Type=notify), upstart by a signal, auto detects which of the two is in use. Takes upstart, systemd, auto, no; default no]:VALUE:(upstart systemd auto no)' \
 '--pidfile=[The file that holds the process ID; removed at shutdown. A server in the background writes /var/run/warmline.pid unless this names another file. Takes text; default ""]:VALUE:_files' \
@@ -186,8 +186,8 @@ _warmline-server() {
 '--version[Print the version]' \
 '-h[Print how it is called]' \
 '--help[Print how it is called]' \
-'--check-config[Only tell whether the server would start with this configuration]' \
-'--check-health[Only tell whether a running server answers on every socket that it listens on]' \
+'--check-config[Only check whether the server would start with this configuration]' \
+'--check-health[Only check whether a running server answers on every socket that it listens on]' \
 '--print-config[Print a configuration file in which every option is explained]' \
 '::file -- Configuration file:_files' \
 && ret=0

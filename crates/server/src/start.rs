@@ -94,10 +94,10 @@ pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--
        warmline-server --help
 
 A configuration file is in the format of valkey.conf; `-` reads one from standard input.
-Every directive can be given as an option, and overrides the file. --check-config tells whether the server would
+Every directive can be given as an option, and overrides the file. --check-config checks whether the server would
 start with a configuration, as the user who asks and on this machine: the words, the users, the certificates, the
 addresses and the directories. It listens nowhere, writes nothing and reads no data; a port that is in use is no error,
-because the server may be running. --check-health tells whether the server that runs, or the process given, answers on
+because the server may be running. --check-health checks whether the running server, or the given process, answers on
 every port and socket that it listens on, with TLS or without. --check-rdb checks a snapshot, --check-aof the manifest
 of an append-only file or one of its files, as warmline-check-rdb and warmline-check-aof do; a file that is not whole
 makes the exit code 1. --print-config prints a file in which every option is explained.

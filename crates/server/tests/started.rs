@@ -289,7 +289,7 @@ fn the_log_says_what_is_served() {
 #[test]
 fn access_without_a_password_is_warned_of() {
     const REFUSED: &str = " * Clients of other machines are refused as long as there is no password";
-    const SERVED: &str = " # Everybody who reaches 0.0.0.0:";
+    const SERVED: &str = " # Clients that reach 0.0.0.0:";
     for (options, is_refused, is_served) in [
         (&[][..], true, false),
         (&["--protected-mode", "no"], false, true),

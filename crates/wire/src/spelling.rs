@@ -2,10 +2,15 @@
 
 /// Beginnings shorter than this many bytes are those of too many names.
 const BEGINNING_BYTES_MIN: usize = 4;
+/// Longer words are like no name; comparing takes time in proportion to their length.
+const WORD_BYTES_MAX: usize = 128;
 
 /// Returns the name that `word` was probably meant to be: the one with the fewest typing errors, one for each three
 /// letters, or else the shortest that begins with it. Case does not matter. `None`: no name is near, or `word` is one.
 pub fn meant<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
     let word = word.to_lowercase();
     let letters = word.chars().count();
     let mut nearest: Option<(usize, &str)> = None;

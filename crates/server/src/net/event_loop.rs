@@ -119,9 +119,9 @@ impl EventLoop {
         })
     }
 
-    /// Opens the configured sockets. The plain port listens last: who waits for the server waits for that port, and may
-    /// use the others at once. Its addresses are taken first, so that a second server with the same configuration fails
-    /// before it replaces the Unix socket.
+    /// Opens the configured sockets. The plain port listens last: a client that reaches it finds all other sockets open.
+    /// Addresses are taken first, so that a second server with the same configuration fails before it replaces the Unix
+    /// socket of one that listens.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
         let mut tls = self.tls.borrow_mut();

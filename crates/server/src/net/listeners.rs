@@ -2,7 +2,7 @@
 //!
 //! They are exchanged in two steps: [`Listeners::prepare`] opens the missing ones and may fail, with nothing changed;
 //! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, and its waiting
-//! clients are not lost. At the start, what is not TCP is opened between [`Listeners::bind`] and [`Listeners::listen`].
+//! clients are not lost. At the start, the Unix socket and HTTP are opened between [`Listeners::bind`] and [`Listeners::listen`].
 
 use super::http::without_address;
 use super::listener::{ListenError, Listener, SocketOwners, overlap};

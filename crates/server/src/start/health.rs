@@ -5,11 +5,13 @@
 //! or loads its data is in good health), as HTTP does, or with TLS's part of a handshake. That TLS may then ask for a
 //! certificate is no fault.
 
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -27,7 +29,7 @@ const UNIX_LISTENS: &str = "00010000";
 /// Why a server is not in good health.
 #[derive(Debug)]
 pub enum HealthError {
-    /// No other process runs this program, as far as this user sees.
+    /// No other process of this program listens, as far as this user sees.
     NoServer,
     /// The process does not exist, or this user may not read its files.
     Unreadable { process_id: u32, source: io::Error },
@@ -73,18 +75,18 @@ impl fmt::Display for Listener {
 /// # Errors
 /// The first fault.
 pub fn check_health(process_id: Option<u32>) -> Result<Vec<Listener>, HealthError> {
-    let servers = match process_id {
-        Some(process_id) => vec![process_id],
-        None => others(),
-    };
-    if servers.is_empty() {
-        return Err(HealthError::NoServer);
-    }
+    let is_given = process_id.is_some();
+    let servers = process_id.map_or_else(others, |process_id| vec![process_id]);
     let mut answered = Vec::new();
     for process_id in servers {
-        let listeners =
-            listeners_of(process_id).map_err(|source| HealthError::Unreadable { process_id, source })?;
-        if listeners.is_empty() {
+        let listeners = match listeners_of(process_id) {
+            Ok(listeners) => listeners,
+            // It has ended.
+            Err(_) if !is_given => continue,
+            Err(source) => return Err(HealthError::Unreadable { process_id, source }),
+        };
+        // Tools run this program too, and listen on nothing.
+        if listeners.is_empty() && is_given {
             return Err(HealthError::NoListener { process_id });
         }
         for listener in listeners {
@@ -95,7 +97,7 @@ pub fn check_health(process_id: Option<u32>) -> Result<Vec<Listener>, HealthErro
             }
         }
     }
-    Ok(answered)
+    if answered.is_empty() { Err(HealthError::NoServer) } else { Ok(answered) }
 }
 
 /// Processes whose program is this one's, except this one and children of others, which save data.
@@ -154,6 +156,8 @@ fn listener_of_tcp(line: &str) -> Option<(String, Listener)> {
     let address = match hexadecimal_address(address)? {
         IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        // Connecting needs the interface, which is not in the file.
+        IpAddr::V6(local) if local.is_unicast_link_local() => return None,
         other => other,
     };
     Some((inode.to_owned(), Listener::Tcp(SocketAddr::new(address, port))))
@@ -190,9 +194,12 @@ fn ask(listener: &Listener) -> io::Result<()> {
             false => shake_hands(connect(address)?, address.ip()),
         },
         Listener::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            // Connecting waits as long too: the queue of a server that hangs may be full.
+            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.connect(&SockAddr::unix(path)?).map_err(in_words)?;
+            let stream = UnixStream::from(OwnedFd::from(socket));
             match answers_in_plain_text(stream)? {
                 true => Ok(()),
                 false => Err(io::Error::new(ErrorKind::InvalidData, "the answer is no RESP")),

@@ -65,7 +65,7 @@ const HUGE_PAGES_WARNING: &str = "Transparent huge pages are always used: while 
     which takes memory and time. Set `disable-thp yes`, or run `echo madvise > \
     /sys/kernel/mm/transparent_hugepage/enabled` as root, and restart the server.";
 
-const ROOT_WARNING: &str = "The server runs as root: whoever breaks into it controls the machine. Run it as a user of \
+const ROOT_WARNING: &str = "The server runs as root: an attacker who breaks into it controls the machine. Run it as a user of \
     its own that owns the data directory (`User=` in a systemd unit, `--user` of a container).";
 
 /// 0, the default, guesses; 2 counts and refuses earlier; 1 always grants.

@@ -114,7 +114,7 @@ pub fn access_without_password(event_loop: &EventLoop) -> Option<(log::Level, St
         (false, true) => Some((
             log::Level::Warn,
             format!(
-                "Everybody who reaches {address} is served without a password, and protected-mode is off. Set \
+                "Clients that reach {address} need no password, and protected-mode is off. Set \
                  requirepass or users, set protected-mode to yes, or bind to 127.0.0.1."
             ),
         )),

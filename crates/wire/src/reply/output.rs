@@ -305,7 +305,6 @@ impl Output {
 
     /// Invariant 5: the unsent bytes of the last buffer set aside are too few for its capacity, and move to the
     /// current buffer, which is empty.
-    /// present buffer, which is empty.
     fn take_back_if_sparse(&mut self) {
         let Some(pieces) = &mut self.pieces else { return };
         let Some(index) = pieces.sparse_from() else { return };
