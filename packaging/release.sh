@@ -12,6 +12,8 @@
 #
 # Needs what `.ci/steps/prepare.sh` installs, and cargo-cyclonedx (CARGO_CYCLONEDX in `.ci/tools.sh`).
 . "$(dirname "${BASH_SOURCE[0]}")/../.ci/tools.sh"
+# A failure within $(...) ends the script too.
+shopt -s inherit_errexit
 
 architectures='amd64 arm64'
 profile=dist
@@ -91,6 +93,7 @@ programs_in() {
 without_paths() {
     local program path found
     for program in "${programs[@]}"; do
+        [ -s "$1/$program" ] || { echo "release.sh: $1/$program does not exist" >&2; return 1; }
         for path in "$PWD" "$work" "$crates_home" "$sysroot" "$HOME/"; do
             found=$(grep -a -o -m 1 -F "$path" "$1/$program" | head -1 || true)
             [ -z "$found" ] || { echo "release.sh: $1/$program contains $found" >&2; return 1; }

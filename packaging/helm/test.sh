@@ -62,14 +62,23 @@ has c/server.conf 'replicaof w-0.w.default.svc 6379'
 configure d POD_NAME=w-1 TLS=yes TLS_AUTH_CLIENTS=no "${sentinel[@]}"
 has d/sentinel.conf 'tls-port 26379'
 has d/sentinel.conf 'port 0'
+# What is turned off in the chart goes from both files; the quorum follows it.
+configure d POD_NAME=w-1 PASSWORD= SENTINEL_QUORUM=3 "${sentinel[@]}"
+lacks d/sentinel.conf tls-
+lacks d/sentinel.conf requirepass
+lacks d/sentinel.conf 'sentinel auth-pass'
+lacks d/server.conf requirepass
+lacks d/server.conf primaryauth
+has d/sentinel.conf 'port 26379'
+has d/sentinel.conf 'sentinel monitor warmline w-0.w.default.svc 6379 3'
 
 helm=$(command -v helm || true)
 if [ -z "$helm" ] && command -v go >/dev/null; then
-    GOBIN=$work/bin go install "helm.sh/helm/v3/cmd/helm@$HELM"
-    helm=$work/bin/helm
+    helm=$PWD/target/tools/helm-$HELM
+    [ -x "$helm" ] || { GOBIN=$work/bin go install "helm.sh/helm/v3/cmd/helm@$HELM" && install -D "$work/bin/helm" "$helm"; } || helm=
 fi
 if [ -z "$helm" ]; then
-    say 'neither helm nor Go is here: the templates were NOT checked'
+    say 'helm is not here and cannot be built: the templates were NOT checked'
     exit 0
 fi
 python3 -m venv "$work/venv"
@@ -117,6 +126,12 @@ has_line replicas 'kind: ServiceMonitor'
 has_line sentinel 'valkey-sentinel, /data/configuration/sentinel.conf'
 has_line everything 'scheme: HTTPS'
 has_line everything 'kind: PodDisruptionBudget'
+has_line replicas '^    appendonly yes'
+printf 'config: {appendonly: yes, maxmemory: 1073741824}\n' >"$work/values.yaml"
+"$helm" template w "$chart" -f "$work/values.yaml" >"$work/typed.yaml"
+has_line typed '^    appendonly yes$'
+has_line typed '^    maxmemory 1073741824$'
+refused 'replicas need persistence' architecture=replicas,persistence.enabled=false
 refused 'architecture must be' architecture=cluster
 refused 'sentinel needs 3' architecture=sentinel,servers=2
 refused 'tls.existingSecret must' tls.enabled=true

@@ -64,6 +64,8 @@ export class Warmline {
   async #startOn(port) {
     const directory = (this.directory = mkdtempSync(join(tmpdir(), "warmline-")));
     const log = openSync(join(directory, "log"), "a+");
+    // Opened before the server starts: the directory goes with a server that ends at once.
+    const reader = openSync(join(directory, "log"), "r");
     const own = ["--port", port, "--bind", "127.0.0.1", "--dir", directory, "--save", ""];
     const command = [join(here, "supervise.sh"), directory, program(), ...own, ...this.#options];
     // A session of its own: the terminal's Ctrl-C is for the program, which then ends the server.
@@ -76,7 +78,6 @@ export class Warmline {
     let hasEnded = false;
     this.#child = child;
     this.#ended = new Promise((resolve) => child.once("exit", () => resolve((hasEnded = true))));
-    const reader = openSync(join(directory, "log"), "r");
     try {
       const deadline = Date.now() + this.#startTimeout;
       while (!(await answers(port))) {

@@ -3,5 +3,5 @@ s|^Description=.*|& (%i)|
 s|/etc/warmline/warmline\.conf|/etc/warmline/%i.conf|
 s|^ExecStart=.*|& --dir /var/lib/warmline/%i|
 s|^StateDirectory=warmline$|&/%i|
-s|^RuntimeDirectory=warmline$|&/%i|
+s|^RuntimeDirectory=warmline$|&-%i|
 s|^WorkingDirectory=.*|&/%i|

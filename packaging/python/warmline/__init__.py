@@ -88,13 +88,14 @@ class Warmline:
             "sh", str(_HERE / "supervise.sh"), self.directory, program(),
             "--port", str(port), "--bind", "127.0.0.1", "--dir", self.directory, "--save", "", *self._options,
         ]  # fmt: skip
-        with open(log, "wb") as output:
+        # Opened before the server starts: the directory goes with a server that ends at once.
+        opened = open(log, "w+", errors="replace")
+        with open(log, "ab") as output:
             # A session of its own: the terminal's Ctrl-C is for the program, which then ends the server.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )
         deadline = time.monotonic() + self._start_timeout
-        opened = open(log, errors="replace")
         with opened:
             while not _answers(port):
                 ended = self._process.poll() is not None

@@ -30,7 +30,7 @@ ask_sentinel() {
     if [ -n "${TLS:-}" ]; then
         set -- --tls --cert /tls/tls.crt --key /tls/tls.key --cacert /tls/ca.crt "$@"
     fi
-    timeout 5 valkey-cli --no-auth-warning ${PASSWORD:+-a "$PASSWORD"} -h "$SENTINEL_SERVICE" -p "$SENTINEL_PORT" "$@" \
+    REDISCLI_AUTH=${PASSWORD:-} timeout 5 valkey-cli -h "$SENTINEL_SERVICE" -p "$SENTINEL_PORT" "$@" \
         SENTINEL GET-PRIMARY-ADDR-BY-NAME "$SENTINEL_NAME" 2>/dev/null | head -n 1
 }
 
@@ -60,6 +60,9 @@ set_option "$server" replica-announce-port "$PORT"
 if [ -n "${PASSWORD:-}" ]; then
     set_option "$server" requirepass "$PASSWORD"
     set_option "$server" primaryauth "$PASSWORD"
+else
+    drop_option "$server" requirepass
+    drop_option "$server" primaryauth
 fi
 [ -n "${SENTINEL_NAME:-}" ] || exit 0
 
@@ -71,6 +74,8 @@ if ! grep -q "^sentinel monitor $SENTINEL_NAME " "$sentinel" 2>/dev/null; then
         echo "sentinel monitor $SENTINEL_NAME $primary $PORT $SENTINEL_QUORUM"
     } >"$sentinel"
 fi
+sed "s/^\(sentinel monitor $SENTINEL_NAME .*\) [0-9]*\$/\1 $SENTINEL_QUORUM/" "$sentinel" >"$sentinel.new"
+mv "$sentinel.new" "$sentinel"
 set_option "$sentinel" "sentinel down-after-milliseconds $SENTINEL_NAME" "$SENTINEL_DOWN_AFTER_MS"
 set_option "$sentinel" "sentinel failover-timeout $SENTINEL_NAME" "$SENTINEL_FAILOVER_TIMEOUT_MS"
 set_option "$sentinel" 'sentinel announce-ip' "$own"
@@ -80,7 +85,11 @@ if [ -n "${PASSWORD:-}" ]; then
     set_option "$sentinel" requirepass "$PASSWORD"
     set_option "$sentinel" "sentinel auth-pass $SENTINEL_NAME" "$PASSWORD"
     set_option "$sentinel" 'sentinel sentinel-pass' "$PASSWORD"
+    drop_option "$sentinel" protected-mode
 else
+    drop_option "$sentinel" requirepass
+    drop_option "$sentinel" "sentinel auth-pass $SENTINEL_NAME"
+    drop_option "$sentinel" 'sentinel sentinel-pass'
     set_option "$sentinel" protected-mode no
 fi
 if [ -n "${TLS:-}" ]; then
@@ -92,5 +101,8 @@ if [ -n "${TLS:-}" ]; then
     set_option "$sentinel" tls-auth-clients "$TLS_AUTH_CLIENTS"
     set_option "$sentinel" tls-replication yes
 else
+    for option in tls-port tls-cert-file tls-key-file tls-ca-cert-file tls-auth-clients tls-replication; do
+        drop_option "$sentinel" "$option"
+    done
     set_option "$sentinel" port "$SENTINEL_PORT"
 fi

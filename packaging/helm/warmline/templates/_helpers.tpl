@@ -36,6 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if not (has .Values.architecture (list "standalone" "replicas" "sentinel")) }}{{ fail "architecture must be standalone, replicas or sentinel" }}{{ end }}
 {{- if and (ne .Values.architecture "standalone") (lt (int .Values.servers) 2) }}{{ fail "servers must be 2 or more: a primary and a replica" }}{{ end }}
 {{- if and (eq .Values.architecture "sentinel") (or (lt (int .Values.servers) 3) (gt (int .Values.sentinel.quorum) (int .Values.servers))) }}{{ fail "sentinel needs 3 servers or more, and a quorum of at most as many" }}{{ end }}
+{{- if and (ne .Values.architecture "standalone") (not .Values.persistence.enabled) }}{{ fail "replicas need persistence.enabled: a primary that restarts without data empties them" }}{{ end }}
 {{- if and .Values.tls.enabled (not .Values.tls.existingSecret) }}{{ fail "tls.existingSecret must name a secret with tls.crt, tls.key and ca.crt" }}{{ end }}
 {{- if and .Values.http.tls (not .Values.tls.enabled) }}{{ fail "http.tls needs tls.enabled" }}{{ end }}
 {{- if and .Values.http.tls (eq (toString .Values.tls.authClients) "yes") }}{{ fail "http.tls needs tls.authClients no or optional: the kubelet has no certificate to show" }}{{ end }}
