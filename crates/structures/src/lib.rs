@@ -25,6 +25,7 @@ pub mod packed_map;
 pub mod prefetch;
 pub mod radix_tree;
 pub mod random;
+pub mod record;
 pub mod shared_log;
 pub mod short_bytes;
 pub mod size_class;
