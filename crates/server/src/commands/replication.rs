@@ -159,7 +159,7 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
             // Other capabilities are not used.
             _ => {}
         },
-        b"rdb-only" => profile.wants_snapshot_only = yes_no()? == 1,
+        b"rdb-only" => profile.snapshot_only = yes_no()? == 1,
         b"rdb-filter-only" => filter(profile, value)?,
         b"version" => {
             profile.version = parse_version(value).ok_or_else(|| {

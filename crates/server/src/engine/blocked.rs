@@ -24,7 +24,7 @@ impl Executor {
             keys: Vec::new(),
             keys_bytes: 0,
             // Of all that wait for keys, only a group's consumer has to hear that it was removed.
-            wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
+            unblocks_on_removal: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
         self.server.blocked.block(&mut self.server.clients, client, blocked, args, request.claim);

@@ -1,4 +1,4 @@
-//! Blocked clients: waiting for keys, for acknowledgements, or for time alone.
+//! Blocked clients: the keys, acknowledgements or deadlines that they wait for, in order of arrival.
 
 use super::claimed::{ClaimTable, Claimed};
 use super::clients::{ClientHandle, Clients};
@@ -19,33 +19,47 @@ use structures::work;
 /// The condition a blocked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockedOn {
-    /// A change to any of these keys of the client's database, if it holds this type: the command then runs again. `keys` are
-    /// their places among its arguments.
-    Keys { db_index: usize, keys: Range<usize>, kind: Kind },
-    /// That this number of replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
-    /// append-only file is on disk up to there.
-    Acknowledgement { local: bool, replicas: i64, on_disk: bool },
-    /// The end of a pause: the command then runs.
+    /// A change to one of these keys that leaves a value of this type: the command then runs again.
+    Keys {
+        /// Database of the keys.
+        db_index: usize,
+        /// Positions of the keys among the command's arguments.
+        keys: Range<usize>,
+        /// Type of value that serves the command.
+        kind: Kind,
+    },
+    /// Acknowledgements of the client's last change (WAIT, WAITAOF).
+    Acknowledgement {
+        /// Whether this server's append-only file must have it on disk.
+        local: bool,
+        /// Number of replicas that must acknowledge it.
+        replicas: i64,
+        /// Whether those replicas must have it on disk.
+        on_disk: bool,
+    },
+    /// The end of CLIENT PAUSE: the command then runs.
     Pause,
-    /// The end of a DEBUG LOADAOF.
+    /// The end of DEBUG LOADAOF.
     Loading,
-    /// The process's end, or the shutdown's abortion.
+    /// The end of the process, or SHUTDOWN ABORT.
     Shutdown,
 }
 
 /// The reply at the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutReply {
+    /// A null.
     Null,
+    /// A null array.
     NullArray,
-    /// For WAIT: the number of replicas that have the client's last change.
+    /// For WAIT: the number of replicas that acknowledged the client's last change.
     Replicas,
-    /// For WAITAOF: whether this append-only file has it on disk, and the number of replicas' files that do.
+    /// For WAITAOF: whether this server's append-only file has the change on disk (0 or 1), and the number of replicas that do.
     OnDisk,
 }
 
 impl TimeoutReply {
-    /// Writes the reply. `acknowledged`: which copies have the client's last change.
+    /// Writes the reply. `acknowledged`: the acknowledgements of the client's last change.
     pub fn write(self, acknowledged: Acknowledgements, reply: &mut wire::reply::ReplyBuffer) {
         match self {
             TimeoutReply::Null => reply.null(),
@@ -63,19 +77,22 @@ impl TimeoutReply {
 /// A handler's request to block its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
+    /// Condition that unblocks the client.
     pub on: BlockedOn,
-    /// Maximum wait; `None`: unlimited.
+    /// Timeout; `None`: unlimited.
     pub timeout_us: Option<u64>,
+    /// Reply at the timeout.
     pub timeout_reply: TimeoutReply,
-    /// It also waits for entries pending with other consumers.
+    /// Claim of XREADGROUP, which also waits for entries pending with other consumers.
     pub claim: Option<Box<ClaimRequest>>,
 }
 
-/// A claim that time alone may satisfy.
+/// A claim that can become due without a change to its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
+    /// The claim.
     pub claimed: Claimed,
-    /// When an entry may become claimable; `None`: nothing is pending.
+    /// Time until an entry may become claimable; `None`: nothing is pending.
     pub due_after_us: Option<u64>,
 }
 
@@ -89,28 +106,32 @@ impl BlockRequest {
 /// The blocked state of a client.
 #[derive(Debug)]
 pub struct Blocked {
+    /// Condition that unblocks the client.
     pub on: BlockedOn,
+    /// Reply at the timeout.
     pub timeout_reply: TimeoutReply,
-    /// On the monotonic clock.
+    /// Monotonic time of the timeout; `None`: unlimited.
     pub deadline_us: Option<u64>,
-    /// The command is retried when this may have become claimable.
+    /// Claim of XREADGROUP: the command is retried when an entry may have become claimable.
     pub claimed: Option<Arc<Claimed>>,
+    /// Monotonic time at which the client was blocked.
     pub since_us: u64,
+    /// The blocked command.
     pub command: CommandId,
-    /// The command's arguments, but for the keys that it waits for.
+    /// Arguments of the command, without the keys that it waits for.
     pub args: OwnedArgs,
-    /// These, each held once by all who wait for it and by the table of queues.
+    /// The keys that it waits for; their text is shared with the table of queues.
     pub keys: Vec<Arc<[u8]>>,
-    /// What the keys take, here and in the queues, and what is claimed.
+    /// Memory of the keys and the claim, here and in the tables.
     pub keys_bytes: usize,
-    /// It has something to do also when a key it waits for is gone (a consumer of a removed stream).
-    pub wants_absence: bool,
-    /// Its place in all queues; assigned by [`BlockedTable::block`].
+    /// Removal of a key also unblocks the client (a consumer of a removed stream).
+    pub unblocks_on_removal: bool,
+    /// Position in all queues; assigned by [`BlockedTable::block`].
     pub arrival: Arrival,
 }
 
 impl Blocked {
-    /// The command's arguments. Those of one that waits for keys are put together anew.
+    /// Returns the command's arguments; the keys that it waits for are put back among them.
     pub fn all_args(&self) -> Cow<'_, OwnedArgs> {
         match &self.on {
             BlockedOn::Keys { keys, .. } => {
@@ -124,24 +145,24 @@ impl Blocked {
         }
     }
 
-    /// Bytes of all arguments together.
+    /// Returns the total length of all arguments in bytes.
     pub fn argument_bytes(&self) -> usize {
         self.args.view().bytes() + self.keys.iter().map(|key| key.len()).sum::<usize>()
     }
 
+    /// Returns the memory of the blocked command, including its part of the tables.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.args.memory_bytes() + self.keys_bytes
     }
 }
 
-/// What it costs to mention a key.
-const MENTION_BYTES: usize = size_of::<Arc<[u8]>>();
+/// Memory of a reference to a key.
+const REFERENCE_BYTES: usize = size_of::<Arc<[u8]>>();
 
-/// What waiting for a key costs beside that and its name, if no other client waits for it: a place in the table of queues, and a
-/// queue.
+/// Memory of a waited-for key besides its reference and its name: its entry in the table of queues, and a queue.
 const QUEUE_BYTES: usize = 340;
 
-/// What a name that is shared costs.
+/// Memory of a shared name.
 fn name_bytes(key: &[u8]) -> usize {
     usable_size(2 * size_of::<usize>() + key.len())
 }
@@ -153,7 +174,7 @@ pub struct Arrival(u64);
 /// The clients that wait for one key.
 #[derive(Debug, Default)]
 struct Queue {
-    /// One per way of waiting, none empty: a change does not scan clients it cannot serve.
+    /// One for each kind of wait, none empty: a change does not scan clients that it cannot serve.
     lines: Vec<Line>,
     /// The key is in `BlockedTable::ready`.
     is_ready: bool,
@@ -162,36 +183,39 @@ struct Queue {
 /// Clients that wait for a key in the same way.
 #[derive(Debug)]
 struct Line {
-    /// They can be served while the key holds this type.
+    /// Type of value that serves the clients.
     kind: Kind,
-    /// They must also run when the key is gone, or holds another type.
-    wants_absence: bool,
+    /// Removal of the key, or a value of another type, also unblocks the clients.
+    unblocks_on_removal: bool,
     waiters: BTreeMap<Arrival, ClientHandle>,
-    /// All of them have been tried while this was the stream's last entry, and wait for a later one.
+    /// The last entry of the stream at which all clients were tried: only a later one serves them.
     tried_at: Option<StreamId>,
 }
 
 impl Line {
-    /// Returns whether none of them can be served by a stream that ends with this entry. A group's consumers may be, by
-    /// their group.
+    /// Returns whether a stream that ends with this entry serves none of the clients. Consumers of a group are tried again,
+    /// since their group may have changed.
     fn has_seen(&self, last: Option<StreamId>) -> bool {
-        !self.wants_absence && self.tried_at.is_some() && self.tried_at == last
+        !self.unblocks_on_removal && self.tried_at.is_some() && self.tried_at == last
     }
 }
 
 impl Queue {
-    fn wants_absence(&self) -> bool {
-        self.lines.iter().any(|line| line.wants_absence)
+    fn unblocks_on_removal(&self) -> bool {
+        self.lines.iter().any(|line| line.unblocks_on_removal)
     }
 }
 
 /// A changed key, and the position in its queue up to which clients have been served.
 #[derive(Debug)]
 pub struct ReadyKey {
+    /// Database of the key.
     pub db_index: usize,
+    /// The changed key.
     pub key: Arc<[u8]>,
-    /// The last who came before the key changed, and the last who was served.
+    /// Last client that arrived before the change.
     until: Arrival,
+    /// Last client that was served.
     served: Option<Arrival>,
 }
 
@@ -204,19 +228,19 @@ pub struct BlockedTable {
     claims: ClaimTable,
     paused: BTreeMap<Arrival, ClientHandle>,
     for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
-    /// Number of them that wait for this server's append-only file.
+    /// Number of clients that wait for this server's append-only file.
     for_own_file: usize,
     count: usize,
     last_arrival: Arrival,
-    /// Keys that changed and have waiters, in order of change.
+    /// Changed keys with waiting clients, in order of change.
     ready: VecDeque<(usize, Arc<[u8]>)>,
-    /// Somebody asks [`Self::take_ended`] whose waiting has ended.
+    /// Unblocked clients are recorded for [`Self::take_ended`].
     pub notes_ended: bool,
     ended: Vec<ClientHandle>,
 }
 
 impl BlockedTable {
-    /// Returns the number of blocked clients, those held by a pause included.
+    /// Returns the number of blocked clients, including those that CLIENT PAUSE holds.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -241,10 +265,10 @@ impl BlockedTable {
         self.keys
     }
 
-    /// Returns the number of those keys with a client that must also run when the key is gone.
-    pub fn keys_wanted_gone(&self) -> usize {
+    /// Returns the number of keys whose removal unblocks a client (`total_blocking_keys_on_nokey`).
+    pub fn keys_unblocking_on_removal(&self) -> usize {
         let queues = self.databases.iter().flat_map(NameTable::iter);
-        queues.filter(|(_, queue)| queue.wants_absence()).count()
+        queues.filter(|(_, queue)| queue.unblocks_on_removal()).count()
     }
 
     /// Returns the number of clients with a deadline.
@@ -258,7 +282,7 @@ impl BlockedTable {
         self.keys > 0
     }
 
-    /// `args` are those of the command that waits.
+    /// Blocks a client. `args`: the command's arguments.
     pub fn block(
         &mut self,
         clients: &mut Clients,
@@ -318,17 +342,17 @@ impl BlockedTable {
         let key = database.shared(key).map_or_else(|| Arc::from(key), Arc::clone);
         let queue = database.get_or_default(Arc::clone(&key));
         self.keys += usize::from(queue.lines.is_empty());
-        let wants_absence = blocked.wants_absence;
-        let is_same = |line: &Line| line.kind == kind && line.wants_absence == wants_absence;
+        let unblocks_on_removal = blocked.unblocks_on_removal;
+        let is_same = |line: &Line| line.kind == kind && line.unblocks_on_removal == unblocks_on_removal;
         let at = queue.lines.iter().position(is_same).unwrap_or_else(|| {
-            // Nearly always it is the only one.
+            // A queue has nearly always one client.
             queue.lines.reserve_exact(1);
-            queue.lines.push(Line { kind, wants_absence, waiters: BTreeMap::new(), tried_at: None });
+            queue.lines.push(Line { kind, unblocks_on_removal, waiters: BTreeMap::new(), tried_at: None });
             queue.lines.len() - 1
         });
-        blocked.keys_bytes += MENTION_BYTES;
+        blocked.keys_bytes += REFERENCE_BYTES;
         if queue.lines[at].waiters.insert(blocked.arrival, handle).is_none() {
-            // However many share it, each may be the last to hold it.
+            // Each client is charged in full: each may be the last that holds the key.
             blocked.keys_bytes += QUEUE_BYTES + name_bytes(&key);
         }
         queue.lines[at].tried_at = None;
@@ -367,7 +391,7 @@ impl BlockedTable {
     }
 
     fn leave_queue(&mut self, db_index: usize, key: &[u8], arrival: Arrival) {
-        // A command may name a key twice; then the second mention finds nothing.
+        // A command may name a key twice; the second removal finds nothing.
         let Some(queue) = self.databases[db_index].get_mut(key) else { return };
         if let Some(at) = queue.lines.iter_mut().position(|line| line.waiters.remove(&arrival).is_some())
             && queue.lines[at].waiters.is_empty()
@@ -409,8 +433,8 @@ impl BlockedTable {
     }
 
     /// Returns the next client that waits for the key, in order of arrival, unless it arrived after the change. `kind`
-    /// is the type that the key holds: it serves only clients that wait for it, or that must run when the key is gone.
-    /// `last` is the last entry of a stream: once all have been tried at one, only a later one serves its readers.
+    /// is the type that the key holds: it serves only clients that wait for it, or that a removal unblocks.
+    /// `last` is the last entry of a stream: once all readers have been tried at it, only a later one serves them.
     pub fn next_waiter(
         &mut self,
         ready: &mut ReadyKey,
@@ -420,7 +444,8 @@ impl BlockedTable {
         let queue = self.databases[ready.db_index].get_mut(&ready.key)?;
         let after = ready.served.map_or(Bound::Unbounded, Bound::Excluded);
         let range = (after, Bound::Included(ready.until));
-        let is_served = |line: &&Line| line.wants_absence || Some(line.kind) == kind && !line.has_seen(last);
+        let is_served =
+            |line: &&Line| line.unblocks_on_removal || Some(line.kind) == kind && !line.has_seen(last);
         let first = queue.lines.iter().filter(is_served).filter_map(|line| line.waiters.range(range).next());
         let Some((&arrival, &handle)) = first.min_by_key(|&(&arrival, _)| arrival) else {
             for line in queue.lines.iter_mut() {

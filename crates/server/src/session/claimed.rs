@@ -1,5 +1,5 @@
-//! Clients blocked in XREADGROUP with CLAIM, which also wait for a group's pending entries: time alone may unblock
-//! them.
+//! Clients blocked in XREADGROUP with CLAIM, which also wait for a group's pending entries: an entry becomes claimable
+//! without a change to its key, once its idle time is reached.
 //!
 //! All clients with the same claim on the same keys become due at the same time: the first is tried, and the others
 //! only once it has been served. While nothing is pending none is tried.
@@ -11,22 +11,26 @@ use std::sync::Arc;
 use structures::size_class::usable_size;
 use structures::work;
 
-/// What a command may claim.
+/// The pending entries that a blocked command would claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claimed {
+    /// The consumer group.
     pub group: Box<[u8]>,
+    /// Database of the keys.
     pub db_index: usize,
-    /// Minimum time an entry must have been pending.
+    /// Minimum idle time of an entry.
     pub idle_ms: i64,
+    /// Streams of the command.
     pub keys: Vec<Box<[u8]>>,
 }
 
-/// What a key costs beside its name, which is held twice: places in the list of keys and in the table by key, and a set of
-/// one claim.
+/// Memory of a key besides its name, which is held twice: its entries in the list of keys and in the table by key, and a
+/// set of one claim.
 const CLAIMED_KEY_BYTES: usize = 230;
 
 impl Claimed {
-    /// What the places in the table take, too. However many claim the same, each may be the last.
+    /// Returns the memory of the claim, including its entries in the table. Each client is charged in full: each may be the
+    /// last that holds it.
     pub fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| 2 * usable_size(key.len()) + CLAIMED_KEY_BYTES).sum();
         size_of::<Self>() + usable_size(self.group.len()) + keys
@@ -42,7 +46,7 @@ impl Claimed {
 #[derive(Debug, Default)]
 struct Claimants {
     waiters: BTreeMap<Arrival, ClientHandle>,
-    /// When the first of them is tried; `None` while nothing is pending.
+    /// Monotonic time at which the first client is tried; `None` while nothing is pending.
     due_us: Option<u64>,
 }
 

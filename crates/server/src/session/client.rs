@@ -1,4 +1,4 @@
-//! One client as the executor sees it: identity, protocol state and output; its socket belongs to `net`.
+//! A client's state in the executor: identity, protocol state and output. Its socket belongs to `net`.
 
 use super::blocked::Blocked;
 use super::clients::{ClientHandle, ClientId};
@@ -18,11 +18,14 @@ use wire::reply::{Protocol, ReplyBuffer};
 /// The reply mode of a client (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
+    /// Replies are sent.
     #[default]
     On,
+    /// No reply is sent until CLIENT REPLY ON.
     Off,
     /// The current command is CLIENT REPLY SKIP: the next reply is suppressed.
     SkipNext,
+    /// The current command's reply is suppressed.
     Skip,
 }
 
@@ -42,6 +45,7 @@ impl ReplyMode {
 pub struct Transaction {
     /// The database for commands queued next, following queued SELECTs.
     pub db_index: usize,
+    /// Queued commands, in order.
     pub queued: Vec<(CommandId, OwnedArgs)>,
     /// A command was refused at queueing: EXEC will fail.
     pub aborted: bool,
@@ -70,60 +74,69 @@ impl Transaction {
 /// A client's output buffer class, for limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputClass {
+    /// Ordinary clients.
     Normal,
+    /// Replicas.
     Replica,
+    /// Clients with subscriptions.
     PubSub,
 }
 
 /// Figures of the connection that `net` keeps up to date for CLIENT LIST and the limits.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionFigures {
+    /// Address of the peer, as `ip:port` or the path of the Unix socket.
     pub address: String,
+    /// Address of this server, in the same form.
     pub local_address: String,
+    /// File descriptor of the socket; -1: none.
     pub fd: i32,
+    /// The client connected by a Unix socket.
     pub is_unix_socket: bool,
-    /// From this machine: a loopback address or a Unix socket.
+    /// The client connected from a loopback address or by a Unix socket.
     pub is_loopback: bool,
-    /// The thread that reads and writes the socket; 0 is the executor itself.
+    /// Index of the I/O thread that reads and writes the socket; 0: the executor.
     pub io_thread: usize,
     /// Figures kept by the connection's I/O thread, which replace the figures below.
     pub meter: Option<Arc<Meter>>,
-    /// What the socket is watched for.
+    /// The socket is polled for input.
     pub watches_readable: bool,
+    /// The socket is polled for output.
     pub watches_writable: bool,
     /// A TLS handshake is in progress.
     pub is_handshaking: bool,
-    /// Bytes in the query buffer that are not yet part of a command, and its free capacity. Both are zero while the
-    /// connection has no buffer of its own.
+    /// Bytes in the query buffer that are not yet part of a command; 0 while the connection has no buffer of its own.
     pub input_bytes: usize,
+    /// Free capacity of the query buffer; 0 while the connection has no buffer of its own.
     pub input_free_bytes: usize,
-    /// Memory of the connection: its buffer and the arguments found in it.
+    /// Memory of the connection: its query buffer and the arguments parsed from it.
     pub memory_bytes: usize,
+    /// Bytes received since the client connected.
     pub input_bytes_total: u64,
-    /// Bytes sent, or handed to the thread that sends them.
+    /// Bytes sent since the client connected, including those passed to an I/O thread.
     pub output_bytes_total: u64,
-    /// What had passed on the socket when its client had been idle for a while.
+    /// Progress of the socket at the last check of an idle client.
     pub last_progress: Option<SocketProgress>,
-    /// Bytes to be sent that are already counted in the statistics of all connections: they were handed to a
-    /// thread, which has given it back.
+    /// Unsent bytes that the statistics of all connections already count: an I/O thread returned them unsent.
     pub output_bytes_counted: u64,
 }
 
-/// What has passed on a socket. One that moves belongs to a client that is not idle, however long its request or its reply
-/// takes.
+/// Progress of a socket's transfer. A client whose socket makes progress is not idle, however long its request or its
+/// reply takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketProgress {
-    /// When the client had last ended a request or been sent something, on the monotonic clock: it is of no use after the
-    /// next time.
+    /// Monotonic time of the client's last interaction; the figures are void after the next one.
     pub since_us: u64,
+    /// Bytes in the query buffer.
     pub input_bytes: usize,
+    /// Bytes sent since the client connected.
     pub output_bytes_total: u64,
-    /// What the kernel has and the peer has not.
+    /// Bytes in the kernel's send buffer that the peer has not acknowledged.
     pub undelivered_bytes: usize,
 }
 
 impl ConnectionFigures {
-    /// What has passed by now.
+    /// Returns the present progress of the socket.
     pub fn progress(&self, since_us: u64, undelivered_bytes: usize) -> SocketProgress {
         let meter = self.meter.as_ref();
         let sent = meter.map(|meter| meter.output_bytes_total.load(Ordering::Relaxed));
@@ -135,7 +148,7 @@ impl ConnectionFigures {
         }
     }
 
-    /// How many of `bytes`, which go out now, have yet to be counted.
+    /// Returns how many of `bytes`, which are sent now, the statistics do not count yet.
     pub fn take_uncounted(&mut self, bytes: u64) -> u64 {
         let counted = self.output_bytes_counted.min(bytes);
         self.output_bytes_counted -= counted;
@@ -147,8 +160,11 @@ impl ConnectionFigures {
 /// it has the query buffer.
 #[derive(Debug, Default)]
 pub struct Meter {
+    /// Bytes in the query buffer.
     pub input_bytes: AtomicUsize,
+    /// Free capacity of the query buffer.
     pub input_free_bytes: AtomicUsize,
+    /// Memory of the connection.
     pub memory_bytes: AtomicUsize,
     /// Bytes sent, on the same scale as [`ConnectionFigures::output_bytes_total`].
     pub output_bytes_total: AtomicU64,
@@ -249,6 +265,7 @@ pub struct Unsent {
     pub buffered_bytes: usize,
     /// Beyond it: subject to output limits.
     pub chunks: usize,
+    /// Total size of those chunks.
     pub chunk_bytes: usize,
 }
 
@@ -272,11 +289,13 @@ pub struct ReplicaProfile {
     /// 0x090102 is 9.1.2; 0: not sent.
     pub version: u32,
     /// It needs no stream after the snapshot.
-    pub wants_snapshot_only: bool,
+    pub snapshot_only: bool,
+    /// It accepts a snapshot without keys.
     pub without_data: bool,
+    /// It accepts a snapshot without functions.
     pub without_functions: bool,
     /// It attached with SYNC: it sends no acknowledgements, and gets neither id nor offset.
-    pub came_with_sync: bool,
+    pub attached_with_sync: bool,
     /// Stream bytes not yet sent to it, updated about once a second.
     pub unsent_stream_bytes: u64,
     /// Its socket is to gather small writes; the option is not set yet.
@@ -289,27 +308,39 @@ impl ReplicaProfile {
     }
 }
 
+/// A client's state in the executor.
 #[derive(Debug)]
 pub struct Client {
+    /// The id that CLIENT ID returns; never reused.
     pub id: ClientId,
+    /// The client's index in the table of clients.
     pub handle: ClientHandle,
+    /// Figures of the connection.
     pub connection: ConnectionFigures,
+    /// Time of the connection's acceptance.
     pub created: Reading,
+    /// Time of the last command, or of the last output sent.
     pub last_interaction: Reading,
+    /// The name of CLIENT SETNAME; empty: none.
     pub name: Vec<u8>,
+    /// The library's name by CLIENT SETINFO; empty: none.
     pub library_name: Vec<u8>,
+    /// The library's version by CLIENT SETINFO; empty: none.
     pub library_version: Vec<u8>,
+    /// The selected database.
     pub db_index: usize,
+    /// The client has authenticated, or `default` needs no password.
     pub authenticated: bool,
-    /// It has been authenticated, or needed no authentication, at any time.
+    /// The client was authenticated at some time.
     pub ever_authenticated: bool,
     /// Consecutive wrong passwords.
     pub authentication_failures: u8,
     /// Set by [`super::Clients::set_user`], which lists the clients of users.
     pub(super) user: UserHandle,
 
-    /// Replies not yet sent; holds the protocol in force.
+    /// Unsent replies, and the protocol in force.
     pub output: ReplyBuffer,
+    /// Size and peak of the reply buffer.
     pub reply_buffer: ReplyBufferFigures,
     /// Messages to it that arrived while its command ran.
     pub deferred_output: Vec<u8>,
@@ -319,37 +350,49 @@ pub struct Client {
     pub output_pending: bool,
     /// Output from others has not been counted in its memory.
     pub is_uncounted_receiver: bool,
-    /// Since when the output has exceeded its soft limit.
+    /// Monotonic time since which the output has exceeded its soft limit.
     pub output_over_soft_limit_since_us: Option<u64>,
+    /// The mode of CLIENT REPLY.
     pub reply_mode: ReplyMode,
 
+    /// The transaction that MULTI opened.
     pub transaction: Option<Box<Transaction>>,
+    /// The keys of WATCH.
     pub watched: Vec<Watched>,
-    /// What that takes, here and in the table of watched keys.
+    /// Memory of the watched keys, here and in the table of watched keys.
     pub watched_bytes: usize,
-    /// A watched key has changed: EXEC answers null.
+    /// A watched key has changed: EXEC replies null.
     pub watch_broken: bool,
+    /// Channels and patterns that the client subscribed to.
     pub subscriptions: Subscriptions,
+    /// Options of CLIENT TRACKING; `None`: off.
     pub tracking: Option<Box<Tracking>>,
-    /// What the table of tracked keys holds because the client has read them, be its tracking off by now.
+    /// Memory of the client's reads in the table of tracked keys; it may remain after tracking is turned off.
     pub tracked_bytes: usize,
-    /// What is kept with a script of the client that has been put aside.
+    /// Memory of the client's suspended script.
     pub suspended_bytes: usize,
+    /// The blocked command; `None`: the client is not blocked.
     pub blocked: Option<Box<Blocked>>,
 
+    /// The client receives MONITOR's output.
     pub is_monitor: bool,
-    /// It is sent the stream of changes, or waits for it, and gets no replies.
+    /// It receives the replication stream, or waits for it, and gets no replies.
     pub is_replica: bool,
+    /// The description that a replica sent by REPLCONF.
     pub replica: Option<Box<ReplicaProfile>>,
-    /// The other end of this server's link to its primary.
+    /// It is this server's primary.
     pub is_primary: bool,
-    /// The same before the stream begins: hidden from lists.
+    /// It is the primary before the stream begins: hidden from lists.
     pub is_linking: bool,
+    /// CLIENT NO-EVICT: its memory is not limited by `maxmemory-clients`.
     pub no_evict: bool,
+    /// CLIENT NO-TOUCH: its reads leave the keys' access bits as they are.
     pub no_touch: bool,
     /// It accepts a replica's data (READONLY).
     pub reads_replicas: bool,
+    /// CLIENT IMPORT-SOURCE: it may read and write expired keys while `import-mode` is on.
     pub import_source: bool,
+    /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub capabilities_redirect: bool,
     /// Commands never block this client: it runs a script or a transaction.
     pub deny_blocking: bool,
@@ -357,11 +400,13 @@ pub struct Client {
     pub close_after_reply: bool,
     /// Close at once (limits, CLIENT KILL).
     pub close_asap: bool,
+    /// The last command that it sent.
     pub last_command: Option<CommandId>,
+    /// Number of commands that it has run.
     pub commands_total: u64,
-    /// Where its last change ends in the append-only file, in total bytes appended.
+    /// End of its last change in the append-only file, in total bytes appended.
     pub log_end: u64,
-    /// The same in the stream to replicas.
+    /// End of its last change in the replication stream, as an offset.
     pub stream_end: u64,
     /// Its memory as counted in [`super::Clients::memory_bytes`].
     pub counted_bytes: usize,
@@ -461,6 +506,7 @@ impl Client {
     }
 
     #[inline]
+    /// Returns the handle of the client's user.
     pub fn user(&self) -> UserHandle {
         self.user
     }

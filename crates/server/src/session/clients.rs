@@ -227,7 +227,7 @@ impl Clients {
     /// Lends an output buffer to a client without one.
     #[inline]
     pub fn lend_output(&mut self, reply: &mut wire::reply::ReplyBuffer) {
-        // Even without a buffer there may be pieces.
+        // A reply without a buffer may have pieces.
         if reply.capacity() == 0
             && reply.is_empty()
             && let Some(spare) = self.spare_outputs.pop()
@@ -249,7 +249,7 @@ impl Clients {
         let client = &mut self[handle];
         client.output_pending = false;
         let mut output = client.output.take();
-        // Until it is sent there, it is counted by its length.
+        // Until the I/O thread has sent it, its length is counted.
         output.shrink_if_sparse();
         client.connection.output_bytes_total += output.len() as u64;
         output
@@ -381,8 +381,8 @@ fn find(places: &mut [Option<Box<Client>>], handle: ClientHandle) -> Option<&mut
     places.get_mut(handle.index())?.as_deref_mut().filter(|client| client.handle == handle)
 }
 
-/// For handles of clients that certainly exist: the generation is only checked in debug builds, since every command
-/// looks its client up some twenty times.
+/// For handles of clients that exist: the generation is only checked in debug builds, since every command looks its client
+/// up about twenty times.
 impl Index<ClientHandle> for Clients {
     type Output = Client;
 

@@ -1,5 +1,5 @@
-//! Clients under a common name: listeners of a channel, watchers of a key. Usually it is one, stored without an
-//! allocation; adding or removing one of many does not scan the others.
+//! Clients under a common name: subscribers of a channel, watchers of a key. A single client, the usual case, is stored
+//! without an allocation; adding or removing one of many does not scan the others.
 
 use std::collections::BTreeMap;
 use structures::work;
@@ -86,6 +86,7 @@ impl<K: Ord + Copy, V> Members<K, V> {
         }
     }
 
+    /// Iterates over the members in ascending order, each with its value.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         work::visited(self.len());
         let (one, many) = match self {

@@ -11,16 +11,22 @@ use wire::reply::{Protocol, ReplyBuffer};
 /// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// SUBSCRIBE.
     Channel,
+    /// PSUBSCRIBE.
     Pattern,
+    /// SSUBSCRIBE.
     ShardChannel,
 }
 
 /// The subscriptions of one client.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
+    /// Channels of SUBSCRIBE.
     pub channels: Names,
+    /// Patterns of PSUBSCRIBE.
     pub patterns: Names,
+    /// Channels of SSUBSCRIBE.
     pub shard_channels: Names,
     /// Memory of these subscriptions, here and in [`PubSub`].
     pub memory_bytes: usize,
@@ -29,10 +35,10 @@ pub struct Subscriptions {
 /// Names in order. The text is shared with the table of listeners.
 pub type Names = BTreeSet<Arc<[u8]>>;
 
-/// What a subscription costs beside its name: an entry in a set of names, and a place in the table of names.
+/// Memory of a subscription besides its name: its entries in the client's set of names and in the table of names.
 const SUBSCRIPTION_BYTES: usize = 115;
 
-/// What a subscription costs. However many have it, each may be the last to hold the name.
+/// Memory of a subscription. Each client is charged in full: each may be the last that holds the name.
 fn bytes_of(name: &[u8]) -> usize {
     SUBSCRIPTION_BYTES + usable_size(2 * size_of::<usize>() + name.len())
 }
@@ -101,7 +107,7 @@ impl PubSub {
         self.listeners(kind).get(name).map_or(0, Members::len)
     }
 
-    /// Returns whether the client was not subscribed yet.
+    /// Subscribes a client; returns whether it was not subscribed yet.
     pub fn subscribe(
         &mut self,
         clients: &mut Clients,
@@ -122,7 +128,7 @@ impl PubSub {
         true
     }
 
-    /// Returns whether the client was subscribed.
+    /// Unsubscribes a client; returns whether it was subscribed.
     pub fn unsubscribe(
         &mut self,
         clients: &mut Clients,
@@ -154,7 +160,7 @@ impl PubSub {
         }
     }
 
-    /// Delivers to the channel's listeners and to those of every pattern it matches; returns how many got it.
+    /// Delivers to the channel's listeners and to those of each pattern that it matches; returns the number of deliveries.
     pub fn publish(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let mut receivers = 0;
         if let Some(handles) = self.channels.get(channel) {

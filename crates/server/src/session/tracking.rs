@@ -1,4 +1,4 @@
-//! Client-side caching: which clients may have copies of which keys, and invalidating stale copies.
+//! Client-side caching: the keys that clients may have cached, and the invalidation of stale copies.
 
 use super::client::Client;
 use super::clients::{ClientHandle, ClientId, Clients};
@@ -21,57 +21,61 @@ const SPARSE: usize = 8;
 /// Minimum capacity of the table.
 const ROOM_KEPT: usize = 64;
 
-/// Keys looked at in one call of [`TrackingTable::forget_departed`].
+/// Maximum number of keys visited by one call of [`TrackingTable::forget_departed`].
 const KEYS_LOOKED_AT_MAX: usize = 5000;
 
-/// What a prefix costs beside its text: places in two trees, and a tree of one follower.
+/// Memory of a prefix besides its text: its entries in two trees, and a tree of one client.
 const PREFIX_BYTES: usize = 260;
 
-/// What it costs to follow a prefix. However many do, each may be the last to hold its text.
+/// Memory of a tracked prefix. Each client is charged in full: each may be the last that holds the text.
 fn prefix_bytes(prefix: &[u8]) -> usize {
     PREFIX_BYTES + usable_size(2 * size_of::<usize>() + prefix.len())
 }
 
-/// What a key costs beside its name: a place in the table, which is two thirds full.
+/// Memory of a tracked key besides its name: an entry in the table, which is two thirds full.
 const TRACKED_KEY_BYTES: usize = 100;
 
-/// What it costs that a client may have a copy of the key. However many do, each may be the last for whom it is remembered.
+/// Memory of a tracked key. Each client is charged in full: each may be the last one for which the key is tracked.
 fn tracked_bytes(key: &[u8]) -> usize {
     TRACKED_KEY_BYTES + usable_size(key.len())
 }
 
-/// Keys forgotten at most in one call of [`TrackingTable::limit`].
+/// Maximum number of keys removed by one call of [`TrackingTable::limit`].
 const KEYS_FORGOTTEN_MAX: usize = 100;
 
 /// A client's options of CLIENT TRACKING ON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracking {
-    /// The id of the client that receives the invalidations instead of this one.
+    /// REDIRECT: the client that receives the invalidations instead of this one.
     pub redirect: Option<ClientId>,
     /// The user that client must still have, unless this one may redirect to any user.
     pub redirect_user: Option<UserHandle>,
+    /// BCAST: changes to all keys with the prefixes are sent.
     pub broadcast: bool,
-    /// In broadcast mode, the prefixes of interest; an empty prefix is all keys.
+    /// PREFIX: the prefixes of broadcast mode; an empty prefix matches all keys.
     pub prefixes: BTreeSet<Arc<[u8]>>,
+    /// OPTIN: reads are tracked only after CLIENT CACHING YES.
     pub opt_in: bool,
+    /// OPTOUT: reads are tracked except after CLIENT CACHING NO.
     pub opt_out: bool,
+    /// NOLOOP: the client's own changes are not sent to it.
     pub no_loop: bool,
-    /// CLIENT CACHING was the last command: it applies to the next one.
+    /// The previous command was CLIENT CACHING, which applies to the current one.
     pub caching_given: bool,
-    /// The redirection's client is gone.
+    /// The client of REDIRECT has disconnected.
     pub broken_redirect: bool,
-    /// What following the prefixes takes, here and in the table.
+    /// Memory of the prefixes, here and in the table.
     pub prefixes_bytes: usize,
 }
 
 impl Tracking {
-    /// Returns whether the keys that the client's command reads are remembered.
+    /// Returns whether the keys that the current command reads are tracked.
     pub fn remembers_reads(&self) -> bool {
-        let asked = if self.opt_in { self.caching_given } else { !(self.opt_out && self.caching_given) };
-        asked && !self.broadcast
+        let is_tracked = if self.opt_in { self.caching_given } else { !(self.opt_out && self.caching_given) };
+        is_tracked && !self.broadcast
     }
 
-    /// What this and the prefixes take.
+    /// Returns the memory of the options and the prefixes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.prefixes_bytes
     }
@@ -94,9 +98,9 @@ pub struct TrackingTable {
     readers: IndexMap<Box<[u8]>, Readers>,
     /// Number of pairs of key and reader.
     items: usize,
-    /// Where [`Self::limit`] looks for the next key to forget.
+    /// Index of the next key that [`Self::limit`] removes.
     forget_at: usize,
-    /// Places of the table, counted from its beginning, that may have a reader who does not track any more.
+    /// Entries before this index may have readers that do not track keys any more.
     departed_before: usize,
     prefixes: BTreeMap<Arc<[u8]>, Prefix>,
     /// Number of prefixes of each length, for finding a key's prefixes.
@@ -157,7 +161,7 @@ impl TrackingTable {
         shared
     }
 
-    /// Ends tracking for a client; what it had read is forgotten when those keys next change, or by and by.
+    /// Ends tracking for a client. Its reads are removed when their keys change, or by [`Self::forget_departed`].
     pub fn disable(&mut self, clients: &mut Clients, handle: ClientHandle) {
         if clients[handle].tracked_bytes > 0 {
             self.departed_before = self.readers.len();
@@ -182,7 +186,7 @@ impl TrackingTable {
         }
     }
 
-    /// The client read the key and may keep a copy. What that takes, if it is new.
+    /// Records that the client read the key and may cache it; returns the memory of a new record, otherwise 0.
     pub fn remember(&mut self, id: ClientId, key: &[u8]) -> usize {
         let is_new = match self.readers.get_mut(key) {
             Some(readers) => readers.insert(id, ()),
@@ -224,16 +228,16 @@ impl TrackingTable {
 
     fn invalidate_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
         let Some(readers) = self.readers.swap_remove(key) else { return };
-        self.give_back_room();
+        self.shrink_if_sparse();
         self.items -= readers.len();
         for (id, ()) in readers.iter() {
             let Some(handle) = clients.by_id(id) else { continue };
             clients[handle].tracked_bytes -= tracked_bytes(key);
-            // One that has turned to broadcast mode hears of changes in that way only.
+            // A client that has switched to broadcast mode receives changes by its prefixes only.
             let Some(tracking) = &clients[handle].tracking else { continue };
             let own_change = tracking.no_loop && current == Some(handle);
             if !tracking.broadcast && !own_change {
-                tell(clients, handle, Stale::Keys(&[key]));
+                send_invalidation(clients, handle, Stale::Keys(&[key]));
             }
         }
     }
@@ -243,7 +247,7 @@ impl TrackingTable {
         if self.clients > 0 {
             let handles: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.handle).collect();
             for handle in handles {
-                tell(clients, handle, Stale::All);
+                send_invalidation(clients, handle, Stale::All);
             }
         }
         if self.items > 0 {
@@ -253,14 +257,15 @@ impl TrackingTable {
         (self.items, self.departed_before) = (0, 0);
     }
 
-    /// Forgets some of what clients have read that do not track any more, or are gone, and gives back room that this leaves.
+    /// Removes the reads of clients that have disconnected or do not track keys any more, a limited number of keys at a time,
+    /// and shrinks the table.
     pub fn forget_departed(&mut self, clients: &mut Clients) {
         if self.departed_before == 0 {
             return;
         }
         let mut at = self.departed_before.min(self.readers.len());
         let end = at.saturating_sub(KEYS_LOOKED_AT_MAX);
-        // Backwards: what is removed leaves its place to the last one, which is another's or has been looked at.
+        // Backwards: a removed entry is replaced by the table's last one, which has been visited or is beyond this step.
         while at > end {
             at -= 1;
             let Some((key, readers)) = self.readers.get_index_mut(at) else { continue };
@@ -280,18 +285,18 @@ impl TrackingTable {
             }
         }
         self.departed_before = end;
-        self.give_back_room();
+        self.shrink_if_sparse();
     }
 
-    /// After keys were forgotten.
-    fn give_back_room(&mut self) {
+    /// Shrinks a sparse table after removals.
+    fn shrink_if_sparse(&mut self) {
         let (keys, room) = (self.readers.len(), self.readers.capacity());
         if room > ROOM_KEPT && room / SPARSE > keys {
             self.readers.shrink_to(keys * 2);
         }
     }
 
-    /// Whether there is something for [`Self::forget_departed`] to do.
+    /// Returns whether [`Self::forget_departed`] has entries left to visit.
     pub fn remembers_departed(&self) -> bool {
         self.departed_before > 0
     }
@@ -316,7 +321,7 @@ impl TrackingTable {
                 let user = client.user();
                 let sees_all = users.permits_all(user);
                 if !no_loop && sees_all {
-                    tell(clients, handle, Stale::Keys(&all));
+                    send_invalidation(clients, handle, Stale::Keys(&all));
                     continue;
                 }
                 let by_others = changed.iter().filter(|(_, by)| !no_loop || **by != Some(handle));
@@ -324,13 +329,13 @@ impl TrackingTable {
                 let may_read = |key: &&[u8]| sees_all || users.permits_key(user, key, access::ACCESS);
                 let keys: Vec<&[u8]> = keys.filter(may_read).collect();
                 if !keys.is_empty() {
-                    tell(clients, handle, Stale::Keys(&keys));
+                    send_invalidation(clients, handle, Stale::Keys(&keys));
                 }
             }
         }
     }
 
-    /// While there are more than `keys_max` keys (0: no limit), forgets some and notifies their readers as of a change.
+    /// While there are more than `keys_max` keys (0: no limit), removes some and sends invalidations to their readers.
     pub fn limit(&mut self, clients: &mut Clients, keys_max: usize) {
         if keys_max == 0 {
             return;
@@ -339,7 +344,7 @@ impl TrackingTable {
             if self.readers.len() <= keys_max {
                 return;
             }
-            // A removed slot is refilled with the newest key: round-robin forgets old and new alike.
+            // A removed slot is refilled with the newest key: round-robin removes old and new keys alike.
             self.forget_at = (self.forget_at + 1) % self.readers.len();
             let (key, _) = self.readers.get_index(self.forget_at).expect("the index is within the table");
             let key = key.clone();
@@ -355,7 +360,7 @@ enum Stale<'a> {
 }
 
 /// Sends one invalidation, to the client or its redirection target.
-fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
+fn send_invalidation(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
     let tracking = clients[handle].tracking.as_ref();
     let redirect = tracking.and_then(|tracking| tracking.redirect);
     let redirect_user = tracking.and_then(|tracking| tracking.redirect_user);

@@ -6,17 +6,19 @@ use super::name_table::NameTable;
 use std::sync::Arc;
 use structures::size_class::usable_size;
 
-/// One key a client watches.
+/// A key that a client watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watched {
+    /// Database of the key.
     pub db_index: usize,
+    /// The key; its text is shared with the table of watched keys.
     pub key: Arc<[u8]>,
 }
 
-/// What a watched key costs beside its name: a place in the client's list, and one in the table.
+/// Memory of a watched key besides its name: its entries in the client's list and in the table.
 const WATCHED_BYTES: usize = 120;
 
-/// What it costs to watch a key. However many do, each may be the last to hold the name.
+/// Memory of a watched key. Each client is charged in full: each may be the last that holds the name.
 fn bytes_of(key: &[u8]) -> usize {
     WATCHED_BYTES + usable_size(2 * size_of::<usize>() + key.len())
 }
@@ -27,17 +29,20 @@ type Watchers = Members<ClientHandle, bool>;
 /// The event on a watched key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
+    /// The key was created or its value changed.
     Changed,
-    /// It is no longer stored.
+    /// The key is no longer stored.
     Removed,
 }
 
 /// One key before and after its whole database was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
+    /// Whether it existed before.
     pub existed: bool,
+    /// Whether it exists now.
     pub exists: bool,
-    /// It exists, but has expired.
+    /// Whether it exists now but has expired.
     pub is_stale: bool,
 }
 
@@ -155,7 +160,7 @@ impl WatchTable {
         self.break_transactions(clients, &broken);
     }
 
-    /// Marks transactions for a null reply to EXEC; their watches and queues are freed.
+    /// Marks transactions for a null reply to EXEC; frees their watches and queues.
     fn break_transactions(&mut self, clients: &mut Clients, broken: &[ClientHandle]) {
         for &handle in broken {
             let client = &mut clients[handle];

@@ -31,7 +31,7 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("clients_in_timeout_table", server.blocked.deadlines());
     lines.field("total_watched_keys", server.watch.keys());
     lines.field("total_blocking_keys", server.blocked.keys());
-    lines.field("total_blocking_keys_on_nokey", server.blocked.keys_wanted_gone());
+    lines.field("total_blocking_keys_on_nokey", server.blocked.keys_unblocking_on_removal());
     let (reason, actions, left_ms) = match server.pauses.shown(server.now) {
         None => ("none", "none", 0),
         Some((reason, all, left_ms)) => (reason, if all { "all" } else { "write" }, left_ms),

@@ -315,7 +315,7 @@ impl Replication {
     /// Records the offset of the snapshot that the replica will be sent.
     fn snapshot_begun(&mut self, server: &mut Server, handle: ClientHandle, stage: Stage, offset: u64) {
         let profile = profile_of(server, handle);
-        let (wants_stream, is_told) = (!profile.wants_snapshot_only, !profile.came_with_sync);
+        let (wants_stream, is_told) = (!profile.snapshot_only, !profile.attached_with_sync);
         if let Some(replica) = self.replicas.change(handle) {
             replica.stage = stage;
             replica.position = wants_stream.then_some(offset);

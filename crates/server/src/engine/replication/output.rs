@@ -133,7 +133,7 @@ impl Replication {
             );
         }
         let profile = server.clients[handle].replica.as_ref();
-        let wants_no_more = profile.is_some_and(|profile| profile.wants_snapshot_only);
+        let wants_no_more = profile.is_some_and(|profile| profile.snapshot_only);
         let Some(replica) = self.replicas.change(handle) else { return false };
         replica.stage = Stage::Online { awaits_acknowledgement };
         replica.heard_us = server.now.monotonic_us;

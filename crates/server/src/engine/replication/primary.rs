@@ -106,7 +106,7 @@ impl Executor {
                     return Ok(());
                 }
             }
-            None => self.server.clients[handle].replica.get_or_insert_default().came_with_sync = true,
+            None => self.server.clients[handle].replica.get_or_insert_default().attached_with_sync = true,
         }
         self.begin_full_sync(handle);
         Ok(())

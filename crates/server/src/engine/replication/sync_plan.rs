@@ -52,8 +52,8 @@ impl Format {
             without_functions: profile.without_functions,
             goes_by_rdb_channel: profile.is_rdb_channel
                 && profile.finds_end_mark
-                && profile.wants_snapshot_only
-                && profile.came_with_sync,
+                && profile.snapshot_only
+                && profile.attached_with_sync,
         }
     }
 
@@ -232,7 +232,7 @@ impl Facts<'_> {
         let is_late = |since_us: u64| self.now_us.saturating_sub(since_us) / SECOND_US > timeout_s;
         let is_held_up = || replica.format().goes_by_rdb_channel && replica.has_output;
         match replica.phase {
-            Phase::Online { heard_us } if !replica.profile.came_with_sync && is_late(heard_us) => {
+            Phase::Online { heard_us } if !replica.profile.attached_with_sync && is_late(heard_us) => {
                 Some("streaming sync")
             }
             Phase::MainChannel { heard_us } if is_late(heard_us) => Some("streaming sync"),
@@ -404,7 +404,7 @@ fn join(own: &Syncing<'_>, facts: &Facts<'_>, actions: &mut Vec<Action>) {
     let first = facts.replicas.iter().find(|other| {
         other.phase == Phase::Snapshot
             && !other.is_closing
-            && (!other.profile.wants_snapshot_only || own.profile.wants_snapshot_only)
+            && (!other.profile.snapshot_only || own.profile.snapshot_only)
     });
     let fitting = first.filter(|other| {
         other.format() == own.format()

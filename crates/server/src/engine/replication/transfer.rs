@@ -114,7 +114,7 @@ fn wait_for_loading(server: &mut Server, handle: ClientHandle) {
         args: OwnedArgs::default(),
         keys: Vec::new(),
         keys_bytes: 0,
-        wants_absence: false,
+        unblocks_on_removal: false,
         arrival: Arrival::default(),
     };
     let no_args = OwnedArgs::default();

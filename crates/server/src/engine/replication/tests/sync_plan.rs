@@ -99,14 +99,14 @@ impl Player {
                 "eof" => profile.finds_end_mark = true,
                 "psync2" => profile.takes_new_ids = true,
                 "old" => profile.version = 0x07_02_04,
-                "rdb-only" => profile.wants_snapshot_only = true,
+                "rdb-only" => profile.snapshot_only = true,
                 "without-data" => profile.without_data = true,
-                "sync" => profile.came_with_sync = true,
+                "sync" => profile.attached_with_sync = true,
                 "rdb-channel" => {
                     profile.is_rdb_channel = true;
-                    profile.wants_snapshot_only = true;
+                    profile.snapshot_only = true;
                     profile.finds_end_mark = true;
-                    profile.came_with_sync = true;
+                    profile.attached_with_sync = true;
                 }
                 "closing" => replica.is_closing = true,
                 "output" => replica.has_output = true,
