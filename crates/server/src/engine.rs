@@ -67,6 +67,7 @@ pub struct Executor {
     eviction: memory::Eviction,
     cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
+    /// Both roles of replication.
     pub replication: Replication,
     pub(crate) disk: persistence::Disk,
     aof: aof::AppendOnlyFile,

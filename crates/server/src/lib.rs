@@ -19,6 +19,7 @@
 
 // A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
+#![deny(missing_docs)]
 
 pub mod acl;
 pub mod clock;

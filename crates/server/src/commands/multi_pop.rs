@@ -6,7 +6,9 @@ use crate::error::ClientError;
 
 /// The arguments `numkeys key [key ...] end [COUNT count]`, where `End` is an end of a list or of a sorted set.
 pub(super) struct MultiPop<'a, End> {
+    /// The keys; the first one that holds elements is popped.
     pub keys: Args<'a>,
+    /// End of the collection that is popped.
     pub end: End,
     /// Most elements to pop; 1 or more.
     pub count: usize,

@@ -48,8 +48,11 @@ const COUNT_DEFAULT: usize = 10;
 /// Options of SCAN and similar commands.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanOptions<'a> {
+    /// MATCH: elements that do not match are left out of the reply.
     pub pattern: Option<Pattern<'a>>,
+    /// COUNT: approximate number of elements to visit per call; 1 or more.
     pub count: usize,
+    /// TYPE: keys of other types are left out of the reply.
     pub kind: Option<Kind>,
     /// NOVALUES or NOSCORES.
     pub only_names: bool,
@@ -58,9 +61,13 @@ pub struct ScanOptions<'a> {
 /// The scanned object, which determines the available options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walked {
+    /// A database (SCAN).
     Keys,
+    /// A set (SSCAN).
     Set,
+    /// A hash (HSCAN).
     Hash,
+    /// A sorted set (ZSCAN).
     SortedSet,
 }
 

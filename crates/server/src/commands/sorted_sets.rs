@@ -39,11 +39,17 @@ fn answer_member(reply: &mut ReplyBuffer, member: StringValue<'_>, score: Option
 /// The options of ZADD.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AddOptions {
+    /// NX: existing members keep their scores.
     pub only_new: bool,
+    /// XX: no members are added.
     pub only_present: bool,
+    /// GT: an existing score changes only to a greater one.
     pub only_greater: bool,
+    /// LT: an existing score changes only to a smaller one.
     pub only_less: bool,
+    /// CH: the reply counts changed members too.
     pub count_changed: bool,
+    /// INCR: the score is added to the existing one.
     pub increment: bool,
 }
 

@@ -140,6 +140,7 @@ pub struct UsedKey {
 }
 
 impl UsedKey {
+    /// Refers to a key of the running command.
     #[inline]
     pub fn new(key: Key<'_>) -> Self {
         UsedKey { hash: key.hash(), argument: key.argument() }

@@ -73,10 +73,15 @@ impl Image {
 /// A key and its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BigKey {
+    /// The key.
     pub key: Vec<u8>,
+    /// Its database.
     pub db_index: usize,
+    /// Type of its value.
     pub kind: Kind,
+    /// Encoding of its value, as OBJECT ENCODING names it.
     pub encoding: &'static str,
+    /// Memory of key and value.
     pub bytes: usize,
     /// Number of elements; a string's length.
     pub elements: usize,
@@ -85,9 +90,13 @@ pub struct BigKey {
 /// The keys of one type and encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Type of the values.
     pub kind: Kind,
+    /// Encoding of the values, as OBJECT ENCODING names it.
     pub encoding: &'static str,
+    /// Number of keys.
     pub keys: u64,
+    /// Memory of keys and values.
     pub bytes: u64,
     /// Keys with an expiry.
     pub expiring: u64,

@@ -59,6 +59,7 @@ pub struct NamedKeys {
 /// A key among a command's arguments.
 #[derive(Clone, Debug)]
 pub struct NamedKey {
+    /// The key.
     pub key: Box<[u8]>,
     /// Whether the row says that the command may change it.
     pub changes: bool,

@@ -10,42 +10,62 @@ use crate::config::EventClasses;
 pub enum Change {
     /// The key's value changed, was created or removed: for WATCH and tracking; `event` is announced.
     Key {
+        /// Database of the key.
         db_index: usize,
+        /// Class of the event.
         class: EventClasses,
+        /// Name of the event.
         event: &'static str,
+        /// The key.
         key: Box<[u8]>,
     },
     /// An event only: nothing changed (`keymiss`), or the change was recorded with another event already.
     Event {
+        /// Database of the key.
         db_index: usize,
+        /// Class of the event.
         class: EventClasses,
+        /// Name of the event.
         event: &'static str,
+        /// The key.
         key: Box<[u8]>,
     },
     /// The key's value changed without an event of its own.
     Touched {
+        /// Database of the key.
         db_index: usize,
+        /// The key.
         key: Box<[u8]>,
     },
     /// Clients blocked on the key must be tried again, though its value has not changed.
     Ready {
+        /// Database of the key.
         db_index: usize,
+        /// The key.
         key: Box<[u8]>,
     },
     /// Entries of a stream became pending in a group, or their delivery time was set so that a client waiting for them
     /// may be due earlier.
     Pending {
+        /// Database of the stream.
         db_index: usize,
+        /// The stream.
         key: Box<[u8]>,
+        /// The consumer group.
         group: Box<[u8]>,
+        /// Whether idle times were increased.
         may_be_due_earlier: bool,
     },
-    /// A database was emptied; `None` is all of them.
+    /// A database was emptied.
     Flushed {
+        /// The database; `None`: all of them.
         db_index: Option<usize>,
     },
+    /// Two databases exchanged their keys (SWAPDB).
     Swapped {
+        /// One database.
         a: usize,
+        /// The other one.
         b: usize,
     },
 }

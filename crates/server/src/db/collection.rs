@@ -14,18 +14,29 @@ use structures::stream::MessageLimits;
 /// Limits up to which collections are kept as compact lists; copied from the configuration, and from rules for keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingLimits {
+    /// The option `hash-max-listpack-entries`.
     pub hash_listpack_entries_max: usize,
+    /// The option `hash-max-listpack-value`, in bytes.
     pub hash_listpack_value_bytes_max: usize,
+    /// The option `list-max-listpack-size`: elements if positive, otherwise a class of sizes.
     pub list_listpack_size: i32,
+    /// The option `list-compress-depth`.
     pub list_compress_depth: u32,
+    /// The option `set-max-intset-entries`.
     pub set_intset_entries_max: usize,
+    /// The option `set-max-listpack-entries`.
     pub set_listpack_entries_max: usize,
+    /// The option `set-max-listpack-value`, in bytes.
     pub set_listpack_value_bytes_max: usize,
+    /// The option `zset-max-listpack-entries`.
     pub sorted_set_listpack_entries_max: usize,
+    /// The option `zset-max-listpack-value`, in bytes.
     pub sorted_set_listpack_value_bytes_max: usize,
     /// Large sorted sets are skip lists instead of feature B+ trees.
     pub sorted_set_skip_list: bool,
+    /// The option `stream-node-max-bytes`; 0: no limit.
     pub stream_node_bytes_max: usize,
+    /// The option `stream-node-max-entries`; 0: no limit.
     pub stream_node_entries_max: u64,
     /// For streams created from now on.
     pub stream_message_limits: MessageLimits,
@@ -110,9 +121,13 @@ macro_rules! context {
 
 /// What a change to a collection needs beside the collection.
 pub struct CollectionContext<'a> {
+    /// Limits of encodings for the key.
     pub limits: &'a EncodingLimits,
+    /// Seed of the elements' hashes.
     pub seed: HashSeed,
+    /// Source of random numbers.
     pub random: &'a mut structures::random::Random,
+    /// Time of the command, in milliseconds since the epoch.
     pub now_ms: i64,
     /// `None` where fields do not expire, as in a collection being created or loaded.
     pub expired_fields: Option<&'a mut ExpiredFields>,

@@ -63,10 +63,13 @@ pub struct Compression {
 /// Figures of a rule's family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompressionFigures {
-    /// Number of compressed values, their plain length, and their stored length.
+    /// Number of compressed values.
     pub values: u64,
+    /// Total length of the compressed values before compression.
     pub plain_bytes: u64,
+    /// Total length of the compressed values.
     pub stored_bytes: u64,
+    /// Memory of the dictionaries.
     pub dictionary_bytes: u64,
     /// Number of dictionaries trained so far.
     pub version: u32,

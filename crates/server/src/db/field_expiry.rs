@@ -25,6 +25,7 @@ const FIELDS_PER_COMMAND: usize = 1024;
 /// When the first element of a value expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstExpiry {
+    /// Time of expiry in milliseconds since the epoch.
     pub at_ms: i64,
     /// It is a hash's field, not a message that a stream remembers.
     pub is_field: bool,

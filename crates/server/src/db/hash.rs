@@ -56,6 +56,7 @@ pub enum FieldExpiry {
 pub enum Written {
     /// Also where an expired field was replaced.
     Added,
+    /// The field existed; its value was replaced.
     Replaced,
 }
 

@@ -39,11 +39,13 @@ impl<'a> Key<'a> {
         Key { argument, ..self }
     }
 
+    /// Returns the key's name.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
+    /// Returns the hash of the name by the databases' seed.
     #[inline]
     pub fn hash(&self) -> u64 {
         self.hash

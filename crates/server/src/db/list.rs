@@ -25,7 +25,9 @@ use wire::convert::{signed_len, unsigned_len, usize_of};
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
+    /// The head.
     Left,
+    /// The tail.
     Right,
 }
 

@@ -25,7 +25,10 @@ macro_rules! value_types {
         /// The type of a value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
-            $($variant,)*
+            $(
+                /// The type of the same variant of [`Object`].
+                $variant,
+            )*
         }
 
         impl Kind {
@@ -96,10 +99,15 @@ macro_rules! value_types {
 value_types! { $
     /// A string too long for the entry, or one that grows in place.
     String(LongString),
+    /// A hash.
     Hash(Hash),
+    /// A sorted set.
     SortedSet(SortedSet),
+    /// A list.
     List(List),
+    /// A set.
     Set(Set),
+    /// A stream.
     Stream(Stream),
 }
 
@@ -231,23 +239,31 @@ pub struct Value<'a> {
 /// A string's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringValue<'a> {
+    /// Plain bytes.
     Bytes(&'a [u8]),
+    /// A string that is the decimal form of this integer.
     Integer(i64),
+    /// A string compressed with a dictionary.
     Compressed(CompressedText<'a>),
 }
 
 /// A value being moved from one key to another.
 #[derive(Debug)]
 pub struct OwnedEntry {
+    /// The value.
     pub value: OwnedValue,
+    /// Time of expiry in milliseconds since the epoch; `None`: it does not expire.
     pub expiry_ms: Option<i64>,
 }
 
 /// A value without its key.
 #[derive(Debug)]
 pub enum OwnedValue {
+    /// A string's plain bytes.
     Bytes(Box<[u8]>),
+    /// A string that is the decimal form of this integer.
     Integer(i64),
+    /// A value outside the entry.
     Object(Object),
 }
 

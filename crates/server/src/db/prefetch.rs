@@ -26,8 +26,9 @@ pub enum PrefetchTarget<'a> {
     Value,
     /// A field or a member.
     Element(&'a [u8]),
-    /// The first element, or the last.
+    /// The first element.
     Front,
+    /// The last element.
     Back,
 }
 
@@ -68,7 +69,9 @@ const COLD_LOOKUPS: usize = BUCKETS_CACHED_MAX;
 
 /// How the accessed element is searched for inside a value.
 pub enum Search<'a> {
+    /// In a packed map.
     Record(packed_map::Probe<'a>),
+    /// In a sorted set.
     Ordered(super::sorted_set::Probe<'a>),
     /// By [`ValueType::prefetch_step`].
     Steps,

@@ -26,9 +26,11 @@ use wire::{ziplist, zipmap};
 /// Result of reading a value.
 #[derive(Debug)]
 pub enum ReadValue {
+    /// A string that is the decimal form of this integer.
     Integer(i64),
     /// A string short enough for the key's entry.
     Bytes(Vec<u8>),
+    /// A value outside the entry.
     Object(Object),
     /// A collection without elements, as some old servers have written: the key does not exist.
     Empty,
@@ -97,9 +99,13 @@ const READERS: [Option<Kind>; 256] = {
 
 /// Settings for reading values.
 pub struct ReadContext<'a> {
+    /// Limits of encodings for the key.
     pub limits: &'a EncodingLimits,
+    /// Seed of the elements' hashes.
     pub seed: HashSeed,
+    /// Source of random numbers.
     pub random: &'a mut Random,
+    /// Time of the load, in milliseconds since the epoch.
     pub now_ms: i64,
     /// Fields that expire before this are dropped, if set.
     pub fields_expired_before_ms: Option<i64>,
@@ -166,7 +172,9 @@ pub fn kind_of(value: &Value<'_>) -> u8 {
 /// Attributes of a key in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadedKey {
+    /// Time of expiry in milliseconds since the epoch; `None`: it does not expire.
     pub expiry_ms: Option<i64>,
+    /// Access time or frequency.
     pub access: GivenAccess,
     /// An existing key is replaced.
     pub replaces: bool,
@@ -175,6 +183,7 @@ pub struct LoadedKey {
 /// Result of loading a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
+    /// The key was stored.
     Stored,
     /// The key exists already, and was kept.
     Duplicate,

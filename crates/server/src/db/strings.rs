@@ -43,6 +43,7 @@ const INLINE_LEN_MAX: usize = 2048;
 /// A string to be stored.
 #[derive(Clone, Copy)]
 pub enum NewText<'a> {
+    /// Bytes to be copied.
     Bytes(&'a [u8]),
     /// A long string in a buffer of its own, which the key then shares: nothing is copied.
     Shared(&'a SharedBytes),

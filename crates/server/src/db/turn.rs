@@ -8,6 +8,7 @@ pub struct Turn {
     pub database: usize,
     /// Time of the work, in milliseconds since the epoch: keys and fields that expire by then are expired.
     pub now_ms: i64,
+    /// Treatment of expired keys and fields that are still stored.
     pub expired: ExpiredKeys,
     /// Look-ups do not update access times (CLIENT NO-TOUCH).
     pub no_touch: bool,

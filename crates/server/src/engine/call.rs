@@ -7,11 +7,15 @@ use crate::session::ClientHandle;
 /// A command with its arguments, and the client in whose name it runs.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
+    /// The client in whose name the command runs.
     pub client: ClientHandle,
+    /// The command.
     pub id: CommandId,
     /// The row of `id`.
     pub row: &'static Command,
+    /// Arguments, with the command's name at index 0.
     pub args: Args<'a>,
+    /// Source of the call: a request, a queue or a script.
     pub origin: Origin,
 }
 

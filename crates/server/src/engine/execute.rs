@@ -22,8 +22,9 @@ use wire::request::ProtocolError;
 /// Whether the client's next request may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
+    /// It may run.
     Next,
-    /// The client is blocked or being closed: leave its further requests in the buffer.
+    /// The client is blocked or being closed: its further requests stay in the buffer.
     Stop,
 }
 

@@ -122,29 +122,41 @@ struct Progress {
 /// Why the data set could not be loaded.
 #[derive(Debug)]
 pub enum RestoreError {
+    /// A file could not be opened.
     Open {
+        /// The file.
         path: PathBuf,
+        /// The error.
         source: io::Error,
     },
+    /// An RDB file is invalid.
     Rdb(LoadError),
+    /// A file could not be read or written.
     File(FileError),
+    /// The manifest of the append-only file is invalid.
     Manifest(ManifestError),
-    /// Content that no server writes.
+    /// An append-only file is invalid.
     LogFormat {
+        /// The file.
         path: PathBuf,
+        /// Offset of the invalid bytes.
         at: u64,
     },
     /// The manifest names a missing file.
     LogMissing {
+        /// The missing file.
         path: PathBuf,
     },
-    /// The file is truncated.
+    /// An append-only file is truncated.
     LogEnd {
+        /// The file.
         path: PathBuf,
     },
-    /// An unknown command.
+    /// A command of an append-only file cannot run.
     LogCommand {
+        /// The file.
         path: PathBuf,
+        /// The error.
         reason: String,
     },
 }

@@ -16,9 +16,13 @@ use crate::server::Server;
 /// A command that has run.
 #[derive(Clone, Copy)]
 pub(super) struct Finished<'a> {
+    /// The command.
     pub call: &'a Call<'a>,
+    /// Execution time.
     pub elapsed_ns: u64,
+    /// Length of the reply.
     pub reply_bytes: usize,
+    /// Whether the reply is an error.
     pub failed: bool,
 }
 

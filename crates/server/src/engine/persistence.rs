@@ -36,6 +36,7 @@ impl Disk {
         self.world = world;
     }
 
+    /// Returns the file system.
     pub fn world(&self) -> &World {
         &self.world
     }
@@ -45,14 +46,17 @@ impl Disk {
         self.world.len_of(path).unwrap_or(0)
     }
 
+    /// Returns whether a child process runs.
     pub fn has_child(&self) -> bool {
         self.child.is_some()
     }
 
+    /// Returns the purpose of the running child process.
     pub fn child_purpose(&self) -> Option<Purpose> {
         self.child.as_ref().map(|child| child.purpose)
     }
 
+    /// Returns whether a child process runs for this purpose.
     pub fn child_is(&self, purpose: Purpose) -> bool {
         self.child_purpose() == Some(purpose)
     }

@@ -85,6 +85,7 @@ impl Replication {
         &self.upstream
     }
 
+    /// As [`Self::upstream`], mutably.
     pub fn upstream_mut(&mut self) -> &mut Upstream {
         &mut self.upstream
     }

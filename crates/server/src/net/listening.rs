@@ -1,4 +1,4 @@
-//! Which addresses are listened on, for the log.
+//! The addresses that this process listens on, for the log.
 
 use super::event_loop::EventLoop;
 use super::listener::Listener;
@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 /// The open sockets by protocol. Optional addresses of `bind` may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListeningAddresses {
+    /// Addresses of clients without TLS.
     pub plain: Vec<SocketAddr>,
+    /// Addresses of clients with TLS.
     pub tls: Vec<SocketAddr>,
+    /// Addresses of the HTTP server.
     pub http: Vec<SocketAddr>,
+    /// Path of the Unix socket.
     pub unix: Option<PathBuf>,
 }
 

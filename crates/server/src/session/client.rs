@@ -89,7 +89,7 @@ pub struct ConnectionFigures {
     pub address: String,
     /// Address of this server, in the same form.
     pub local_address: String,
-    /// File descriptor of the socket; -1: none.
+    /// File descriptor of the socket.
     pub fd: i32,
     /// The client connected by a Unix socket.
     pub is_unix_socket: bool,

@@ -7,7 +7,9 @@ use structures::work;
 /// Members in ascending order, each with a value.
 #[derive(Debug)]
 pub enum Members<K, V = ()> {
+    /// One member, without an allocation.
     One(K, V),
+    /// Any other number of members.
     Many(BTreeMap<K, V>),
 }
 

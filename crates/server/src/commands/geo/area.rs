@@ -53,7 +53,9 @@ pub enum Shape {
 /// A shape with its centre.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
+    /// Centre, from which distances are measured.
     pub centre: Position,
+    /// Shape around the centre.
     pub shape: Shape,
 }
 

@@ -25,14 +25,18 @@ const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 /// A position on earth, in degrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
+    /// East of Greenwich, -180 to 180.
     pub longitude: f64,
+    /// North of the equator, -85.05112878 to 85.05112878 for stored positions.
     pub latitude: f64,
 }
 
 /// A rectangle of the map, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
+    /// South-western corner.
     pub min: Position,
+    /// North-eastern corner.
     pub max: Position,
 }
 
@@ -51,7 +55,9 @@ const WHOLE_EARTH: Bounds = Bounds {
 /// One of the 4^`steps` equal parts of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Interleaved bits of latitude and longitude, two for each step.
     pub bits: u64,
+    /// Number of times that the map was divided into four.
     pub steps: u8,
 }
 

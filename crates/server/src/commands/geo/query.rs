@@ -50,13 +50,19 @@ pub struct Query<'a> {
     shape: Option<Shape>,
     /// The unit of distances in replies.
     pub unit_m: f64,
+    /// WITHDIST.
     pub with_distance: bool,
+    /// WITHHASH.
     pub with_score: bool,
+    /// WITHCOORD.
     pub with_position: bool,
+    /// ASC or DESC, by distance; `None`: unordered.
     pub order: Option<Order>,
+    /// COUNT: maximum number of matches.
     pub count_max: Option<usize>,
-    /// Any matches are sufficient: the search stops as soon as there are enough.
+    /// ANY: the search stops at COUNT matches, which need not be the nearest.
     pub any: bool,
+    /// STORE or STOREDIST: the destination, and the stored scores.
     pub target: Option<(Key<'a>, Stored)>,
 }
 

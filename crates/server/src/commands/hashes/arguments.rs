@@ -85,6 +85,7 @@ pub(super) enum Existence {
 /// The options of HSETEX and HGETEX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
+    /// Change of the fields' expiry.
     pub expires: Expires,
     /// NX, XX
     pub key: Option<Existence>,

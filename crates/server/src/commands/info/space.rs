@@ -9,23 +9,31 @@ use wire::convert::signed_count;
 
 /// The breakdown of memory in MEMORY STATS and INFO memory.
 pub(in crate::commands) struct Breakdown {
+    /// Memory in use.
     pub used_bytes: u64,
+    /// Memory in use at startup.
     pub startup_bytes: u64,
+    /// Memory of clients, without replicas.
     pub clients_bytes: u64,
     /// Data waiting to be written to the append-only file.
     pub log_buffer_bytes: u64,
     /// The replication backlog, and the part of the stream that is kept for replicas further behind.
     pub backlog_bytes: u64,
+    /// Memory of replicas' clients.
     pub replicas_bytes: u64,
+    /// The part of the stream beyond the backlog that is kept for slower replicas.
     pub kept_stream_bytes: u64,
     /// The ghost of an s3fifo policy; `None` with other policies.
     pub ghost_bytes: Option<u64>,
     /// Bucket tables of each database that has keys, and of the first, by database number.
     pub tables_bytes: Vec<(usize, u64)>,
+    /// All memory that is not the data set: startup, clients, buffers and tables.
     pub overhead_bytes: u64,
+    /// Memory in use without the overhead.
     pub dataset_bytes: u64,
     /// Percentage of the memory allocated after startup.
     pub dataset_percent: f64,
+    /// Number of keys in all databases.
     pub keys: u64,
 }
 

@@ -56,7 +56,9 @@ impl<'a> Message<'a> {
 
 /// A message with its id.
 pub(super) struct IdentifiedMessage<'a> {
+    /// Name of the producer.
     pub producer: &'a [u8],
+    /// Id of the message, unique to the producer.
     pub id: Cow<'a, [u8]>,
 }
 

@@ -383,7 +383,9 @@ impl Claims {
 
 /// A consumer that has accessed its group.
 pub(super) struct Seen<'a> {
+    /// The consumer group.
     pub group: &'a [u8],
+    /// The consumer.
     pub consumer: &'a [u8],
     /// It was created, which has not been propagated yet.
     is_new: bool,

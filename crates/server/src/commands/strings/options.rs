@@ -7,19 +7,25 @@ use crate::error::ClientError;
 /// The parsed command, which determines the valid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
+    /// SET.
     Set,
+    /// GETEX.
     GetEx,
+    /// MSETEX.
     MSetEx,
 }
 
 /// The condition of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition<'a> {
+    /// No option.
     #[default]
     Always,
+    /// NX: only if the key does not exist.
     IfAbsent,
+    /// XX: only if the key exists.
     IfPresent,
-    /// Only if the existing string meets this.
+    /// IFEQ and similar: only if the existing string compares so.
     If(Comparison<'a>),
 }
 
@@ -29,11 +35,15 @@ pub enum ExpiryOption {
     /// No option: SET clears the expiry, GETEX keeps it.
     #[default]
     Unsaid,
+    /// KEEPTTL.
     Keep,
+    /// PERSIST: the expiry is removed.
     Persist,
+    /// EX, PX, EXAT or PXAT.
     At {
+        /// Time of expiry in milliseconds since the epoch.
         unix_ms: i64,
-        /// A point in time, not a duration.
+        /// Whether the option gave a point in time (EXAT, PXAT), not a duration.
         absolute: bool,
     },
 }
@@ -41,16 +51,20 @@ pub enum ExpiryOption {
 /// The parsed options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options<'a> {
+    /// Condition of the write.
     pub condition: Condition<'a>,
+    /// Change of the expiry.
     pub expiry: ExpiryOption,
-    /// Reply with the old value.
+    /// GET: the reply is the old value.
     pub get: bool,
 }
 
 /// The unit and base of an expiry option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryUnit {
+    /// Whether the unit is seconds (EX, EXAT); otherwise milliseconds.
     pub in_seconds: bool,
+    /// Whether it is a point in time (EXAT, PXAT); otherwise a duration.
     pub absolute: bool,
 }
 

@@ -24,8 +24,11 @@ const SEPARATORS: &[u8] = b":/|.#";
 /// A classifier. A key's class must never change.
 #[derive(Debug)]
 pub enum Classes {
+    /// By the prefixes that an option lists.
     Given(Arc<Prefixes>),
+    /// By prefixes up to a separator, as they occur in the data.
     Learnt(Learnt),
+    /// By the rules of `key-policy`.
     Ruled(Arc<Ruled>),
 }
 

@@ -28,7 +28,9 @@ const DIFFERENT_MIN: u32 = 51;
 /// Values stored back to back, and their lengths.
 #[derive(Default)]
 pub struct Samples {
+    /// The values, back to back.
     pub bytes: Vec<u8>,
+    /// Length of each value in bytes.
     pub lens: Vec<usize>,
 }
 

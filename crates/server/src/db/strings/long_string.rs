@@ -29,8 +29,11 @@ use wire::reply::SharedBytes;
 /// A string in a buffer of its own.
 #[derive(Debug)]
 pub enum LongString {
+    /// Bytes without spare capacity.
     Exact(ExactBytes),
+    /// Bytes with spare capacity, after a change in place.
     Own(UnalignedBox<Vec<u8>>),
+    /// Bytes shared with replies that are being sent.
     Shared(UnalignedBox<SharedBytes>),
 }
 

@@ -36,6 +36,7 @@ const FREED_AT_ONCE_BYTES: u64 = 1 << 20;
 pub(super) struct Channels {
     /// `None` once it has closed after the whole snapshot.
     pub rdb: Option<ClientHandle>,
+    /// State of the main channel.
     pub main: Main,
 }
 
@@ -89,6 +90,7 @@ impl KeptStream {
 /// The primary's line that precedes a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Promise {
+    /// Position of the stream after the snapshot.
     pub origin: Origin,
     /// The id by which the main channel names the rdb channel.
     pub client_id: u64,

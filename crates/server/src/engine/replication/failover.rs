@@ -95,10 +95,13 @@ pub(super) enum Action {
 /// A replica as a possible target.
 #[derive(Debug)]
 pub(super) struct Candidate {
+    /// Its announced address, or the connection's.
     pub address: String,
-    /// 0 if it has not said which.
+    /// The port it listens on; 0: not sent.
     pub port: i64,
+    /// Whether it receives the stream.
     pub is_online: bool,
+    /// The offset that it has acknowledged; `None`: none yet.
     pub acknowledged: Option<u64>,
 }
 
@@ -109,6 +112,7 @@ pub(super) struct Facts<'a> {
     pub now_us: u64,
     /// The end of the stream.
     pub offset: u64,
+    /// Whether this server is a replica.
     pub is_replica: bool,
     /// All replicas, in the order of attachment.
     pub replicas: &'a [Candidate],
@@ -260,6 +264,7 @@ impl Failover {
         actions.push(Action::EndPause);
     }
 
+    /// Returns whether a failover is in progress.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }

@@ -112,10 +112,13 @@ pub(super) struct Handover {
 
 /// What the handshake depends on.
 pub(super) struct Facts<'a> {
+    /// Options of this server.
     pub config: &'a Config,
+    /// This server's history, for a partial sync.
     pub history: &'a History,
     /// The data here is that of the history up to its offset.
     pub continues: bool,
+    /// The failover that ends with this handshake.
     pub handover: Option<Handover>,
 }
 

@@ -12,6 +12,7 @@ pub const ID_LEN: usize = 40;
 /// The history's previous id, valid for the common part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecondId {
+    /// The id, in [`ID_LEN`] hexadecimal digits.
     pub id: String,
     /// Number of the first byte that may differ.
     pub first_other: u64,

@@ -58,7 +58,9 @@ pub(super) enum Action {
 /// What the timers depend on; times are on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
+    /// Present time.
     pub now_us: u64,
+    /// The option `repl-timeout`.
     pub timeout_us: u64,
     /// A failover hands this server's role over to the primary.
     pub is_failing_over: bool,

@@ -39,6 +39,7 @@ impl OutgoingStream {
         draw_id(&mut self.random)
     }
 
+    /// Returns the history of this server's data.
     pub fn history(&self) -> &History {
         &self.history
     }

@@ -66,6 +66,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
+    /// Returns whether there are no reservations.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }

@@ -31,9 +31,11 @@ pub(crate) enum Stage {
 
 /// Another server that is sent the stream, or will be.
 pub(crate) struct Replica {
+    /// Its progress from attachment to the stream.
     pub stage: Stage,
     /// Its next byte of the stream, counted from 0; `None` before its snapshot has begun, and if it needs no stream.
     pub position: Option<u64>,
+    /// The offsets that it has acknowledged.
     pub acknowledged: AcknowledgedOffsets,
     /// When it last acknowledged or came online, on the monotonic clock.
     pub heard_us: u64,
@@ -93,6 +95,7 @@ impl Replica {
         }
     }
 
+    /// Returns its state as INFO shows it.
     pub fn state(&self) -> ReplicaState {
         match self.stage {
             Stage::Waiting { .. } | Stage::Snapshot | Stage::Pipe { .. } | Stage::RdbChannel => {
@@ -122,14 +125,17 @@ impl Replicas {
         self.attached.is_empty()
     }
 
+    /// Returns the number of attached replicas.
     pub fn len(&self) -> usize {
         self.attached.len()
     }
 
+    /// Returns the replica with this client.
     pub fn get(&self, handle: ClientHandle) -> Option<&Replica> {
         self.attached.get(&handle)
     }
 
+    /// As [`Self::get`], mutably.
     pub fn get_mut(&mut self, handle: ClientHandle) -> Option<&mut Replica> {
         self.attached.get_mut(&handle)
     }

@@ -34,8 +34,11 @@ const CHILD_FAILED: &str = "SYNC failed. BGSAVE child returned an error";
 /// The snapshot format that a replica needs. Replicas with equal formats share a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
+    /// RDB version.
     pub version: u16,
+    /// Without keys.
     pub without_data: bool,
+    /// Without functions.
     pub without_functions: bool,
     /// A child writes it to the socket, after the line with its offset.
     pub goes_by_rdb_channel: bool,
@@ -89,8 +92,11 @@ pub(super) enum Phase {
 /// A replica, as far as the plan depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syncing<'a> {
+    /// The replica's client.
     pub handle: ClientHandle,
+    /// Its progress.
     pub phase: Phase,
+    /// Its description by REPLCONF.
     pub profile: &'a ReplicaProfile,
     /// Its connection is about to be closed.
     pub is_closing: bool,
@@ -172,6 +178,7 @@ pub(super) enum Action {
 pub(super) struct Facts<'a> {
     /// On the monotonic clock.
     pub now_us: u64,
+    /// Options of this server.
     pub config: &'a Config,
     /// What the running child writes.
     pub child: Option<Purpose>,

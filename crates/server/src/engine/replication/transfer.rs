@@ -31,7 +31,9 @@ pub(super) const SIGN_PERIOD_US: u64 = 1_000_000;
 /// Position of the stream after the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
+    /// Id of the primary's history.
     pub id: String,
+    /// Number of the last byte before the stream; bytes are numbered from 1.
     pub offset: u64,
 }
 
@@ -45,6 +47,7 @@ pub(super) struct Transfer {
     destination: Destination,
     /// `None`: not sent by the primary; a partial sync is impossible.
     pub origin: Option<Origin>,
+    /// Framing of the snapshot: its length or its end mark.
     pub frame: SnapshotFrame,
     is_whole: bool,
 }

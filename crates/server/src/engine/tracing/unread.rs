@@ -27,10 +27,12 @@ pub(super) struct Unread {
 }
 
 impl Unread {
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.requests
     }
 
+    /// Returns whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.requests == 0
     }
