@@ -42,6 +42,8 @@ const SHORT_BYTES_MAX: usize = (u8::MAX - BYTES_SHORT) as usize;
 const UUID_TEXT_BYTES: usize = 36;
 const UUID_DASHES: [usize; 4] = [8, 13, 18, 23];
 const SCALE_MAX: usize = 15;
+/// Each number of this many digits is below 2^64.
+const NUMBER_DIGITS_MAX: usize = 19;
 /// Longest head of a form: of a UUID.
 const HEAD_BYTES_MAX: usize = 17;
 
@@ -55,7 +57,7 @@ pub enum Codes {
 }
 
 /// A value, borrowed from the bytes of a record.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A code; see [`Codes`].
     Code(u8),
@@ -112,14 +114,19 @@ impl<'t> Encoded<'t> {
     /// # Panics
     ///
     /// If the text has 4 GiB or more.
+    #[inline]
     pub fn of(text: &'t [u8], codes: Codes) -> Self {
-        let typed = match text.first() {
-            Some(b'0'..=b'9' | b'-') => number(text, codes).or_else(|| address(text)).or_else(|| digits(text)),
-            Some(b'a'..=b'f' | b'A'..=b'F') => digits(text),
-            _ => None,
-        };
+        match text.first() {
+            Some(b'0'..=b'9' | b'-' | b'a'..=b'f' | b'A'..=b'F') => Encoded::of_typed(text, codes),
+            _ => Encoded::bytes(text),
+        }
+    }
+
+    fn of_typed(text: &'t [u8], codes: Codes) -> Self {
+        let is_number = matches!(text[0], b'0'..=b'9' | b'-');
+        let number = if is_number { number(text, codes).or_else(|| address(text)) } else { None };
         let plain = Encoded::bytes(text);
-        match typed {
+        match number.or_else(|| digits(text)) {
             Some(typed) if typed.len() < plain.len() => typed,
             _ => plain,
         }
@@ -131,12 +138,14 @@ impl<'t> Encoded<'t> {
         Encoded::new(&[code], Rest::Nothing)
     }
 
+    #[inline]
     fn new(head: &[u8], rest: Rest<'t>) -> Self {
         let mut own = [0; HEAD_BYTES_MAX];
         own[..head.len()].copy_from_slice(head);
         Encoded { head: own, head_bytes: head.len() as u8, rest }
     }
 
+    #[inline]
     fn bytes(text: &'t [u8]) -> Self {
         let rest = Rest::Bytes(text);
         match text.len() {
@@ -158,6 +167,38 @@ impl<'t> Encoded<'t> {
             Rest::Digits(digits) => digits.len().div_ceil(2),
         };
         self.head_bytes as usize + rest
+    }
+
+    /// Whether the value at `at` is this text.
+    #[inline]
+    pub fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        if bytes[at] != self.head[0] {
+            return false;
+        }
+        let Some(behind) = bytes[at..].strip_prefix(&self.head[..self.head_bytes as usize]) else {
+            return false;
+        };
+        match self.rest {
+            Rest::Nothing => true,
+            Rest::Bytes(rest) => behind.starts_with(rest),
+            Rest::Digits(digits) => {
+                behind.iter().zip(digits.chunks(2)).all(|(byte, digits)| *byte == pack(digits))
+            }
+        }
+    }
+
+    /// Writes the form over the beginning of `to`, which must have room for it.
+    #[inline]
+    pub fn write_to(&self, to: &mut [u8]) {
+        let (head, behind) = to.split_at_mut(self.head_bytes as usize);
+        head.copy_from_slice(&self.head[..self.head_bytes as usize]);
+        match self.rest {
+            Rest::Nothing => {}
+            Rest::Bytes(bytes) => behind[..bytes.len()].copy_from_slice(bytes),
+            Rest::Digits(digits) => {
+                behind.iter_mut().zip(digits.chunks(2)).for_each(|(byte, digits)| *byte = pack(digits));
+            }
+        }
     }
 
     /// Writes the form behind `to`.
@@ -185,41 +226,51 @@ fn integer_bytes(value: i64) -> usize {
 
 /// An integer or a fraction.
 fn number<'t>(text: &[u8], codes: Codes) -> Option<Encoded<'t>> {
-    if let Some(value) = decimal::parse(text) {
-        if codes == Codes::Integers && (0..i64::from(CODES)).contains(&value) {
-            return Some(Encoded::code(value as u8));
+    let is_negative = text[0] == b'-';
+    let digits = &text[usize::from(is_negative)..];
+    // As many digits as are below 2^64 in any case, and a point.
+    if digits.is_empty() || digits.len() > NUMBER_DIGITS_MAX + 1 {
+        return None;
+    }
+    let (mut magnitude, mut point) = (0u64, None);
+    for (index, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
+            b'.' if point.is_none() => point = Some(index),
+            _ => return None,
         }
-        let bytes = integer_bytes(value);
-        let mut head = [INTEGER + (bytes - 1) as u8; 9];
-        head[1..].copy_from_slice(&value.to_le_bytes());
-        return Some(Encoded::new(&head[..1 + bytes], Rest::Nothing));
     }
-    let point = text.iter().position(|&byte| byte == b'.')?;
-    let scale = text.len() - point - 1;
-    // All digits of an `i64` with sign and point.
-    if !(1..=SCALE_MAX).contains(&scale) || text.len() > decimal::TEXT_BYTES_MAX + 1 {
+    let whole = point.unwrap_or(digits.len());
+    let is_too_long = point.is_none() && whole > NUMBER_DIGITS_MAX;
+    let has_leading_zero = whole > 1 && digits[0] == b'0';
+    if whole == 0 || is_too_long || has_leading_zero || is_negative && magnitude == 0 {
         return None;
     }
-    let (whole, part) = (&text[..point], &text[point + 1..]);
-    let is_negative = whole.first() == Some(&b'-');
-    let whole = &whole[usize::from(is_negative)..];
-    let is_canonical = !whole.is_empty() && (whole == b"0" || whole[0] != b'0');
-    if !is_canonical || !whole.iter().chain(part).all(u8::is_ascii_digit) {
-        return None;
+    let value = match is_negative {
+        true => 0i64.checked_sub_unsigned(magnitude)?,
+        false => i64::try_from(magnitude).ok()?,
+    };
+    let bytes = integer_bytes(value);
+    match point {
+        None if codes == Codes::Integers && (0..i64::from(CODES)).contains(&value) => {
+            Some(Encoded::code(value as u8))
+        }
+        None => {
+            let mut head = [INTEGER + (bytes - 1) as u8; 9];
+            head[1..].copy_from_slice(&value.to_le_bytes());
+            Some(Encoded::new(&head[..1 + bytes], Rest::Nothing))
+        }
+        Some(_) => {
+            let scale = digits.len() - whole - 1;
+            if !(1..=SCALE_MAX).contains(&scale) {
+                return None;
+            }
+            let mut head = [FRACTION; 10];
+            head[1] = ((scale << 4) | (bytes - 1)) as u8;
+            head[2..].copy_from_slice(&value.to_le_bytes());
+            Some(Encoded::new(&head[..2 + bytes], Rest::Nothing))
+        }
     }
-    let mut magnitude = 0i64;
-    for &digit in whole.iter().chain(part) {
-        magnitude = magnitude.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
-    }
-    if is_negative && magnitude == 0 {
-        return None;
-    }
-    let mantissa = if is_negative { -magnitude } else { magnitude };
-    let bytes = integer_bytes(mantissa);
-    let mut head = [FRACTION; 10];
-    head[1] = ((scale << 4) | (bytes - 1)) as u8;
-    head[2..].copy_from_slice(&mantissa.to_le_bytes());
-    Some(Encoded::new(&head[..2 + bytes], Rest::Nothing))
 }
 
 /// An IPv4 address: four numbers to 255 without leading zeros.
@@ -278,17 +329,35 @@ fn digits(text: &[u8]) -> Option<Encoded<'_>> {
 /// If the bytes end within the first bytes of the value.
 #[inline]
 pub fn end(bytes: &[u8], at: usize) -> usize {
-    let first = bytes[at];
-    at + match first {
-        0..INTEGER => 1,
-        INTEGER..UUID_LOWER => 2 + (first - INTEGER) as usize,
-        UUID_LOWER | UUID_UPPER => 17,
-        HEX_LOWER | HEX_UPPER => 2 + (bytes[at + 1] as usize).div_ceil(2),
-        IPV4 => 5,
-        FRACTION => 3 + (bytes[at + 1] & 7) as usize,
-        BYTES_U8 => 2 + bytes[at + 1] as usize,
-        BYTES_U32 => 5 + long_bytes(bytes, at),
-        BYTES_SHORT.. => 1 + (first - BYTES_SHORT) as usize,
+    let fixed = FIXED_BYTES[bytes[at] as usize];
+    if fixed > 0 { at + fixed as usize } else { end_of_counted(bytes, at) }
+}
+
+/// Bytes of the forms whose length follows from their first byte; 0 for others.
+const FIXED_BYTES: [u8; 256] = {
+    let mut lengths = [0; 256];
+    let mut first = 0;
+    while first < 256 {
+        lengths[first] = match first as u8 {
+            0..INTEGER => 1,
+            byte @ INTEGER..UUID_LOWER => 2 + (byte - INTEGER),
+            UUID_LOWER | UUID_UPPER => 17,
+            IPV4 => 5,
+            HEX_LOWER | HEX_UPPER | FRACTION | BYTES_U8 | BYTES_U32 => 0,
+            byte @ BYTES_SHORT.. => 1 + (byte - BYTES_SHORT),
+        };
+        first += 1;
+    }
+    lengths
+};
+
+fn end_of_counted(bytes: &[u8], at: usize) -> usize {
+    let second = bytes[at + 1] as usize;
+    at + match bytes[at] {
+        HEX_LOWER | HEX_UPPER => 2 + second.div_ceil(2),
+        FRACTION => 3 + (second & 7),
+        BYTES_U8 => 2 + second,
+        _ => 5 + long_bytes(bytes, at),
     }
 }
 
@@ -310,8 +379,17 @@ impl<'a> Value<'a> {
     /// # Panics
     ///
     /// If the bytes end within the value.
-    #[inline]
+    #[inline(always)]
     pub fn at(bytes: &'a [u8], at: usize) -> (Value<'a>, usize) {
+        if bytes[at] >= BYTES_SHORT {
+            let end = at + 1 + (bytes[at] - BYTES_SHORT) as usize;
+            return (Value::Bytes(&bytes[at + 1..end]), end);
+        }
+        Value::other_at(bytes, at)
+    }
+
+    /// [`Value::at`] for all but short bytes.
+    fn other_at(bytes: &'a [u8], at: usize) -> (Value<'a>, usize) {
         let end = end(bytes, at);
         let after = |head: usize| &bytes[at + head..end];
         let first = bytes[at];
@@ -349,6 +427,16 @@ impl<'a> Value<'a> {
         &buffer.0[..len]
     }
 
+    /// The integer, if the text is one of up to 64 bits in decimal digits: in [`Codes::Integers`] all such are typed.
+    #[inline]
+    pub fn integer(&self) -> Option<i64> {
+        match *self {
+            Value::Code(code) => Some(code.into()),
+            Value::Integer(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Bytes of the text.
     pub fn text_bytes(&self) -> usize {
         match *self {
@@ -361,7 +449,9 @@ impl<'a> Value<'a> {
             }
             Value::Uuid { .. } => UUID_TEXT_BYTES,
             Value::Hex { digits, .. } => digits.into(),
-            Value::Ipv4(parts) => parts.iter().map(|part| decimal::text_len((*part).into())).sum::<usize>() + 3,
+            Value::Ipv4(parts) => {
+                parts.iter().map(|part| decimal::text_len((*part).into())).sum::<usize>() + 3
+            }
         }
     }
 }

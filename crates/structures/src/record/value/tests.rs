@@ -74,7 +74,8 @@ fn forms_have_the_lengths_of_the_table() {
     for (text, first, len) in cases {
         assert_eq!(round_trip(text.as_bytes(), Codes::Dictionary), (first, len), "{text}");
     }
-    for (text, first, len) in [("0", 0, 1), ("199", 199, 1), ("200", 201, 3), ("-1", 200, 2), ("00", 218, 3)] {
+    for (text, first, len) in [("0", 0, 1), ("199", 199, 1), ("200", 201, 3), ("-1", 200, 2), ("00", 218, 3)]
+    {
         assert_eq!(round_trip(text.as_bytes(), Codes::Integers), (first, len), "{text}");
     }
 }
