@@ -345,7 +345,7 @@ def compare_fields(to, ours, theirs):
         to.same(" ".join(words), a, b)
 
 
-INFO_FIELDS_OF_OUR_OWN = {"warmline_version", "# Threads", "io_thread_0", "used_memory_dictionaries"}
+INFO_FIELDS_OF_OUR_OWN = {"warmline_version", "# Threads", "io_thread_0", "used_memory_dictionaries", "number_of_hash_shapes", "used_memory_hash_shapes"}
 OPTIONS_OF_OUR_OWN = {"port", "dir", "zset-index", "tcp-nodelay", "syslog-ident", "prefetch-batch-max-size", "hot-keys", "key-policy",
                       "latency-trace-max-len", "memory-prefixes", "stream-idmp-duration", "stream-idmp-maxsize",
                       *(f"http-{name}" for name in ("bind", "commands", "hosts", "port", "tls"))}

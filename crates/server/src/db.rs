@@ -22,6 +22,7 @@ pub mod expire;
 pub mod field_expiry;
 pub mod hash;
 pub mod hashed_value;
+pub mod interned;
 mod key;
 pub mod keyspace;
 pub mod layout;
@@ -32,6 +33,7 @@ pub mod prefetch;
 pub mod rdb;
 pub mod rewrite;
 pub mod set;
+mod shape_walk;
 pub mod sorted_set;
 pub mod stream;
 pub mod strings;
@@ -53,9 +55,11 @@ use compression::Compression;
 use compression::dictionary::CompressedText;
 use embedded::{TakenOut, embedded};
 use field_expiry::{FirstExpiry, first_expiry};
+use interned::Interned;
 use keyspace::{Database, Keyspace};
 use policy::Policies;
 use prefetch::Announced;
+use shape_walk::ShapeWalk;
 use std::collections::BTreeSet;
 use strings::bytes_value;
 use structures::hash::HashSeed;
@@ -180,6 +184,8 @@ pub struct Db {
     /// The key policies: how values are stored, by key.
     pub policies: Policies,
     compression: Compression,
+    interned: Interned,
+    shape_walk: ShapeWalk,
     /// Which removed values are freed in the background.
     pub lazy_freeing: LazyFreeing,
     /// The collection changed last became empty and its key was removed: recording the change also records that.
@@ -216,6 +222,8 @@ impl Db {
             figures: DbFigures::default(),
             policies: Policies::of(&crate::config::Config::default()),
             compression: Compression::default(),
+            interned: Interned::default(),
+            shape_walk: ShapeWalk::default(),
             lazy_freeing: LazyFreeing::default(),
             emptied: false,
             random: Random::new(random_seed),
@@ -484,7 +492,7 @@ impl Db {
                 if touch {
                     self.access.touch(UsedKey::new(key), &mut entry, now_ms, &mut self.random);
                 }
-                return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
+                return Some(Value::new(entry.into_ref(), &self.interned));
             }
         }
         self.figures.misses += 1;
@@ -516,7 +524,7 @@ impl Db {
         if touch && !self.turn.no_touch {
             self.access.touch(UsedKey::new(key), &mut entry, now_ms, &mut self.random);
         }
-        Some(Value::new(entry.into_ref(), &self.compression.dictionaries))
+        Some(Value::new(entry.into_ref(), &self.interned))
     }
 
     /// Whether the key exists now.
@@ -529,7 +537,7 @@ impl Db {
     /// The value in an entry of these databases.
     #[inline]
     pub fn value_of<'a>(&'a self, entry: EntryRef<'a, Object>) -> Value<'a> {
-        Value::new(entry, &self.compression.dictionaries)
+        Value::new(entry, &self.interned)
     }
 
     /// A random key of the selected database; it may be expired.
@@ -551,11 +559,11 @@ impl Db {
         let value = match removed.value() {
             Stored::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
             Stored::Compressed(stored) => {
-                let text = CompressedText::new(stored, &self.compression.dictionaries);
+                let text = CompressedText::new(stored, &self.interned.dictionaries);
                 OwnedValue::Bytes(text.to_vec().into())
             }
             Stored::Integer(n) => OwnedValue::Integer(n),
-            Stored::Embedded(bytes) => OwnedValue::Object(Object::from_embedded(bytes)),
+            Stored::Embedded(bytes) => OwnedValue::Object(Object::from_embedded(bytes, &self.interned)),
             Stored::Object(_) => {
                 let object = removed.into_object()?;
                 self.fields_moved(key, first_expiry(Some(&object)), None);
@@ -608,7 +616,7 @@ impl Db {
         let mut buffer = Vec::new();
         let value = self.compressed(key.bytes(), value, expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
-        let value = embedded(value, &mut kept);
+        let value = embedded(value, &mut kept, &mut self.interned);
         let object = if let NewValue::Object(object) = &value { Some(object) } else { None };
         let fields_expire_ms = object.and_then(|object| self.note_put_size(key, object));
         let keys_before = self.len();
@@ -741,6 +749,7 @@ impl Db {
         let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
         beside.policies = self.policies.clone();
         beside.compression = self.compression.beside();
+        beside.interned = self.interned.beside();
         beside.access = self.access.beside();
         beside.begin(Turn::new(0, self.turn.now_ms));
         beside.count_prefixes(&self.prefix_rule);
@@ -753,6 +762,8 @@ impl Db {
         (0..self.database_count()).for_each(|index| self.change_log.audit.database_changed(index));
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
+        std::mem::swap(&mut self.interned, &mut others.interned);
+        self.shape_walk.restart();
         self.access.exchange(&mut others.access);
         if others.prefix_rule != self.prefix_rule {
             // The option has changed since `others` was created.
@@ -789,6 +800,7 @@ impl Db {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
         self.compression.databases_swapped();
+        self.shape_walk.restart();
         self.client_expiry.swapped(a, b);
         self.change_log.audit.database_changed(a);
         self.change_log.audit.database_changed(b);

@@ -78,7 +78,7 @@ fn snapshot_of(db: &Db) -> Vec<u8> {
 
 /// The fields of a hash with their expiries, in order.
 fn fields_of(db: &Db, key: &str) -> Vec<(String, Option<i64>)> {
-    let hash: &Hash = db.stored_collection(db.key(key.as_bytes())).unwrap();
+    let hash = db.stored_collection::<Hash>(db.key(key.as_bytes())).unwrap();
     let mut fields: Vec<_> = ["a", "b", "c", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"]
         .into_iter()
         .filter_map(|field| {
@@ -218,7 +218,7 @@ fn how_keys_were_used_is_taken_over() {
 fn a_node_of_a_cluster_leaves_a_file_with_its_slots() {
     let db = load(&bytes_of("8.6-cluster"), true).unwrap();
     assert_eq!(db.database(0).len(), 4);
-    let hash: &Hash = db.stored_collection(db.key(b"h")).unwrap();
+    let hash = db.stored_collection::<Hash>(db.key(b"h")).unwrap();
     let (_, expiry_ms) = hash.get_with_expiry(b"f", NEVER_EXPIRES).unwrap();
     assert_eq!(expiry_ms, Some(4_102_444_800_000));
 }

@@ -141,6 +141,10 @@ pub const ROWS: &[Row] = rows! {
         "Memory of buffers not yet written to the append-only file";
     gauge "used_memory_dictionaries", "memory_dictionaries_bytes", ONE, "",
         "Memory of compression dictionaries";
+    gauge "number_of_hash_shapes", "hash_shapes", ONE, "",
+        "Lists of field names that small hashes share";
+    gauge "used_memory_hash_shapes", "memory_hash_shapes_bytes", ONE, "",
+        "Memory of lists of field names that small hashes share";
     gauge "used_memory_s3fifo_ghost", "memory_s3fifo_ghost_bytes", ONE, "",
         "Memory of the ghost, with an s3fifo policy";
     gauge "mem_overhead_db_hashtable_rehashing", "memory_tables_growing_bytes", ONE, "mem_overhead_db_hashtable_rehashing_bytes",

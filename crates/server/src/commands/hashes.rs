@@ -257,7 +257,7 @@ fn hstrlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<Hash>(args.key(1))?.map_or(0, Hash::len);
+    let len = ctx.db.read_collection::<Hash>(args.key(1))?.map_or(0, |hash| hash.len());
     ctx.reply.count(len);
     Ok(())
 }
@@ -362,9 +362,9 @@ fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, fields, at_ms) = (args.key(1), args.from(2), ctx.db.fields_at_ms());
     let mut kept = Vec::new();
-    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
-        let removes = |&at: &usize| expiring::remove_or_keep(hash, fields, at, at_ms, &mut kept);
-        (0..fields.len()).filter(removes).count()
+    let removed = ctx.db.change(key, |hash: &mut Hash, mut context| {
+        let mut removes = |field| expiring::remove_or_keep(hash, field, at_ms, &mut kept, &mut context);
+        fields.iter().enumerate().filter(|&field| removes(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
     expiring::record_removed(ctx, key, fields, removed, &kept);

@@ -285,16 +285,16 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let repetition = ctx.begin_repetition(count.unwrap_or_default())?;
     let reply = &mut *ctx.reply;
-    let answered = ctx.db.read_collection_with(args.key(1), |set: &Set, context| match count {
+    let answered = ctx.db.read_collection_with::<Set, _>(args.key(1), |set: &Set, random| match count {
         None => {
-            if let Some(member) = set.random(context.random) {
+            if let Some(member) = set.random(random) {
                 member.reply(reply);
             }
         }
         Some(count) if count >= 0 => {
             let wanted = unsigned_len(count).min(set.len());
             reply.array(wanted);
-            set.random_distinct(wanted, context.random, &mut |member| member.reply(reply));
+            set.random_distinct(wanted, random, &mut |member| member.reply(reply));
         }
         Some(count) if repetition::is_worth_listing(set.len(), count) => {
             reply.array(usize_of(count.unsigned_abs()));
@@ -302,7 +302,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let mut members = Vec::with_capacity(set.len());
             set.for_each(&mut |member| members.push(member));
             (0..count.unsigned_abs()).all(|_| {
-                let at = usize::try_from(context.random.below(members.len() as u64)).unwrap_or_default();
+                let at = usize::try_from(random.below(members.len() as u64)).unwrap_or_default();
                 members.get(at).inspect(|member| member.reply(reply));
                 repetition.goes_on(reply)
             });
@@ -310,7 +310,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(count) => {
             reply.array(usize_of(count.unsigned_abs()));
             (0..count.unsigned_abs()).all(|_| {
-                if let Some(member) = set.random(context.random) {
+                if let Some(member) = set.random(random) {
                     member.reply(reply);
                 }
                 repetition.goes_on(reply)

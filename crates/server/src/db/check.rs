@@ -11,6 +11,7 @@ impl Db {
     /// Panics unless every invariant holds.
     pub fn check(&self) {
         self.check_compression();
+        self.interned.shapes.check();
         for (_, database) in self.keyspace.iter() {
             database.check();
             for entry in database.iter() {
@@ -20,7 +21,7 @@ impl Db {
                         assert!(object.embedded().is_none(), "should be embedded: {object:?}");
                     }
                     Stored::Embedded(bytes) => {
-                        let object = Object::from_embedded(bytes);
+                        let object = Object::from_embedded(bytes, &self.interned);
                         object.check();
                         assert_eq!(object.embedded(), Some(bytes), "embedded: {object:?}");
                     }

@@ -4,11 +4,14 @@
 use super::access::UsedKey;
 use super::accounts::Image;
 use super::audit::signature;
+use super::interned::Interned;
 use super::value_type::ValueType;
-use super::{Db, EventClasses, Key, Object};
+use super::{Db, EventClasses, Key, Value};
 use crate::error::ClientError;
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
+use structures::random::Random;
+use structures::record::shape::Shapes;
 use structures::stream::MessageLimits;
 
 /// Limits up to which collections are kept as compact lists; copied from the configuration, and from rules for keys.
@@ -69,9 +72,6 @@ impl EncodingLimits {
 /// A type whose values start empty and are changed in place, and whose empty values are removed, unless the type says
 /// otherwise.
 pub trait Collection: ValueType + 'static {
-    /// Whether small values are embedded in their keys' entries.
-    const EMBEDS: bool = false;
-
     /// A read-only view of a value, embedded or not.
     type View<'a>: Copy;
 
@@ -79,7 +79,7 @@ pub trait Collection: ValueType + 'static {
     fn view(&self) -> Self::View<'_>;
 
     /// A view of an embedded value.
-    fn view_embedded(_bytes: &[u8]) -> Option<Self::View<'_>> {
+    fn view_embedded<'a>(_bytes: &'a [u8], _interned: &'a Interned) -> Option<Self::View<'a>> {
         None
     }
 
@@ -98,12 +98,10 @@ pub trait Collection: ValueType + 'static {
     }
 }
 
+/// Whether an embedded value is of this type.
 #[inline]
-fn object_of<C: Collection>(stored: Stored<'_, Object>) -> Option<&C> {
-    match stored {
-        Stored::Object(object) => C::of(object),
-        _ => None,
-    }
+fn is_embedded<C: Collection>(bytes: &[u8]) -> bool {
+    C::EMBEDDED_TAG == Some(bytes[0] >> 6)
 }
 
 /// The [`CollectionContext`] for a key's value, from a `Db` whose other fields may be borrowed.
@@ -115,6 +113,7 @@ macro_rules! context {
             random: &mut $db.random,
             now_ms: $db.turn.now_ms,
             expired_fields: None,
+            shapes: &mut $db.interned.shapes,
         }
     };
 }
@@ -126,19 +125,23 @@ pub struct CollectionContext<'a> {
     /// Seed of the elements' hashes.
     pub seed: HashSeed,
     /// Source of random numbers.
-    pub random: &'a mut structures::random::Random,
+    pub random: &'a mut Random,
     /// Time of the command, in milliseconds since the epoch.
     pub now_ms: i64,
     /// `None` where fields do not expire, as in a collection being created or loaded.
     pub expired_fields: Option<&'a mut ExpiredFields>,
+    /// The shapes of records.
+    pub(super) shapes: &'a mut Shapes,
 }
 
 /// What creating a collection needs, apart from the database: for a collection made of others that are borrowed from it.
 pub struct Making {
     limits: EncodingLimits,
     seed: HashSeed,
-    random: structures::random::Random,
+    random: Random,
     now_ms: i64,
+    /// A record gets the shape of the databases when it is stored.
+    shapes: Shapes,
 }
 
 impl Making {
@@ -150,6 +153,7 @@ impl Making {
             random: &mut self.random,
             now_ms: self.now_ms,
             expired_fields: None,
+            shapes: &mut self.shapes,
         }
     }
 }
@@ -188,27 +192,26 @@ impl Db {
         }
     }
 
-    /// As [`Db::read_collection`], for reads that also need randomness or limits, of types that are not embedded.
+    /// As [`Db::read_collection`], for reads that also need randomness.
     pub fn read_collection_with<C: Collection, R>(
         &mut self,
         key: Key<'_>,
-        read: impl FnOnce(&C, CollectionContext<'_>) -> R,
+        read: impl FnOnce(C::View<'_>, &mut Random) -> R,
     ) -> Result<Option<R>, ClientError> {
-        const { assert!(!C::EMBEDS) };
         if self.read_collection::<C>(key)?.is_none() {
             return Ok(None);
         }
         let database = self.keyspace.database(self.turn.database);
         let entry = database.get(key).expect("the collection was just read");
-        let collection = object_of::<C>(entry.value()).ok_or(ClientError::WrongType)?;
-        Ok(Some(read(collection, context!(self, key.bytes()))))
+        let view = Value::new(entry, &self.interned).collection::<C>().ok_or(ClientError::WrongType)?;
+        Ok(Some(read(view, &mut self.random)))
     }
 
-    /// The collections at several keys at once, for commands that combine them, of types that are not embedded.
+    /// The collections at several keys at once, for commands that combine them.
     pub fn read_collections<'a, 'k, C: Collection + 'a>(
         &'a mut self,
         keys: impl Iterator<Item = Key<'k>> + Clone,
-    ) -> Result<Vec<Option<&'a C>>, ClientError> {
+    ) -> Result<Vec<Option<C::View<'a>>>, ClientError> {
         let mut present = Vec::new();
         for key in keys.clone() {
             present.push(self.read_collection::<C>(key)?.is_some());
@@ -216,16 +219,14 @@ impl Db {
         let db = &*self;
         Ok(keys
             .zip(present)
-            .map(|(key, present)| if present { db.stored_collection(key) } else { None })
+            .map(|(key, present)| if present { db.stored_collection::<C>(key) } else { None })
             .collect())
     }
 
-    /// The collection at `key` as it is stored, expired or not: for commands that have read it before. Of types that are
-    /// not embedded.
-    pub fn stored_collection<C: Collection>(&self, key: Key<'_>) -> Option<&C> {
-        const { assert!(!C::EMBEDS) };
+    /// The collection at `key` as it is stored, expired or not: for commands that have read it before.
+    pub fn stored_collection<C: Collection>(&self, key: Key<'_>) -> Option<C::View<'_>> {
         self.change_log.audit.check_named(key.bytes());
-        object_of(self.selected_database().get(key)?.value())
+        self.value_of(self.selected_database().get(key)?).collection::<C>()
     }
 
     /// Passes the collection at `key`, if it exists, to `change`, which must [record](Db::changed) every change it makes.
@@ -293,18 +294,18 @@ impl Db {
             self.access.touch(UsedKey::new(key), &mut entry, self.turn.now_ms, &mut self.random);
         }
         let image = is_accounted.then(|| Image::of(entry.as_ref()));
-        let context =
-            CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key.bytes()) };
         let embedded = match entry.as_ref().value() {
-            Stored::Embedded(bytes) if C::EMBEDS => Some(bytes),
+            Stored::Embedded(bytes) if is_embedded::<C>(bytes) => Some(bytes),
             _ => None,
         };
         let is_taken_out = embedded.is_some();
         let object = match embedded {
-            Some(bytes) => self.taken_out.take_out(bytes),
+            Some(bytes) => self.taken_out.take_out(bytes, &self.interned),
             None => entry.object_mut().ok_or(ClientError::WrongType)?,
         };
         let before = signature(object);
+        let context =
+            CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key.bytes()) };
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
         if self.policies.has_rules() {
             collection.conform(&context);
@@ -314,7 +315,10 @@ impl Db {
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         let bytes = collection.memory_bytes();
         self.change_log.audit.compare(self.turn.database, key.bytes(), before, signature(object));
-        if C::EMBEDS && !is_empty && (is_taken_out || object.embedded().is_some()) {
+        if C::EMBEDDED_TAG.is_some() && !is_empty {
+            object.settle(&mut self.interned);
+        }
+        if C::EMBEDDED_TAG.is_some() && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {
                 self.taken_out.exchange(object);
             }
@@ -341,6 +345,7 @@ impl Db {
             seed: self.seed,
             random: self.random.clone(),
             now_ms: self.turn.now_ms,
+            shapes: Shapes::default(),
         }
     }
 
@@ -370,7 +375,8 @@ impl<'a> super::Value<'a> {
     pub fn collection<C: Collection>(&self) -> Option<C::View<'a>> {
         match self.entry().value() {
             Stored::Object(object) => C::of(object).map(C::view),
-            Stored::Embedded(bytes) => C::view_embedded(bytes),
+            Stored::Embedded(bytes) if is_embedded::<C>(bytes) => C::view_embedded(bytes, self.interned()),
+            Stored::Embedded(_) => None,
             Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
         }
     }

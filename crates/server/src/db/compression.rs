@@ -49,7 +49,6 @@ const PARTS: usize = 4;
 /// State of the families of all databases.
 #[derive(Default)]
 pub struct Compression {
-    pub(super) dictionaries: Dictionaries,
     /// One family for each rule, whether or not the rule compresses.
     families: Vec<Family>,
     /// Families whose rule was removed while values are compressed with their dictionaries: the rule may come back.
@@ -114,11 +113,7 @@ fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
 impl Compression {
     /// State for new databases that are loaded with values of the same keys.
     pub(super) fn beside(&self) -> Compression {
-        Compression {
-            dictionaries: self.dictionaries.share(),
-            families: self.families.iter().map(Family::beside).collect(),
-            ..Compression::default()
-        }
+        Compression { families: self.families.iter().map(Family::beside).collect(), ..Compression::default() }
     }
 
     /// Restarts a walk: databases that it has visited may have other indexes now.
@@ -129,7 +124,14 @@ impl Compression {
     }
 
     /// Compresses a text to the beginning of `self.stored`; returns the compressed length if that is worth it.
-    fn offer(&mut self, rule: usize, offer: &Offer<'_>, is_inline: bool, now_ms: i64) -> Option<usize> {
+    fn offer(
+        &mut self,
+        rule: usize,
+        offer: &Offer<'_>,
+        is_inline: bool,
+        now_ms: i64,
+        dictionaries: &Dictionaries,
+    ) -> Option<usize> {
         let family = self.families.get_mut(rule)?;
         let Attempt::With(slot) = family.attempt(offer.text, offer.insists, now_ms) else { return None };
         let kept_bytes = offer.plain_bytes(is_inline) * KEPT_PARTS / PARTS;
@@ -137,7 +139,7 @@ impl Compression {
             self.stored.resize(TEXT_LEN_MAX, 0);
         }
         let room = kept_bytes.saturating_sub(offer.key_len).min(TEXT_LEN_MAX);
-        let stored = self.dictionaries.compress(slot, offer.text, &mut self.stored[..room]);
+        let stored = dictionaries.compress(slot, offer.text, &mut self.stored[..room]);
         let entry_bytes = |len| inline_entry_bytes::<Object>(offer.key_len, len, offer.expires);
         let stored = stored.filter(|len| entry_bytes(*len) <= kept_bytes);
         family.note(offer.text.len(), stored, offer.insists, now_ms);
@@ -162,7 +164,9 @@ impl Db {
         let Some((text, is_inline)) = text_of(&value) else { return value };
         let Some(rule) = self.policies.compressing(key) else { return value };
         let offer = Offer { key_len: key.len(), text, expires, insists: false };
-        let Some(len) = self.compression.offer(rule, &offer, is_inline, self.turn.now_ms) else {
+        let Some(len) =
+            self.compression.offer(rule, &offer, is_inline, self.turn.now_ms, &self.interned.dictionaries)
+        else {
             return value;
         };
         *buffer = std::mem::take(&mut self.compression.stored);
@@ -199,7 +203,7 @@ impl Db {
         let Some(family) = self.compression.families.get(rule) else { return CompressionFigures::default() };
         let mut figures = family.figures();
         for slot in family.slots() {
-            let dictionary = self.compression.dictionaries.get(slot);
+            let dictionary = self.interned.dictionaries.get(slot);
             figures.dictionary_bytes += dictionary.map_or(0, |dictionary| dictionary.memory_bytes() as u64);
             for (_, database) in self.keyspace.iter() {
                 let count = database.compressed.of(slot);
@@ -213,14 +217,14 @@ impl Db {
 
     /// Bytes that dictionaries take of the C library's allocator.
     pub fn dictionaries_bytes(&self) -> usize {
-        self.compression.dictionaries.memory_bytes()
+        self.interned.dictionaries.memory_bytes()
     }
 
     /// Cron's work for compressed values: takes a trained dictionary, starts training, drops unused dictionaries, and
     /// continues the walk if `may_walk`. Returns whether the walk should continue soon.
     pub fn step_compression(&mut self, may_walk: bool) -> bool {
         let compression = &self.compression;
-        let has_dictionaries = compression.dictionaries.taken().next().is_some();
+        let has_dictionaries = self.interned.dictionaries.taken().next().is_some();
         if compression.families.is_empty() && compression.training.is_none() && !has_dictionaries {
             return false;
         }
@@ -235,7 +239,7 @@ impl Db {
         let Some(trained) = compression.training.as_ref().and_then(Training::take) else { return };
         let glob = compression.training.take().map(|training| training.glob).unwrap_or_default();
         let Some(family) = compression.families.iter_mut().find(|family| family.is_of(&glob)) else { return };
-        let added = trained.dictionary.and_then(|dictionary| compression.dictionaries.add(dictionary));
+        let added = trained.dictionary.and_then(|dictionary| self.interned.dictionaries.add(dictionary));
         match added {
             Some(slot) => {
                 family.replace(slot, self.turn.now_ms);
@@ -261,13 +265,13 @@ impl Db {
     fn release_dictionaries(&mut self) {
         let able = |families: &[Family]| families.iter().filter(|family| family.has_dictionary()).count();
         let able_before = able(&self.compression.families);
-        let slots: Vec<u8> = self.compression.dictionaries.taken().collect();
+        let slots: Vec<u8> = self.interned.dictionaries.taken().collect();
         for slot in slots {
             let is_used = self.keyspace.iter().any(|(_, database)| database.compressed.of(slot).values > 0);
             let families = &mut self.compression.families;
             let is_kept = families.iter_mut().any(|family| family.keeps(slot, is_used));
             if !is_used && !is_kept {
-                self.compression.dictionaries.remove(slot);
+                self.interned.dictionaries.remove(slot);
                 self.compression.former.retain_mut(|family| family.forget(slot));
             }
         }
@@ -284,7 +288,7 @@ impl Db {
             for entry in database.iter() {
                 if let structures::key_table::Value::Compressed(stored) = entry.value() {
                     assert!(
-                        self.compression.dictionaries.get(slot_of(stored)).is_some(),
+                        self.interned.dictionaries.get(slot_of(stored)).is_some(),
                         "its dictionary is here"
                     );
                     counts.add(stored);

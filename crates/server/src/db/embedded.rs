@@ -21,7 +21,9 @@
 //! 3,994, 3,369.
 
 use super::Object;
-use super::object::Value;
+use super::interned::Interned;
+use super::list::List;
+use super::object::{ObjectVariant, Value};
 use structures::key_table::{NewValue, Value as Stored};
 
 /// The value to store: embedded if its type says so. Then `kept` holds the object whose bytes they are.
@@ -29,8 +31,10 @@ use structures::key_table::{NewValue, Value as Stored};
 pub(super) fn embedded<'v>(
     value: NewValue<'v, Object>,
     kept: &'v mut Option<Object>,
+    interned: &mut Interned,
 ) -> NewValue<'v, Object> {
-    let NewValue::Object(object) = value else { return value };
+    let NewValue::Object(mut object) = value else { return value };
+    object.settle(interned);
     if object.embedded().is_none() {
         return NewValue::Object(object);
     }
@@ -43,15 +47,15 @@ pub(super) struct TakenOut(Object);
 
 impl Default for TakenOut {
     fn default() -> Self {
-        TakenOut(Object::empty_embedded())
+        TakenOut(List::default().into_object())
     }
 }
 
 impl TakenOut {
-    /// Creates the object of an embedded value in the reused allocation.
+    /// Creates the object of an embedded value, in the reused allocation if it is of the same type.
     #[inline]
-    pub fn take_out(&mut self, bytes: &[u8]) -> &mut Object {
-        self.0.assign_embedded(bytes);
+    pub fn take_out(&mut self, bytes: &[u8], interned: &Interned) -> &mut Object {
+        self.0.assign_embedded(bytes, interned);
         &mut self.0
     }
 
@@ -64,7 +68,7 @@ impl TakenOut {
     #[inline]
     pub fn value(&mut self) -> NewValue<'_, Object> {
         if self.0.embedded().is_none() {
-            return NewValue::Object(std::mem::replace(&mut self.0, Object::empty_embedded()));
+            return NewValue::Object(std::mem::take(self).0);
         }
         NewValue::Embedded(self.0.embedded().unwrap_or_default())
     }
@@ -75,7 +79,7 @@ impl Value<'_> {
     pub(super) fn with_object<R>(&self, work: impl FnOnce(&Object) -> R) -> Option<R> {
         match self.entry().value() {
             Stored::Object(object) => Some(work(object)),
-            Stored::Embedded(bytes) => Some(work(&Object::from_embedded(bytes))),
+            Stored::Embedded(bytes) => Some(work(&Object::from_embedded(bytes, self.interned()))),
             Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
         }
     }

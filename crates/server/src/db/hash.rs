@@ -1,4 +1,5 @@
-//! Hashes: fields with values. A compact list while small, one with expiries once a field expires, packed pages beyond.
+//! Hashes: fields with values. A record in the key's entry while it fits there, then a compact list; a list with expiries
+//! once a field expires; packed pages beyond.
 //!
 //! An expired field stays until the search for expired fields or a write to it removes it, and until then it is hidden
 //! from reads: they pass `now_ms`, and fields that expire before it count as absent. `len` counts them. A write to a
@@ -9,18 +10,25 @@ mod rdb;
 #[cfg(test)]
 mod tests;
 mod value_type;
+mod view;
+
+pub use view::HashView;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
+use super::interned::Interned;
 use super::object::StringValue;
-use std::collections::HashSet;
+use super::value_type::ValueType as _;
 use std::hash::BuildHasher;
 use structures::expiring_list::ExpiringList;
 use structures::hash::HashSeed;
-use structures::listpack::{Element, Listpack, Position};
+use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::{Expiry, Insertion, PackedMap};
-use structures::random::Random;
+use structures::record::shape::Shapes;
+use structures::record::value::TextBuffer;
+use structures::record::{FIELDS_MAX, Record, RecordView};
 use structures::unaligned_box::UnalignedBox;
-use wire::convert::{signed_len, usize_of};
+use view::is_gone;
+use wire::convert::usize_of;
 
 /// A field or its value: bytes, or the integer that they spell.
 pub type Cell<'a> = StringValue<'a>;
@@ -33,6 +41,9 @@ pub struct Hash {
 
 #[derive(Clone, Debug)]
 enum Encoding {
+    /// In order of insertion, without expiries. Only while it is created or changed: it is embedded, or becomes a list,
+    /// when it is stored.
+    Record(UnalignedBox<Record>),
     /// Field, value, field, value... in order of insertion, without expiries.
     Compact(Listpack),
     /// Few fields, some of which have an expiry or had one.
@@ -61,15 +72,27 @@ pub enum Written {
 }
 
 impl Collection for Hash {
-    type View<'a> = &'a Hash;
+    type View<'a> = HashView<'a>;
 
     #[inline]
-    fn view(&self) -> &Hash {
-        self
+    fn view(&self) -> HashView<'_> {
+        let encoding = match &self.encoding {
+            Encoding::Record(record) => view::Encoding::Record(record.view()),
+            Encoding::Compact(list) => view::Encoding::Compact(list),
+            Encoding::Expiring(list) => view::Encoding::Expiring(list),
+            Encoding::Packed(map) => view::Encoding::Packed(map),
+        };
+        HashView { encoding }
+    }
+
+    #[inline]
+    fn view_embedded<'a>(bytes: &'a [u8], interned: &'a Interned) -> Option<HashView<'a>> {
+        let record = RecordView::of_embedded(bytes, &interned.shapes);
+        Some(HashView { encoding: view::Encoding::Record(record) })
     }
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        Hash { encoding: Encoding::Compact(Listpack::new()) }
+        Hash::of_record(Record::default())
     }
 
     fn conform(&mut self, context: &CollectionContext<'_>) {
@@ -77,74 +100,60 @@ impl Collection for Hash {
     }
 }
 
-/// Whether a field with this expiry is expired now.
-#[inline]
-fn is_gone(expiry_ms: Option<i64>, now_ms: i64) -> bool {
-    expiry_ms.is_some_and(|expiry_ms| expiry_ms < now_ms)
-}
-
 impl Hash {
+    /// Whether embedded bytes are a hash.
+    pub(super) fn is_record(embedded: &[u8]) -> bool {
+        Self::EMBEDDED_TAG == Some(embedded[0] >> 6)
+    }
+
+    fn of_record(record: Record) -> Hash {
+        Hash { encoding: Encoding::Record(UnalignedBox::new(record)) }
+    }
+
     /// Number of fields, including expired ones not yet removed.
-    pub fn len(&self) -> usize {
-        match &self.encoding {
-            Encoding::Compact(list) => list.len() / 2,
-            Encoding::Expiring(list) => list.len(),
-            Encoding::Packed(map) => map.len(),
-        }
-    }
-
-    /// Whether any field has an expiry.
-    pub fn has_expiring(&self) -> bool {
-        match &self.encoding {
-            Encoding::Compact(_) => false,
-            Encoding::Expiring(list) => list.earliest_ms().is_some(),
-            Encoding::Packed(map) => map.expiring_len() > 0,
-        }
-    }
-
-    /// The field's value.
     #[inline]
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// See [`HashView::has_expiring`].
+    pub fn has_expiring(&self) -> bool {
+        self.view().has_expiring()
+    }
+
+    /// See [`HashView::get`].
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Cell<'_>> {
-        match &self.encoding {
-            Encoding::Compact(list) => find(list, field).map(|(_, value)| list.get(value).into()),
-            Encoding::Packed(map) if map.expiring_len() == 0 => map.get(field).map(StringValue::Bytes),
-            Encoding::Expiring(_) | Encoding::Packed(_) => {
-                self.get_with_expiry(field, now_ms).map(|(value, _)| value)
-            }
-        }
+        self.view().get(field, now_ms)
     }
 
-    /// The value and the field's expiry.
+    /// See [`HashView::get_with_expiry`].
     pub fn get_with_expiry(&self, field: &[u8], now_ms: i64) -> Option<(Cell<'_>, Option<i64>)> {
-        match &self.encoding {
-            Encoding::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
-            Encoding::Expiring(list) => list
-                .get(field)
-                .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .map(|(value, expiry_ms)| (value.into(), expiry_ms)),
-            Encoding::Packed(map) => map
-                .get_with_expiry(field)
-                .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .map(|(value, expiry_ms)| (StringValue::Bytes(value), expiry_ms)),
-        }
+        self.view().get_with_expiry(field, now_ms)
     }
 
-    /// Whether the field exists.
+    /// See [`HashView::contains`].
     pub fn contains(&self, field: &[u8], now_ms: i64) -> bool {
-        self.get(field, now_ms).is_some()
+        self.view().contains(field, now_ms)
+    }
+
+    /// See [`HashView::for_each`].
+    pub fn for_each<'a>(&'a self, now_ms: i64, visit: &mut dyn FnMut(Cell<'a>, Cell<'a>)) {
+        self.view().for_each(now_ms, visit);
     }
 
     /// Prepares for writing `fields` fields, assumed to be new.
     pub fn expect_fields(&mut self, fields: usize, context: &CollectionContext<'_>) {
         if fields > self.listed_max(context.limits) {
             self.unpack(context.seed);
+        } else if fields > FIELDS_MAX {
+            self.leave_record();
         }
     }
 
     /// Maximum number of fields kept in a list.
     fn listed_max(&self, limits: &EncodingLimits) -> usize {
         match &self.encoding {
-            Encoding::Compact(_) => limits.hash_listpack_entries_max,
+            Encoding::Record(_) | Encoding::Compact(_) => limits.hash_listpack_entries_max,
             _ => limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX),
         }
     }
@@ -171,12 +180,17 @@ impl Hash {
     ) -> Written {
         self.remove_if_expired(field, context);
         let limit = context.limits.hash_listpack_value_bytes_max;
+        if let Encoding::Record(record) = &self.encoding
+            && !record.fits(field.len() + value.len())
+        {
+            self.leave_record();
+        }
         let fits = match &self.encoding {
             Encoding::Compact(list) => list.fits(field.len() + value.len(), 2),
             Encoding::Expiring(list) => {
                 list.used_bytes() + field.len() + value.len() <= EXPIRING_LISTED_BYTES_MAX
             }
-            Encoding::Packed(_) => true,
+            Encoding::Record(_) | Encoding::Packed(_) => true,
         };
         if field.len() > limit || value.len() > limit || !fits {
             self.unpack(context.seed);
@@ -191,6 +205,13 @@ impl Hash {
                     self.unpack(context.seed);
                 }
                 written
+            }
+            Encoding::Record(record) => {
+                let is_added = record.set(field, value, is_new, context.shapes);
+                if is_added && record.len() > context.limits.hash_listpack_entries_max {
+                    self.unpack(context.seed);
+                }
+                if is_added { Written::Added } else { Written::Replaced }
             }
             Encoding::Compact(list) => {
                 if !is_new && let Some((_, at)) = find(list, field) {
@@ -221,11 +242,11 @@ impl Hash {
             {
                 return added + map.insert_all(std::iter::once((field, value)).chain(pairs));
             }
-            if let (None, Encoding::Compact(list)) = (&filter, &self.encoding)
+            if let (None, Encoding::Record(_) | Encoding::Compact(_)) = (&filter, &self.encoding)
                 && added_in_a_row >= UNFILTERED
                 && pairs.len() >= FILTERED_MIN
             {
-                filter = Some(FieldFilter::of(list));
+                filter = Some(FieldFilter::of(self.view()));
             }
             let is_new = filter.as_mut().is_some_and(|filter| filter.add_bytes(field));
             match self.write(field, value, FieldExpiry::Clear, is_new, context) {
@@ -242,7 +263,7 @@ impl Hash {
         if !self.is_expired(field, expired.before_ms) {
             return false;
         }
-        self.remove_even_expired(field);
+        self.remove_stored(field, context.shapes);
         expired.removed.push(field.to_vec());
         expired.emptied |= self.len() == 0;
         true
@@ -262,13 +283,13 @@ impl Hash {
 
     /// Removes the field. Returns whether it existed; an expired one did not.
     pub fn remove(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
-        !self.remove_if_expired(field, context) && self.remove_even_expired(field)
+        !self.remove_if_expired(field, context) && self.remove_stored(field, context.shapes)
     }
 
     /// Whether the field is stored but expired.
     pub fn is_expired(&self, field: &[u8], now_ms: i64) -> bool {
         match &self.encoding {
-            Encoding::Compact(_) => false,
+            Encoding::Record(_) | Encoding::Compact(_) => false,
             Encoding::Expiring(list) => {
                 is_gone(list.earliest_ms(), now_ms) && is_gone(list.expiry(field), now_ms)
             }
@@ -277,8 +298,13 @@ impl Hash {
     }
 
     /// Removes the field. Returns whether it existed, expired or not.
-    pub fn remove_even_expired(&mut self, field: &[u8]) -> bool {
+    pub fn remove_even_expired(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
+        self.remove_stored(field, context.shapes)
+    }
+
+    fn remove_stored(&mut self, field: &[u8], shapes: &mut Shapes) -> bool {
         match &mut self.encoding {
+            Encoding::Record(record) => record.remove(field, shapes),
             Encoding::Packed(map) => map.remove(field),
             Encoding::Expiring(list) => list.remove(field),
             Encoding::Compact(list) => match find(list, field) {
@@ -297,7 +323,7 @@ impl Hash {
             self.prepare_to_expire(0, context);
         }
         match &mut self.encoding {
-            Encoding::Compact(_) => {}
+            Encoding::Record(_) | Encoding::Compact(_) => {}
             Encoding::Expiring(list) => list.set_expiry(field, expiry_ms),
             Encoding::Packed(map) => _ = map.set_expiry(field, expiry_ms),
         }
@@ -306,7 +332,7 @@ impl Hash {
     /// Removes up to `limit` expired fields, passing each to `removed`; returns how many.
     pub fn remove_expired(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.encoding {
-            Encoding::Compact(_) => 0,
+            Encoding::Record(_) | Encoding::Compact(_) => 0,
             Encoding::Expiring(list) => list.remove_expired(now_ms, limit, removed),
             Encoding::Packed(map) => map.remove_expired(now_ms, limit, &mut |field, _| removed(field)),
         }
@@ -314,6 +340,7 @@ impl Hash {
 
     /// Converts to an encoding whose fields can expire, with room for `added_bytes` more bytes.
     fn prepare_to_expire(&mut self, added_bytes: usize, context: &CollectionContext<'_>) {
+        self.leave_record();
         let Encoding::Compact(list) = &self.encoding else { return };
         if list.len() / 2 > context.limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX)
             || list.total_bytes() + added_bytes > EXPIRING_LISTED_BYTES_MAX
@@ -323,9 +350,19 @@ impl Hash {
         self.encoding = Encoding::Expiring(ExpiringList::new(list));
     }
 
+    /// Converts a record to a list.
+    fn leave_record(&mut self) {
+        let Encoding::Record(record) = &self.encoding else { return };
+        self.encoding = Encoding::Compact(listpack_of(record.view()));
+    }
+
     fn unpack(&mut self, seed: HashSeed) {
         let mut map = PackedMap::new(seed);
         match &self.encoding {
+            Encoding::Record(record) => record.view().iter().for_each(|(field, value)| {
+                let (mut name, mut text) = (TextBuffer::default(), TextBuffer::default());
+                map.insert(field.text(&mut name), value.text(&mut text), Expiry::Clear);
+            }),
             Encoding::Compact(list) => {
                 let mut elements = list.iter();
                 while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
@@ -340,137 +377,6 @@ impl Hash {
         }
         self.encoding = Encoding::Packed(UnalignedBox::new(map));
     }
-
-    /// All fields with their values.
-    pub fn for_each<'a>(&'a self, now_ms: i64, visit: &mut dyn FnMut(Cell<'a>, Cell<'a>)) {
-        match &self.encoding {
-            Encoding::Packed(map) if map.expiring_len() == 0 => {
-                map.iter()
-                    .for_each(|(field, value)| visit(StringValue::Bytes(field), StringValue::Bytes(value)));
-            }
-            Encoding::Packed(map) => map
-                .iter_with_expiry()
-                .filter(|&(_, _, expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .for_each(|(field, value, _)| visit(StringValue::Bytes(field), StringValue::Bytes(value))),
-            Encoding::Expiring(list) => list
-                .iter()
-                .filter(|&(.., expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .for_each(|(field, value, _)| visit(field.into(), value.into())),
-            Encoding::Compact(list) => {
-                let mut elements = list.iter();
-                while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
-                    visit(field.into(), value.into());
-                }
-            }
-        }
-    }
-
-    /// Visits some fields and returns the next cursor, 0 at the end; a hash in a list is visited whole.
-    pub fn scan(
-        &self,
-        cursor: u64,
-        wanted: usize,
-        now_ms: i64,
-        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
-    ) -> u64 {
-        match &self.encoding {
-            Encoding::Packed(map) => map.scan_with_expiry(cursor, wanted, &mut |field, value, expiry_ms| {
-                if !is_gone(expiry_ms, now_ms) {
-                    visit(StringValue::Bytes(field), StringValue::Bytes(value));
-                }
-            }),
-            Encoding::Compact(_) | Encoding::Expiring(_) => {
-                self.for_each(now_ms, visit);
-                0
-            }
-        }
-    }
-
-    /// A uniformly random field; `None` if most fields are expired and no other is found soon.
-    pub fn random(&self, random: &mut Random, now_ms: i64) -> Option<(Cell<'_>, Cell<'_>)> {
-        match &self.encoding {
-            Encoding::Packed(map) => {
-                let mut tries = (0..RANDOM_TRIES_MAX).filter_map(|_| map.random(random));
-                let found =
-                    tries.find(|(field, _)| map.expiring_len() == 0 || !is_gone(map.expiry(field), now_ms));
-                found.map(|(field, value)| (StringValue::Bytes(field), StringValue::Bytes(value)))
-            }
-            Encoding::Expiring(list) if list.is_empty() => None,
-            Encoding::Expiring(list) => {
-                let mut tries = (0..RANDOM_TRIES_MAX).map_while(|_| list.at(random.index(list.len())));
-                let found = tries.find(|&(.., expiry_ms)| !is_gone(expiry_ms, now_ms));
-                found.map(|(field, value, _)| (field.into(), value.into()))
-            }
-            Encoding::Compact(list) if list.is_empty() => None,
-            Encoding::Compact(list) => {
-                let field = list.at(signed_len(2 * random.index(self.len())))?;
-                Some((list.get(field).into(), list.get(list.next(field)?).into()))
-            }
-        }
-    }
-
-    /// `wanted` distinct fields, every choice equally likely; all if there are no more.
-    pub fn random_distinct(
-        &self,
-        wanted: usize,
-        random: &mut Random,
-        now_ms: i64,
-        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
-    ) {
-        match &self.encoding {
-            _ if wanted >= self.len() => self.for_each(now_ms, &mut |field, value| visit(field, value)),
-            Encoding::Packed(map) if map.expiring_len() == 0 => {
-                map.random_distinct(wanted, random, &mut |field, value| {
-                    visit(StringValue::Bytes(field), StringValue::Bytes(value));
-                });
-            }
-            Encoding::Packed(_) if wanted < self.len() / TRIED_SHARE => {
-                self.random_by_trying(wanted, random, now_ms, visit);
-            }
-            _ => self.random_by_walking(wanted, random, now_ms, visit),
-        }
-    }
-
-    /// Draws fields until there are enough distinct ones.
-    fn random_by_trying(
-        &self,
-        wanted: usize,
-        random: &mut Random,
-        now_ms: i64,
-        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
-    ) {
-        let mut drawn = HashSet::with_capacity(wanted);
-        for _ in 0..wanted * TRIES_FOR_EACH {
-            let Some((field, value)) = self.random(random, now_ms) else { break };
-            if drawn.insert(field.to_vec()) {
-                visit(field, value);
-            }
-            if drawn.len() == wanted {
-                break;
-            }
-        }
-    }
-
-    /// Scans all fields once, taking each with the probability that makes all choices equally likely.
-    fn random_by_walking(
-        &self,
-        wanted: usize,
-        random: &mut Random,
-        now_ms: i64,
-        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
-    ) {
-        let mut left = 0;
-        self.for_each(now_ms, &mut |_, _| left += 1);
-        let mut wanted = wanted.min(left) as u64;
-        let mut left = left as u64;
-        self.for_each(now_ms, &mut |field, value| {
-            if wanted > 0 && random.below(left) < wanted {
-                visit(field, value);
-                wanted -= 1;
-            }
-            left -= 1;
-        });
-    }
 }
 
 /// A list of expiring fields is searched from its start, where packed pages find a field at once.
@@ -478,13 +384,6 @@ const EXPIRING_LISTED_MAX: usize = 32;
 /// A list is rewritten as a whole when its first field gets an expiry. Expiries come on top of this size: a restored
 /// listpack may already have the maximum length of one, without room for them.
 const EXPIRING_LISTED_BYTES_MAX: usize = 64 * 1024;
-/// Draws of a random field that may all be expired before giving up.
-const RANDOM_TRIES_MAX: usize = 100;
-/// Less than this share of a large hash is drawn field by field; for more the hash is scanned.
-const TRIED_SHARE: usize = 3;
-/// Draws for each field wanted.
-const TRIES_FOR_EACH: usize = 10;
-
 impl From<FieldExpiry> for Expiry {
     fn from(expiry: FieldExpiry) -> Expiry {
         match expiry {
@@ -517,14 +416,14 @@ struct FieldFilter {
 }
 
 impl FieldFilter {
-    fn of(list: &Listpack) -> Self {
+    fn of(hash: HashView<'_>) -> Self {
         let mut filter = FieldFilter { hasher: Default::default(), bits: [0; FILTER_WORDS] };
-        for field in list.iter().step_by(2) {
+        hash.for_each(i64::MIN, &mut |field, _| {
             match field {
-                Element::Integer(value) => filter.add(filter.hasher.hash_one(value)),
-                Element::Bytes(bytes) => filter.add_bytes(bytes),
+                StringValue::Integer(value) => filter.add(filter.hasher.hash_one(value)),
+                text => text.with_bytes(|bytes| filter.add_bytes(bytes)),
             };
-        }
+        });
         filter
     }
 
@@ -543,6 +442,20 @@ impl FieldFilter {
         self.bits[word] |= bit;
         is_new
     }
+}
+
+/// The record as a list.
+fn listpack_of(record: RecordView<'_>) -> Listpack {
+    let mut list = Builder::with_room(2 * record.used_bytes());
+    for (field, value) in record.iter() {
+        for cell in [field, value] {
+            match cell.integer() {
+                Some(value) => list.push(Element::Integer(value)),
+                None => list.push(Element::Bytes(cell.text(&mut TextBuffer::default()))),
+            }
+        }
+    }
+    list.finish()
 }
 
 /// Positions of the field and its value.

@@ -1,7 +1,7 @@
 //! The actual memory layout of a value, as OBJECT LAYOUT answers it; OBJECT ENCODING answers the reference's encoding of
 //! such a value.
 
-use super::object::{Value, by_type};
+use super::object::{Value, by_embedded, by_type};
 use super::value_type::ValueType;
 use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
@@ -60,7 +60,7 @@ impl Value<'_> {
             }
             Stored::Inline(_) => Layout::new("bytes in the entry", Vec::new()),
             Stored::Embedded(bytes) => {
-                Layout::new("small packed list in the entry", vec![("bytes", bytes.len())])
+                by_embedded!(bytes, Type => Type::embedded_layout(bytes, self.interned()))
             }
             Stored::Object(object) => by_type!(object, value => ValueType::layout(value)),
         }

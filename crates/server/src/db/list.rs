@@ -14,6 +14,7 @@ mod value_type;
 mod view;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
+use super::interned::Interned;
 use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::listpack::Element;
@@ -64,7 +65,6 @@ impl Default for List {
 }
 
 impl Collection for List {
-    const EMBEDS: bool = true;
     type View<'a> = ListView<'a>;
 
     #[inline]
@@ -77,7 +77,7 @@ impl Collection for List {
     }
 
     #[inline]
-    fn view_embedded(bytes: &[u8]) -> Option<ListView<'_>> {
+    fn view_embedded<'a>(bytes: &'a [u8], _interned: &'a Interned) -> Option<ListView<'a>> {
         Some(ListView::of_records(RecordsView::of_embedded(bytes)))
     }
 
@@ -93,21 +93,6 @@ impl Collection for List {
 impl List {
     /// OBJECT ENCODING's reply for small lists.
     pub const SMALL_ENCODING: &'static str = "listpack";
-
-    /// Creates a list from [its embedded bytes](ValueType::embedded).
-    #[inline]
-    pub fn from_embedded(bytes: &[u8]) -> List {
-        List { encoding: Small(SmallList::from_embedded(bytes)) }
-    }
-
-    /// Replaces the contents by those of an embedded list.
-    #[inline]
-    pub fn assign_embedded(&mut self, bytes: &[u8]) {
-        match &mut self.encoding {
-            Small(list) => list.assign_embedded(bytes),
-            Single(_) | Packed(_) | Outgrown(_) => *self = List::from_embedded(bytes),
-        }
-    }
 
     /// Number of elements.
     #[inline]

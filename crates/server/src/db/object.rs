@@ -1,21 +1,23 @@
 //! The values of keys: the types of data, and values as they are found at keys.
 
-use super::compression::dictionary::{CompressedText, Dictionaries, text_len};
+use super::compression::dictionary::{CompressedText, text_len};
 use super::field_expiry::{first_expiry, line_bytes};
-use super::hash::Hash;
-use super::list::List;
+pub(super) use super::hash::Hash;
+use super::interned::Interned;
+pub(super) use super::list::List;
 use super::rdb::{self, RdbType, ReadContext, ReadValue};
-use super::set::Set;
-use super::sorted_set::SortedSet;
-use super::stream::Stream;
+pub(super) use super::set::Set;
+pub(super) use super::sorted_set::SortedSet;
+pub(super) use super::stream::Stream;
 use super::strings::EMBEDDED_LEN_MAX;
-use super::strings::long_string::LongString;
+pub(super) use super::strings::long_string::LongString;
 use super::value_type::ValueType;
 use std::cmp::Ordering;
 use std::io::Read;
 use structures::decimal;
 use structures::key_table::{self, EntryRef};
 use structures::listpack::Element;
+use structures::record::{self, value::TextBuffer};
 use wire::rdb::Reader;
 
 /// Declares the types of data: [`Object`], and macros that dispatch to a type's functions. The first argument is `$`,
@@ -86,7 +88,7 @@ macro_rules! value_types {
             ($dollar kind:expr, $dollar alias:ident => $dollar work:expr) => {
                 match $dollar kind {
                     $($crate::db::object::Kind::$variant => {
-                        type $dollar alias = $type;
+                        type $dollar alias = $crate::db::object::$type;
                         $dollar work
                     })*
                 }
@@ -111,12 +113,34 @@ value_types! { $
     Stream(Stream),
 }
 
-/// The type of embedded values.
-type EmbeddedType = List;
-/// See [`RdbType::rdb_kind`].
-pub(super) const EMBEDDED_RDB_KIND: u8 = EmbeddedType::RDB_KIND;
+/// The type of embedded values, by the two highest bits of their first byte.
+const EMBEDDED_KINDS: [Option<Kind>; 4] = {
+    let mut embedded = [None; 4];
+    let mut types = Kind::ALL;
+    while let [kind, others @ ..] = types {
+        if let Some(tag) = kind.embedded_tag() {
+            assert!(embedded[tag as usize].is_none(), "two types claim the same embedded values");
+            embedded[tag as usize] = Some(*kind);
+        }
+        types = others;
+    }
+    embedded
+};
 
-pub(super) use by_type;
+/// The type of an embedded value.
+#[inline]
+pub(super) fn kind_of_embedded(bytes: &[u8]) -> Kind {
+    EMBEDDED_KINDS[usize::from(bytes[0] >> 6)].expect("a type has embedded the value")
+}
+
+/// Calls a function or reads a constant of an embedded value's type: `by_embedded!(bytes, Type => Type::NAME)`.
+macro_rules! by_embedded {
+    ($bytes:expr, $alias:ident => $work:expr) => {
+        $crate::db::object::by_kind!($crate::db::object::kind_of_embedded($bytes), $alias => $work)
+    };
+}
+
+pub(super) use {by_embedded, by_kind, by_type};
 
 // Part of every entry that is not a short string or a number: each byte counts once for each key.
 const _: () = assert!(size_of::<Object>() == 10 && align_of::<Object>() == 1);
@@ -138,6 +162,11 @@ impl Kind {
     /// The type's name as replied by TYPE.
     pub const fn name(self) -> &'static str {
         by_kind!(self, Type => Type::NAME)
+    }
+
+    /// See [`ValueType::EMBEDDED_TAG`].
+    const fn embedded_tag(self) -> Option<u8> {
+        by_kind!(self, Type => Type::EMBEDDED_TAG)
     }
 
     /// See [`RdbType::RDB_KINDS`].
@@ -183,24 +212,25 @@ impl Object {
         by_type!(self, value => ValueType::embedded(value))
     }
 
-    /// Replaces the value by one from its bytes in an entry.
+    /// See [`ValueType::settle`].
     #[inline]
-    pub(super) fn assign_embedded(&mut self, bytes: &[u8]) {
-        match EmbeddedType::of_mut(self) {
-            Some(value) => value.assign_embedded(bytes),
-            None => *self = Object::from_embedded(bytes),
-        }
+    pub(super) fn settle(&mut self, interned: &mut Interned) {
+        by_type!(self, value => ValueType::settle(value, interned));
     }
 
-    /// An empty value of the embedded type.
-    pub(super) fn empty_embedded() -> Object {
-        EmbeddedType::default().into_object()
+    /// Replaces the value by one from its bytes in an entry.
+    #[inline]
+    pub(super) fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
+        by_embedded!(bytes, Type => match Type::of_mut(self) {
+            Some(value) => value.assign_embedded(bytes, interned),
+            None => *self = Type::from_embedded(bytes, interned).into_object(),
+        });
     }
 
     /// Creates a value from its bytes in an entry.
     #[inline]
-    pub(super) fn from_embedded(bytes: &[u8]) -> Object {
-        EmbeddedType::from_embedded(bytes).into_object()
+    pub(super) fn from_embedded(bytes: &[u8], interned: &Interned) -> Object {
+        by_embedded!(bytes, Type => Type::from_embedded(bytes, interned).into_object())
     }
 
     /// See [`ValueType::elements`].
@@ -233,7 +263,7 @@ impl Object {
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     entry: EntryRef<'a, Object>,
-    dictionaries: &'a Dictionaries,
+    interned: &'a Interned,
 }
 
 /// A string's content.
@@ -245,6 +275,8 @@ pub enum StringValue<'a> {
     Integer(i64),
     /// A string compressed with a dictionary.
     Compressed(CompressedText<'a>),
+    /// In a form of its own, as values of records are.
+    Typed(record::value::Value<'a>),
 }
 
 /// A value being moved from one key to another.
@@ -268,9 +300,14 @@ pub enum OwnedValue {
 }
 
 impl<'a> Value<'a> {
-    /// `dictionaries` must be those of the entry's databases; see [`Db::value_of`](super::Db::value_of).
-    pub(super) fn new(entry: EntryRef<'a, Object>, dictionaries: &'a Dictionaries) -> Self {
-        Value { entry, dictionaries }
+    /// `interned` must be that of the entry's databases; see [`Db::value_of`](super::Db::value_of).
+    pub(super) fn new(entry: EntryRef<'a, Object>, interned: &'a Interned) -> Self {
+        Value { entry, interned }
+    }
+
+    /// What values of its databases refer to.
+    pub(super) fn interned(&self) -> &'a Interned {
+        self.interned
     }
 
     /// The key's entry.
@@ -298,7 +335,7 @@ impl<'a> Value<'a> {
 
     #[inline]
     fn text_of(&self, stored: &'a [u8]) -> CompressedText<'a> {
-        CompressedText::new(stored, self.dictionaries)
+        CompressedText::new(stored, &self.interned.dictionaries)
     }
 
     /// A copy that can be stored at another key.
@@ -308,7 +345,9 @@ impl<'a> Value<'a> {
             key_table::Value::Compressed(stored) => OwnedValue::Bytes(self.text_of(stored).to_vec().into()),
             key_table::Value::Integer(n) => OwnedValue::Integer(n),
             key_table::Value::Object(object) => OwnedValue::Object(object.clone()),
-            key_table::Value::Embedded(bytes) => OwnedValue::Object(Object::from_embedded(bytes)),
+            key_table::Value::Embedded(bytes) => {
+                OwnedValue::Object(Object::from_embedded(bytes, self.interned))
+            }
         };
         OwnedEntry { value, expiry_ms: self.expiry_ms() }
     }
@@ -317,7 +356,9 @@ impl<'a> Value<'a> {
     pub fn elements(&self) -> Option<usize> {
         match self.entry.value() {
             key_table::Value::Object(object) => object.elements(),
-            key_table::Value::Embedded(_) => self.collection::<EmbeddedType>().map(|view| view.len()),
+            key_table::Value::Embedded(bytes) => {
+                Some(by_embedded!(bytes, Type => Type::embedded_elements(bytes, self.interned)))
+            }
             _ => None,
         }
     }
@@ -357,7 +398,7 @@ pub fn encoding_name_of(entry: EntryRef<'_, Object>) -> &'static str {
         key_table::Value::Inline(bytes) => encoding_of_bytes(bytes.len()),
         key_table::Value::Compressed(stored) => encoding_of_bytes(text_len(stored)),
         key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
-        key_table::Value::Embedded(_) => EmbeddedType::SMALL_ENCODING,
+        key_table::Value::Embedded(bytes) => by_embedded!(bytes, Type => Type::EMBEDDED_ENCODING),
     }
 }
 
@@ -366,7 +407,7 @@ pub fn encoding_name_of(entry: EntryRef<'_, Object>) -> &'static str {
 pub fn kind_of(entry: EntryRef<'_, Object>) -> Kind {
     match entry.value() {
         key_table::Value::Object(object) => object.kind(),
-        key_table::Value::Embedded(_) => EmbeddedType::KIND,
+        key_table::Value::Embedded(bytes) => kind_of_embedded(bytes),
         _ => Kind::String,
     }
 }
@@ -386,6 +427,16 @@ impl<'a> From<Element<'a>> for StringValue<'a> {
     }
 }
 
+impl<'a> From<record::value::Value<'a>> for StringValue<'a> {
+    #[inline]
+    fn from(value: record::value::Value<'a>) -> Self {
+        match value {
+            record::value::Value::Bytes(bytes) => StringValue::Bytes(bytes),
+            typed => typed.integer().map_or(StringValue::Typed(typed), StringValue::Integer),
+        }
+    }
+}
+
 impl StringValue<'_> {
     /// Length of the bytes that a client sees.
     #[allow(clippy::len_without_is_empty)]
@@ -394,6 +445,7 @@ impl StringValue<'_> {
             StringValue::Bytes(bytes) => bytes.len(),
             StringValue::Integer(n) => decimal::text_len(*n),
             StringValue::Compressed(text) => text.len(),
+            StringValue::Typed(value) => value.text_bytes(),
         }
     }
 
@@ -403,6 +455,7 @@ impl StringValue<'_> {
             StringValue::Bytes(bytes) => bytes.to_vec(),
             StringValue::Integer(n) => wire::number::i64_text(*n).to_vec(),
             StringValue::Compressed(text) => text.to_vec(),
+            StringValue::Typed(value) => value.text(&mut TextBuffer::default()).to_vec(),
         }
     }
 
@@ -422,6 +475,7 @@ impl StringValue<'_> {
             StringValue::Bytes(bytes) => work(bytes),
             StringValue::Integer(n) => work(&wire::number::i64_text(*n)),
             StringValue::Compressed(text) => text.with_bytes(work),
+            StringValue::Typed(value) => work(value.text(&mut TextBuffer::default())),
         }
     }
 
@@ -443,6 +497,7 @@ impl StringValue<'_> {
             StringValue::Integer(n) => Some(*n),
             // Longer than any number.
             StringValue::Compressed(_) => None,
+            StringValue::Typed(value) => value.integer(),
         }
     }
 
@@ -453,6 +508,7 @@ impl StringValue<'_> {
             StringValue::Bytes(bytes) => reply.bulk(bytes),
             StringValue::Integer(n) => reply.bulk_integer(*n),
             StringValue::Compressed(text) => reply.bulk_filled(text.len(), |into| text.write(into)),
+            StringValue::Typed(value) => reply.bulk(value.text(&mut TextBuffer::default())),
         }
     }
 }

@@ -9,9 +9,10 @@ pub mod batch;
 use super::access::{GivenAccess, NewKey};
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::embedded::embedded;
-use super::object::{EMBEDDED_RDB_KIND, Kind, Object, StringValue, Value, by_type};
+use super::object::{Kind, Object, StringValue, Value, by_embedded, by_type};
 use super::stream::MESSAGES;
 use super::strings::bytes_value;
+use super::value_type::ValueType;
 use super::{Db, Key};
 use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
@@ -19,6 +20,7 @@ use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::listpack::Listpack;
 use structures::random::Random;
+use structures::record::shape::Shapes;
 use wire::convert::usize_of;
 use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module, opcode};
 use wire::{ziplist, zipmap};
@@ -109,6 +111,8 @@ pub struct ReadContext<'a> {
     pub now_ms: i64,
     /// Fields that expire before this are dropped, if set.
     pub fields_expired_before_ms: Option<i64>,
+    /// Records get the shapes of the databases when they are stored.
+    pub(super) no_shapes: Shapes,
 }
 
 impl ReadContext<'_> {
@@ -119,6 +123,7 @@ impl ReadContext<'_> {
             random: self.random,
             now_ms: 0,
             expired_fields: None,
+            shapes: &mut self.no_shapes,
         }
     }
 }
@@ -139,7 +144,7 @@ pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>
     match text {
         StringValue::Bytes(bytes) => writer.string(bytes),
         StringValue::Integer(n) => writer.integer(n),
-        StringValue::Compressed(text) => text.with_bytes(|bytes| writer.string(bytes)),
+        StringValue::Compressed(_) | StringValue::Typed(_) => text.with_bytes(|bytes| writer.string(bytes)),
     }
 }
 
@@ -164,7 +169,7 @@ impl FirstError {
 pub fn kind_of(value: &Value<'_>) -> u8 {
     match value.entry().value() {
         Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
-        Stored::Embedded(_) => EMBEDDED_RDB_KIND,
+        Stored::Embedded(bytes) => by_embedded!(bytes, Type => Type::EMBEDDED_RDB_KIND),
         _ => kind::STRING,
     }
 }
@@ -225,6 +230,7 @@ impl Db {
             random: &mut self.random,
             now_ms: self.turn.now_ms,
             fields_expired_before_ms,
+            no_shapes: Shapes::default(),
         };
         read_value(reader, kind, &mut context)
     }
@@ -275,7 +281,7 @@ impl Db {
         let mut buffer = Vec::new();
         let value = self.compressed(key.bytes(), value, about.expiry_ms.is_some(), &mut buffer);
         let mut kept = None;
-        let value = embedded(value, &mut kept);
+        let value = embedded(value, &mut kept, &mut self.interned);
         let object = if let NewValue::Object(object) = &value { Some(object) } else { None };
         let fields_expire_ms = object.and_then(|object| self.note_put_size(key, object));
         let new =

@@ -420,7 +420,7 @@ fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
         match *member {
             StringValue::Bytes(bytes) => list.push(Element::Bytes(bytes)),
             StringValue::Integer(value) => list.push(Element::Integer(value)),
-            StringValue::Compressed(text) => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
+            text => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
         }
     }
     Some(list.finish())

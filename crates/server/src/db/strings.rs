@@ -212,7 +212,7 @@ impl Db {
             text = match entry.as_ref().value() {
                 Stored::Inline(bytes) => bytes.to_vec(),
                 Stored::Compressed(stored) => {
-                    CompressedText::new(stored, &self.compression.dictionaries).to_vec()
+                    CompressedText::new(stored, &self.interned.dictionaries).to_vec()
                 }
                 Stored::Integer(n) => StringValue::Integer(n).to_vec(),
                 Stored::Object(_) | Stored::Embedded(_) => unreachable!("the string is not an object"),

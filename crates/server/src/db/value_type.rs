@@ -10,6 +10,7 @@
 use super::audit::Signature;
 use super::digest::Digest;
 use super::field_expiry::FirstExpiry;
+use super::interned::Interned;
 use super::layout::Layout;
 use super::object::ObjectVariant;
 use super::prefetch::{PrefetchTarget, Search};
@@ -39,10 +40,42 @@ pub trait ValueType: ObjectVariant + RdbType {
     /// Memory held from the allocator, without the value itself. Called at every change, so it visits nothing.
     fn memory_bytes(&self) -> usize;
 
-    /// The bytes stored in the key's entry instead of the value, if it is small enough: see [`super::embedded`].
+    /// The two highest bits of the first byte of its embedded values; `None` of a type that embeds none.
+    const EMBEDDED_TAG: Option<u8> = None;
+    /// See [`ValueType::encoding_name`], of embedded values.
+    const EMBEDDED_ENCODING: &'static str = "";
+    /// See [`RdbType::rdb_kind`], of embedded values.
+    const EMBEDDED_RDB_KIND: u8 = 0;
+
+    /// Prepares a value that was created or changed for being stored: chooses the bytes to embed.
+    #[inline]
+    fn settle(&mut self, _interned: &mut Interned) {}
+
+    /// The bytes stored in the key's entry instead of a [settled](ValueType::settle) value, if it is small enough: see
+    /// [`super::embedded`].
     #[inline]
     fn embedded(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Creates a value from its embedded bytes.
+    fn from_embedded(_bytes: &[u8], _interned: &Interned) -> Self {
+        unreachable!("values of this type are not embedded")
+    }
+
+    /// Replaces the value by that with these embedded bytes.
+    fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
+        *self = Self::from_embedded(bytes, interned);
+    }
+
+    /// Number of elements of an embedded value.
+    fn embedded_elements(_bytes: &[u8], _interned: &Interned) -> usize {
+        0
+    }
+
+    /// See [`ValueType::layout`], of an embedded value.
+    fn embedded_layout(bytes: &[u8], _interned: &Interned) -> Layout {
+        Layout::new("bytes in the entry", vec![("bytes", bytes.len())])
     }
 
     /// Number of elements of a collection; `None` for a string.

@@ -24,7 +24,7 @@ const COUNT_STEP_BUCKETS: usize = 64;
 const SEARCH_US_MAX: u64 = 5000;
 /// Maximum time spent on keys to which a replica's clients gave an expiry.
 const CLIENT_EXPIRY_US_MAX: u64 = 1000;
-/// Period of the scan that compresses values stored uncompressed.
+/// Period of the walks over all keys.
 const WALK_PERIOD_US: u64 = 2000;
 /// Period of sampling rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
@@ -41,7 +41,7 @@ pub(super) struct Cron {
     watched: bool,
     /// When the search for expired keys continues early.
     next_short_search_us: Option<u64>,
-    /// When the compression scan continues.
+    /// When a walk over all keys continues.
     next_walk_us: Option<u64>,
     /// When the key count continues.
     next_count_us: u64,
@@ -162,7 +162,7 @@ impl Executor {
         }
         if now_us < self.cron.next_us {
             if self.cron.next_walk_us.is_some_and(|walk_us| walk_us <= now_us) {
-                self.step_compression();
+                self.step_walks();
             }
             if self.cron.next_short_search_us.is_some_and(|search_us| search_us <= now_us) {
                 self.expire_some(expire_effort(&self.server).short_search_us());
@@ -189,19 +189,22 @@ impl Executor {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
         self.eviction.count_queues(&mut self.db);
-        self.step_compression();
+        self.step_walks();
         self.cron.sample_if_due(&mut self.server);
         self.cron.measure_if_due(&mut self.db, now_us);
         let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
     }
 
-    /// Pauses while a child writes the data: a moved value has its pages copied.
-    fn step_compression(&mut self) {
+    /// Continues the walks over all keys. They pause while a child writes the data: a moved value has its pages copied.
+    fn step_walks(&mut self) {
         self.db.begin(self.own_turn());
-        let goes_on = self.db.step_compression(!self.disk.has_child());
+        let may_walk = !self.disk.has_child();
+        let goes_on = self.db.step_compression(may_walk) | self.db.step_shapes(may_walk);
         self.cron.next_walk_us = goes_on.then(|| self.server.now.monotonic_us + WALK_PERIOD_US);
-        self.server.observed.memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
+        let (memory, shapes) = (&mut self.server.observed.memory, self.db.shape_figures());
+        memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
+        (memory.hash_shapes, memory.hash_shapes_bytes) = (shapes.shapes as u64, shapes.memory_bytes as u64);
     }
 
     /// Continues loading and does the work that does not depend on the data: the source may be slow.

@@ -77,6 +77,10 @@ pub struct Memory {
     pub io_threads: Vec<Arc<IoThreadFigures>>,
     /// Memory of compression dictionaries, allocated by the C library.
     pub dictionaries_bytes: u64,
+    /// Number of shapes of hashes.
+    pub hash_shapes: u64,
+    /// Their memory, which is part of the memory used.
+    pub hash_shapes_bytes: u64,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
     /// Maximum of the memory used.
@@ -98,6 +102,8 @@ impl Memory {
             reclaiming: Arc::default(),
             io_threads: Vec::new(),
             dictionaries_bytes: 0,
+            hash_shapes: 0,
+            hash_shapes_bytes: 0,
             startup_bytes: 0,
             peak_bytes: 0,
             sample: Sample::default(),

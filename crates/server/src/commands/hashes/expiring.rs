@@ -47,7 +47,7 @@ fn expire_field(
         return REFUSED;
     }
     if expired {
-        hash.remove_even_expired(field);
+        hash.remove_even_expired(field, context);
         return REMOVED;
     }
     hash.set_expiry(field, Some(at_ms), context);
@@ -249,13 +249,13 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
     let mut kept = Vec::new();
-    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+    let removed = ctx.db.change(key, |hash: &mut Hash, mut context| {
         let answer_then_remove = |&at: &usize| {
             match hash.get(fields.at(at), at_ms) {
                 Some(value) => value.reply(reply),
                 None => reply.null(),
             }
-            remove_or_keep(hash, fields, at, at_ms, &mut kept)
+            remove_or_keep(hash, (at, fields.at(at)), at_ms, &mut kept, &mut context)
         };
         (0..fields.len()).filter(answer_then_remove).count()
     })?;
@@ -271,16 +271,17 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// expiry removes it, and is added to `kept`.
 pub(super) fn remove_or_keep(
     hash: &mut Hash,
-    fields: Args<'_>,
-    at: usize,
+    field: (usize, &[u8]),
     at_ms: i64,
     kept: &mut Vec<usize>,
+    context: &mut CollectionContext<'_>,
 ) -> bool {
-    let is_expired = hash.is_expired(fields.at(at), at_ms);
+    let (at, name) = field;
+    let is_expired = hash.is_expired(name, at_ms);
     if is_expired {
         kept.push(at);
     }
-    !is_expired && hash.remove_even_expired(fields.at(at))
+    !is_expired && hash.remove_even_expired(name, context)
 }
 
 /// Records the removal of fields. Expired fields in `kept` are excluded from propagation, as replicas can still see them.
@@ -378,9 +379,10 @@ fn set_until(ctx: &mut Context<'_>, key: Key<'_>, expiry: FieldExpiry, pairs: Ar
 
 /// Removes fields that would be set with an expiry in the past, with the same events as if they had been set first.
 fn set_in_the_past(ctx: &mut Context<'_>, key: Key<'_>, key_is: Existence, pairs: Args<'_>) -> Outcome {
-    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+    let removed = ctx.db.change(key, |hash: &mut Hash, mut context| {
         // Already expired fields are removed too.
-        pairs.iter().step_by(2).filter(|field| hash.remove_even_expired(field)).count()
+        let mut removes = |field: &&[u8]| hash.remove_even_expired(field, &mut context);
+        pairs.iter().step_by(2).filter(|field| removes(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
     ctx.db.count_expired_fields(pairs.len() / 2);

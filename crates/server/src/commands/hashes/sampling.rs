@@ -3,9 +3,9 @@
 use crate::command::repetition::{self, Repetition};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::scan::{Found, ScanOptions, Walked, answer_end, parse_cursor};
-use crate::db::collection::CollectionContext;
-use crate::db::hash::{Cell, Hash};
+use crate::db::hash::{Cell, Hash, HashView};
 use crate::error::ClientError;
+use structures::random::Random;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The number of fields for HRANDFIELD, and whether values are included.
@@ -27,8 +27,8 @@ impl SampleOptions {
 
     fn answer(
         &self,
-        hash: &Hash,
-        context: &mut CollectionContext<'_>,
+        hash: HashView<'_>,
+        random: &mut Random,
         at_ms: i64,
         repetition: Repetition,
         reply: &mut ReplyBuffer,
@@ -49,7 +49,7 @@ impl SampleOptions {
             repetition.goes_on(reply)
         };
         if let Ok(count) = usize::try_from(self.count) {
-            hash.random_distinct(count, context.random, at_ms, &mut |field, value| _ = one(field, value));
+            hash.random_distinct(count, random, at_ms, &mut |field, value| _ = one(field, value));
         } else if repetition::is_worth_listing(hash.len(), self.count) {
             // A compact hash is scanned to find a field: one scan collects all of them.
             let mut pairs = Vec::with_capacity(hash.len());
@@ -57,12 +57,12 @@ impl SampleOptions {
             // All fields can be expired.
             let draws = if pairs.is_empty() { 0 } else { self.count.unsigned_abs() };
             (0..draws).all(|_| {
-                let at = usize::try_from(context.random.below(pairs.len() as u64)).unwrap_or_default();
+                let at = usize::try_from(random.below(pairs.len() as u64)).unwrap_or_default();
                 pairs.get(at).is_some_and(|&(field, value)| one(field, value))
             });
         } else {
             (0..self.count.unsigned_abs())
-                .all(|_| hash.random(context.random, at_ms).is_some_and(|(field, value)| one(field, value)));
+                .all(|_| hash.random(random, at_ms).is_some_and(|(field, value)| one(field, value)));
         }
         let elements = if self.with_values && !pairs { answered * 2 } else { answered };
         reply.end_array(mark, elements);
@@ -73,13 +73,14 @@ pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let wanted = SampleOptions::parse(args)?;
     let repetition = ctx.begin_repetition(wanted.map_or(0, |wanted| wanted.count))?;
     let (reply, at_ms) = (&mut *ctx.reply, ctx.db.fields_at_ms());
-    let answered = ctx.db.read_collection_with(args.key(1), |hash: &Hash, mut context| match wanted {
-        Some(wanted) => wanted.answer(hash, &mut context, at_ms, repetition, reply),
-        None => match hash.random(context.random, at_ms) {
-            Some((field, _)) => field.reply(reply),
-            None => reply.null(),
-        },
-    })?;
+    let answered =
+        ctx.db.read_collection_with::<Hash, _>(args.key(1), |hash: HashView<'_>, random| match wanted {
+            Some(wanted) => wanted.answer(hash, random, at_ms, repetition, reply),
+            None => match hash.random(random, at_ms) {
+                Some((field, _)) => field.reply(reply),
+                None => reply.null(),
+            },
+        })?;
     match (answered, wanted) {
         (Some(()), _) => {}
         (None, None) => ctx.reply.null(),

@@ -119,6 +119,8 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
     lines.field("used_memory_dictionaries", sources.server.observed.memory.dictionaries_bytes);
+    lines.field("number_of_hash_shapes", sources.server.observed.memory.hash_shapes);
+    lines.field("used_memory_hash_shapes", sources.server.observed.memory.hash_shapes_bytes);
     if let Some(ghost_bytes) = breakdown.ghost_bytes {
         lines.field("used_memory_s3fifo_ghost", ghost_bytes);
     }

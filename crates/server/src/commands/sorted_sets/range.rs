@@ -223,7 +223,7 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (target, source) = (args.key(1), args.key(2));
     let query = Query::parse(args, 3, None, None, true)?;
     let mut making = ctx.db.making(target.bytes());
-    let built = ctx.db.read_collection_with(source, |set: &SortedSet, _| {
+    let built = ctx.db.read_collection_with::<SortedSet, _>(source, |set: &SortedSet, _| {
         let ranks = query.ranks(set);
         let mut members: Vec<Scored<'_>> = Vec::with_capacity(ranks.len());
         set.for_range(ranks, false, &mut |member, score| {

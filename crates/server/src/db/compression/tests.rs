@@ -183,7 +183,7 @@ fn a_dictionary_that_does_worse_is_replaced_while_values_of_the_old_one_live() {
         put(&mut db, &key, &other_record(i));
         assert_eq!(text_at(&mut db, &key), Some(other_record(i)));
         db.step_compression(i % 7 == 0);
-        assert!(db.compression.dictionaries.taken().count() <= 2);
+        assert!(db.interned.dictionaries.taken().count() <= 2);
         let version = db.compression_figures(0).version;
         if version > versions_seen {
             versions_seen = version;
@@ -197,7 +197,7 @@ fn a_dictionary_that_does_worse_is_replaced_while_values_of_the_old_one_live() {
     }
     assert!(versions_seen >= 2, "another dictionary was trained");
     turn_until(&mut db, |_| true);
-    assert_eq!(db.compression.dictionaries.taken().count(), 1, "the walk has replaced the old one");
+    assert_eq!(db.interned.dictionaries.taken().count(), 1, "the walk has replaced the old one");
     (0..2000).for_each(|i| assert_eq!(text_at(&mut db, &format!("a:{i}")), Some(record(i))));
     db.check();
 }

@@ -96,8 +96,7 @@ impl Db {
     fn put_again(&mut self, key: Key<'_>) -> usize {
         let Some(rule) = self.policies.compressing(key.bytes()) else { return 0 };
         let Some(entry) = self.selected_database().get(key) else { return 0 };
-        let Some(text) = Value::new(entry, &self.compression.dictionaries).text().map(|text| text.to_vec())
-        else {
+        let Some(text) = Value::new(entry, &self.interned).text().map(|text| text.to_vec()) else {
             return 0;
         };
         let was_compressed = matches!(entry.value(), Stored::Compressed(_));
@@ -106,7 +105,8 @@ impl Db {
         let is_inline = matches!(plain, NewValue::Inline(_));
         let offer =
             Offer { key_len: key.bytes().len(), text: &text, expires: expiry_ms.is_some(), insists: true };
-        let stored_len = self.compression.offer(rule, &offer, is_inline, self.turn.now_ms);
+        let stored_len =
+            self.compression.offer(rule, &offer, is_inline, self.turn.now_ms, &self.interned.dictionaries);
         let value = match stored_len {
             Some(len) => NewValue::Compressed(&self.compression.stored[..len]),
             None if was_compressed => plain,

@@ -10,13 +10,14 @@
 //!  LISTPACK [earliest expiry, 8 bytes] | a listpack of fields, values and expiries, as a string      0: none
 //! ```
 
-use super::{Encoding, FieldExpiry, Hash, Written};
+use super::{Encoding, FieldExpiry, Hash, Record, Shapes, Written, listpack_of};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
 use crate::db::rdb::{
     RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements,
 };
 use std::io::{self, Read, Write};
+use structures::decimal::TEXT_BYTES_MAX;
 use structures::expiring_list::ExpiringList;
 use structures::listpack::Listpack;
 use wire::convert::signed_count;
@@ -45,7 +46,7 @@ impl RdbType for Hash {
 
     fn rdb_kind(&self) -> u8 {
         match &self.encoding {
-            Encoding::Compact(_) => kind::HASH_LISTPACK,
+            Encoding::Record(_) | Encoding::Compact(_) => kind::HASH_LISTPACK,
             Encoding::Expiring(_) | Encoding::Packed(_) if self.has_expiring() => kind::HASH_2,
             Encoding::Expiring(_) | Encoding::Packed(_) => kind::HASH,
         }
@@ -53,6 +54,7 @@ impl RdbType for Hash {
 
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         let map = match &self.encoding {
+            Encoding::Record(record) => return writer.string(listpack_of(record.view()).as_bytes()),
             Encoding::Compact(list) => return writer.string(list.as_bytes()),
             Encoding::Expiring(list) => return write_list(list, writer),
             Encoding::Packed(map) => map,
@@ -104,6 +106,9 @@ impl Hash {
         let is_long = |text: StringValue<'_>| text.len() > limits.hash_listpack_value_bytes_max;
         let unpacks = list.len() / 2 > limits.hash_listpack_entries_max
             || check_lengths && list.iter().any(|element| is_long(element.into()));
+        if !unpacks && let Some(record) = record_of(&list) {
+            return Hash::of_record(record);
+        }
         let mut hash = Hash { encoding: Encoding::Compact(list) };
         if unpacks {
             hash.unpack(context.seed);
@@ -280,4 +285,18 @@ fn read_earliest<R: Read>(reader: &mut Reader<R>, is_there: bool) -> Result<Opti
         return corrupt("The earliest expiry of a hash's fields is later than any can be");
     }
     Ok(Some(earliest_ms))
+}
+
+/// The list as a record, if it is short enough.
+fn record_of(list: &Listpack) -> Option<Record> {
+    let (mut record, mut elements, mut no_shapes) = (Record::default(), list.iter(), Shapes::default());
+    while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
+        let (mut name, mut text) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
+        let (field, value) = (field.text(&mut name), value.text(&mut text));
+        if !record.fits(field.len() + value.len()) {
+            return None;
+        }
+        record.set(field, value, true, &mut no_shapes);
+    }
+    Some(record)
 }

@@ -4,6 +4,7 @@ use super::{Encoding, Hash};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::field_expiry::FirstExpiry;
+use crate::db::interned::Interned;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
@@ -12,14 +13,58 @@ use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::packed_map::PackedMap;
 use structures::prefetch::prefetch_object;
+use structures::record::{FIRST_BYTE, Record, RecordView};
 use structures::size_class::usable_size;
+use wire::rdb::kind;
 
 impl ValueType for Hash {
     const NAME: &'static str = "hash";
     const NUMBER: u8 = 4;
 
+    const EMBEDDED_TAG: Option<u8> = Some(FIRST_BYTE >> 6);
+    const EMBEDDED_ENCODING: &'static str = "listpack";
+    const EMBEDDED_RDB_KIND: u8 = kind::HASH_LISTPACK;
+
+    /// Gives a record its shape; one that is too long for an entry becomes a list.
+    #[inline]
+    fn settle(&mut self, interned: &mut Interned) {
+        if let Encoding::Record(record) = &mut self.encoding {
+            record.settle(&mut interned.shapes);
+            if record.embedded().is_none() {
+                self.leave_record();
+            }
+        }
+    }
+
+    #[inline]
+    fn embedded(&self) -> Option<&[u8]> {
+        if let Encoding::Record(record) = &self.encoding { record.embedded() } else { None }
+    }
+
+    #[inline]
+    fn from_embedded(bytes: &[u8], interned: &Interned) -> Hash {
+        Hash::of_record(Record::of_embedded(bytes, &interned.shapes))
+    }
+
+    #[inline]
+    fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
+        match &mut self.encoding {
+            Encoding::Record(record) => record.assign_embedded(bytes, &interned.shapes),
+            _ => *self = Hash::from_embedded(bytes, interned),
+        }
+    }
+
+    fn embedded_elements(bytes: &[u8], interned: &Interned) -> usize {
+        RecordView::of_embedded(bytes, &interned.shapes).len()
+    }
+
+    fn embedded_layout(bytes: &[u8], interned: &Interned) -> Layout {
+        layout_of(RecordView::of_embedded(bytes, &interned.shapes))
+    }
+
     fn memory_bytes(&self) -> usize {
         match &self.encoding {
+            Encoding::Record(record) => record.memory_bytes(),
             Encoding::Compact(list) => list.memory_bytes(),
             Encoding::Expiring(list) => list.memory_bytes(),
             Encoding::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
@@ -37,7 +82,7 @@ impl ValueType for Hash {
     #[inline]
     fn first_expiry(&self) -> Option<FirstExpiry> {
         match &self.encoding {
-            Encoding::Compact(_) => None,
+            Encoding::Record(_) | Encoding::Compact(_) => None,
             Encoding::Expiring(list) => list.earliest_ms().map(|at_ms| FirstExpiry { at_ms, is_field: true }),
             Encoding::Packed(map) => {
                 map.next_expiry_hint().map(|at_ms| FirstExpiry { at_ms, is_field: true })
@@ -48,6 +93,7 @@ impl ValueType for Hash {
     #[inline]
     fn prefetch_head(&self) -> bool {
         match &self.encoding {
+            Encoding::Record(_) => {}
             Encoding::Compact(list) => list.prefetch(),
             Encoding::Expiring(list) => list.prefetch(),
             Encoding::Packed(map) => prefetch_object(&**map),
@@ -67,13 +113,14 @@ impl ValueType for Hash {
 
     fn encoding_name(&self) -> &'static str {
         match &self.encoding {
-            Encoding::Compact(_) => "listpack",
+            Encoding::Record(_) | Encoding::Compact(_) => Hash::EMBEDDED_ENCODING,
             Encoding::Expiring(_) | Encoding::Packed(_) => "hashtable",
         }
     }
 
     fn layout(&self) -> Layout {
         match &self.encoding {
+            Encoding::Record(record) => layout_of(record.view()),
             Encoding::Compact(list) => Layout::of_listpack(list),
             Encoding::Expiring(list) => {
                 let expiring = list.iter().filter(|(.., expiry_ms)| expiry_ms.is_some()).count();
@@ -89,6 +136,7 @@ impl ValueType for Hash {
 
     fn check(&self) {
         match &self.encoding {
+            Encoding::Record(record) => record.check(),
             Encoding::Compact(list) => crate::db::check::check_unique(list, 2),
             Encoding::Expiring(list) => list.check(),
             Encoding::Packed(map) => map.check(),
@@ -136,5 +184,17 @@ impl ValueType for Hash {
             sum = sum.wrapping_add(hash_of(&[field, value, StringValue::Bytes(&expiry)]));
         });
         Signature::of_content(sum)
+    }
+}
+
+/// The layout of a record.
+fn layout_of(record: RecordView<'_>) -> Layout {
+    let mut parts = vec![("fields", record.len()), ("bytes", record.used_bytes())];
+    match record.shape() {
+        None => Layout::new("record in the entry", parts),
+        Some(shape) => {
+            parts.push(("shape", shape.id().into()));
+            Layout::new("shaped record in the entry", parts)
+        }
     }
 }

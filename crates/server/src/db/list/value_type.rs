@@ -1,8 +1,9 @@
 //! [`ValueType`] of lists.
 
-use super::{List, Outgrown, Packed, Single, Small};
+use super::{List, Outgrown, Packed, RecordsView, Single, Small, SmallList};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
+use crate::db::interned::Interned;
 use crate::db::layout::Layout;
 use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
@@ -69,6 +70,31 @@ impl ValueType for List {
             }
             Packed(list) | Outgrown(list) => list.prefetch_end(target != PrefetchTarget::Back, step),
         }
+    }
+
+    const EMBEDDED_TAG: Option<u8> = Some(0);
+    const EMBEDDED_ENCODING: &'static str = List::SMALL_ENCODING;
+    const EMBEDDED_RDB_KIND: u8 = List::RDB_KIND;
+
+    #[inline]
+    fn from_embedded(bytes: &[u8], _interned: &Interned) -> List {
+        List { encoding: Small(SmallList::from_embedded(bytes)) }
+    }
+
+    #[inline]
+    fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
+        match &mut self.encoding {
+            Small(list) => list.assign_embedded(bytes),
+            Single(_) | Packed(_) | Outgrown(_) => *self = List::from_embedded(bytes, interned),
+        }
+    }
+
+    fn embedded_elements(bytes: &[u8], _interned: &Interned) -> usize {
+        RecordsView::of_embedded(bytes).len()
+    }
+
+    fn embedded_layout(bytes: &[u8], _interned: &Interned) -> Layout {
+        Layout::new("small packed list in the entry", vec![("bytes", bytes.len())])
     }
 
     #[inline]

@@ -45,7 +45,8 @@ fn every_encoding() -> Db {
 }
 
 fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
-    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None }
+    let shapes = Box::leak(Box::default());
+    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None, shapes }
 }
 
 fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
@@ -280,7 +281,7 @@ fn loosely_written_payloads_behave_like_others() {
     let mut db = empty_db();
     for five in [FIVE, FIVE_WIDE, FIVE_TEXT] {
         restore_loose(&mut db, kind::HASH_LISTPACK, &[five, five, b"\x82-0", b"\x8205"]).unwrap();
-        let hash: &Hash = db.stored_collection(db.key(b"key")).unwrap();
+        let hash = db.stored_collection::<Hash>(db.key(b"key")).unwrap();
         assert!(hash.contains(b"5", 0) && hash.contains(b"-0", 0) && !hash.contains(b"0", 0));
         assert_eq!(
             db.change(db.key(b"key"), |hash: &mut Hash, mut context| hash.remove(b"5", &mut context))
@@ -296,7 +297,7 @@ fn loosely_written_payloads_behave_like_others() {
         let elements: [&[u8]; 8] =
             [b"\x81b", five, b"\x81z", b"\x82-0", b"\x81a", b"\x83005", b"\x81y", b"\x00"];
         restore_loose(&mut db, kind::ZSET_LISTPACK, &elements).unwrap();
-        let set: &SortedSet = db.stored_collection(db.key(b"key")).unwrap();
+        let set = db.stored_collection::<SortedSet>(db.key(b"key")).unwrap();
         let mut order = Vec::new();
         set.for_range(0..4, false, &mut |member, score| {
             order.push((member.to_vec(), score.to_bits()));

@@ -9,7 +9,8 @@ use wire::rdb::{PayloadWriter, Reader};
 const SEED: HashSeed = HashSeed::new(5, 6);
 
 fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
-    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None }
+    let shapes = Box::leak(Box::default());
+    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None, shapes }
 }
 
 fn members(set: &Set) -> BTreeSet<Vec<u8>> {
@@ -54,7 +55,14 @@ fn compare(set: &Set, model: &BTreeSet<Vec<u8>>, limits: &EncodingLimits, random
         return;
     }
     let bytes = PayloadWriter::default().make(false, |writer| set.write_rdb(writer), std::mem::take);
-    let mut read = ReadContext { limits, seed: SEED, random, now_ms: 0, fields_expired_before_ms: None };
+    let mut read = ReadContext {
+        limits,
+        seed: SEED,
+        random,
+        now_ms: 0,
+        fields_expired_before_ms: None,
+        no_shapes: Default::default(),
+    };
     let again = Set::read_rdb(&mut Reader::of_bytes(&bytes), set.rdb_kind(), &mut read);
     let ReadValue::Object(again) = again.unwrap() else { panic!("a set with members is read as a set") };
     let again = members(Set::of(&again).unwrap());

@@ -81,7 +81,7 @@ impl Compact {
             match member {
                 StringValue::Bytes(bytes) => list.push(Element::Bytes(bytes)),
                 StringValue::Integer(value) => list.push(Element::Integer(value)),
-                StringValue::Compressed(text) => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
+                text => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
             }
             match wire::number::f64_as_integer(score) {
                 Some(value) => list.push(Element::Integer(value)),

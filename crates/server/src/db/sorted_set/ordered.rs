@@ -64,7 +64,7 @@ fn add_run(loader: &mut Loader, run: &[Scored<'_>]) -> Result<(), Full> {
         .iter()
         .map(|(member, score)| match member {
             StringValue::Bytes(bytes) => (*bytes, *score),
-            StringValue::Integer(_) | StringValue::Compressed(_) => {
+            StringValue::Integer(_) | StringValue::Compressed(_) | StringValue::Typed(_) => {
                 let (text, after) = rest.split_at(member.len());
                 rest = after;
                 (text, *score)

@@ -1,0 +1,160 @@
+//! The walk over all keys that counts the users of shapes, a few keys at a time: shapes without users go, and records
+//! of shapes with few users are stored plain (`structures::record::shape`). It begins when many shapes are new.
+
+use super::hash::Hash;
+use super::{Db, Key};
+use structures::key_table::Value as Stored;
+
+/// Calls of a table's scan per step.
+const SCANS_PER_STEP: usize = 64;
+
+/// Position of the walk.
+#[derive(Debug, Default)]
+pub(super) struct ShapeWalk {
+    /// Database and cursor; `None` while there is no walk.
+    place: Option<(usize, u64)>,
+}
+
+impl ShapeWalk {
+    /// Restarts the walk: databases that it has visited may have other indexes now, or other shapes.
+    pub fn restart(&mut self) {
+        self.place = None;
+    }
+}
+
+impl Db {
+    /// Begins or continues the walk, if one is due; returns whether it is unfinished.
+    pub fn step_shapes(&mut self, may_walk: bool) -> bool {
+        if !may_walk || self.shape_walk.place.is_none() && !self.interned.shapes.is_walk_due() {
+            return false;
+        }
+        let (mut index, mut cursor) = self.shape_walk.place.unwrap_or_else(|| {
+            self.interned.shapes.begin_walk();
+            (0, 0)
+        });
+        for _ in 0..SCANS_PER_STEP {
+            let Some(in_use) = self.databases_in_use().find(|&in_use| in_use >= index) else {
+                self.interned.shapes.end_walk();
+                self.shape_walk.place = None;
+                return self.interned.shapes.is_walk_due();
+            };
+            if in_use != index {
+                (index, cursor) = (in_use, 0);
+            }
+            cursor = self.count_users(index, cursor);
+            if cursor == 0 {
+                index += 1;
+            }
+        }
+        self.shape_walk.place = Some((index, cursor));
+        true
+    }
+
+    /// Counts the shapes of some keys, and stores those anew whose shape is being dissolved; returns the next cursor.
+    fn count_users(&mut self, index: usize, cursor: u64) -> u64 {
+        let (shapes, mut dissolved) = (&mut self.interned.shapes, Vec::<Box<[u8]>>::new());
+        let next = self.keyspace.database(index).scan(cursor, &mut |entry| {
+            if let Stored::Embedded(bytes) = entry.value()
+                && Hash::is_record(bytes)
+                && shapes.note_met(bytes)
+            {
+                dissolved.push(entry.key().into());
+            }
+        });
+        for key in dissolved {
+            self.with_database(index, |db| db.store_again(db.key(&key)));
+        }
+        next
+    }
+
+    /// Stores a hash again as it is now: clients see no difference, so no change is recorded.
+    fn store_again(&mut self, key: Key<'_>) {
+        // An expired key is removed instead; a value of another type cannot be here.
+        _ = self.change_unasked(key, |_: &mut Hash, _| ());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EventClasses;
+    use structures::hash::HashSeed;
+
+    const SEED: HashSeed = HashSeed::new(5, 6);
+
+    fn set(db: &mut Db, key: &str, field: &str) {
+        let stored = db.key(key.as_bytes());
+        db.change_or_create(stored, |hash: &mut Hash, mut context| {
+            hash.set_all([(field.as_bytes(), &b"value"[..])].into_iter(), &mut context)
+        })
+        .expect("the key is a hash or free");
+        db.changed(EventClasses::HASH, "hset", stored);
+        db.change_log.take();
+        db.change_log.audit.forget_unpropagated();
+    }
+
+    fn walk(db: &mut Db) {
+        while db.step_shapes(true) {
+            db.check();
+        }
+    }
+
+    #[test]
+    fn shapes_of_removed_and_of_few_hashes_go_and_others_stay() {
+        let mut db = Db::new(2, SEED, 1);
+        db.begin(db.turn());
+        for shape in 0..100 {
+            for record in 0..40 {
+                db.with_database(record % 2, |db| {
+                    set(db, &format!("{shape}:{record}"), &format!("field {shape}"));
+                });
+            }
+        }
+        assert_eq!(db.shape_figures().shapes, 100);
+        for shape in 0..100 {
+            for record in 0..40 {
+                let is_kept = match shape {
+                    0..20 => true,
+                    20..60 => record < 18,
+                    _ => false,
+                };
+                if !is_kept {
+                    db.with_database(record % 2, |db| {
+                        db.take(db.key(format!("{shape}:{record}").as_bytes()));
+                    });
+                }
+            }
+        }
+        db.change_log.audit.forget_unpropagated();
+        walk(&mut db);
+        // Of the second kind 16 or more records were shaped, or fewer.
+        assert_eq!(db.shape_figures().shapes, 20);
+        db.check();
+        for shape in 20..60 {
+            for record in 0..18 {
+                db.with_database(record % 2, |db| {
+                    let hash = db.read_collection::<Hash>(db.key(format!("{shape}:{record}").as_bytes()));
+                    let hash = hash.expect("it is a hash").expect("it was not removed");
+                    assert!(hash.contains(format!("field {shape}").as_bytes(), 0));
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_begins_again_when_databases_are_swapped() {
+        let mut db = Db::new(2, SEED, 1);
+        db.begin(db.turn());
+        for shape in 0..70 {
+            (0..40).for_each(|record| set(&mut db, &format!("{shape}:{record}"), &format!("field {shape}")));
+        }
+        assert!(db.step_shapes(true), "the walk has begun");
+        db.swap(0, 1);
+        db.change_log.swapped(0, 1);
+        db.change_log.take();
+        db.change_log.audit.forget_unpropagated();
+        walk(&mut db);
+        assert_eq!(db.shape_figures().shapes, 70);
+        db.check();
+    }
+}
