@@ -247,7 +247,7 @@ impl Db {
         self.begin_next();
     }
 
-    /// Begins the next command of a pipeline, in the same database at the same time.
+    /// Begins the next command of the same turn.
     #[inline]
     pub fn begin_next(&mut self) {
         self.access.counted = [None; 2];

@@ -531,10 +531,15 @@ impl Server {
             && self.replicas.good < config.min_replicas_to_write as usize
     }
 
+    /// Returns the name under which clients know this server.
+    pub fn name(&self) -> &'static str {
+        if self.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
+    }
+
     /// Returns the error for other clients while a slow script runs.
     pub fn slow_script_error(&self) -> Option<ClientError> {
         let running = self.scripts.slow()?;
-        let name = if self.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
+        let name = self.name();
         let kill = if running.call.mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
         Some(ClientError::formatted(format!(
             "BUSY {name} is busy running a script. You can only call {kill} or SHUTDOWN NOSAVE."

@@ -103,7 +103,7 @@ impl Registry {
     }
 
     /// Whether the command only reads and writes data: it does not change clients or the server, and its reply is complete
-    /// when it returns.
+    /// when it returns. So what held before it for its client's next command holds after it.
     #[inline]
     pub fn is_plain(&self, id: CommandId) -> bool {
         self.plain[id.0 as usize]

@@ -120,7 +120,7 @@ fn lolwut(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() >= 3 && args.is(1, "VERSION") {
         args.integer(2)?;
     }
-    let name = if ctx.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
+    let name = ctx.server.name();
     let version = match name {
         "Redis" => super::connection::COMPATIBLE_VERSION,
         _ => super::info::VALKEY_VERSION,

@@ -106,10 +106,15 @@ impl ChangeLog {
         self.begin_next();
     }
 
-    /// Begins the next command of a pipeline, for the same listeners.
+    /// Begins the next command with the same listeners.
     #[inline]
     pub fn begin_next(&mut self) {
         self.dirty_at_begin = self.dirty;
+    }
+
+    /// Whether changes are noted for listeners.
+    pub fn is_listening(&self) -> bool {
+        self.listening
     }
 
     /// Whether changes are noted for propagation. Otherwise notes are dropped: callers that would have to compute one

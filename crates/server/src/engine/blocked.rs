@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::call::Call;
+use super::gate::flags_with_queue;
 use crate::command::args::OwnedArgs;
 use crate::command::{Args, Group, Next, Origin, flag};
 use crate::db::Turn;
@@ -38,10 +39,10 @@ impl Executor {
             return;
         }
         // The command that made the keys ready may have run long, and keys may have expired meanwhile.
-        self.server.now = self.clock.read();
+        self.set_now(self.clock.read());
         while let Some(mut ready) = self.server.blocked.next_ready() {
             loop {
-                self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
+                self.begin_turn(Turn { database: ready.db_index, ..self.own_turn() });
                 // An expired key counts as missing, and stays until it is accessed.
                 let key = self.db.key(&ready.key);
                 let kind = self.db.live_kind(ready.db_index, key);
@@ -105,7 +106,7 @@ impl Executor {
         while let Some(handle) = self.server.blocked.claims().first_due(self.server.now.monotonic_us) {
             let on = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
             let Some(&BlockedOn::Keys { db_index, .. }) = on else { break };
-            self.db.begin(Turn { database: db_index, ..self.own_turn() });
+            self.begin_turn(Turn { database: db_index, ..self.own_turn() });
             self.retry(handle);
         }
         self.serve_ready();
@@ -138,7 +139,7 @@ impl Executor {
     /// Returns whether the current pause covers this command.
     fn pauses_hold(&self, call: &Call<'_>) -> bool {
         let pauses = &self.server.pauses;
-        let writes = || self.flags_with_queue(call) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+        let writes = || flags_with_queue(&self.server, call) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
         pauses.are_any() && (pauses.hold_all() || writes())
     }
 

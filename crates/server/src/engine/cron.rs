@@ -198,7 +198,7 @@ impl Executor {
 
     /// Continues the walks over all keys. They pause while a child writes the data: a moved value has its pages copied.
     fn step_walks(&mut self) {
-        self.db.begin(self.own_turn());
+        self.begin_turn(self.own_turn());
         let may_walk = !self.disk.has_child();
         let goes_on = self.db.step_compression(may_walk) | self.db.step_shapes(may_walk);
         self.cron.next_walk_us = goes_on.then(|| self.server.now.monotonic_us + WALK_PERIOD_US);
@@ -241,8 +241,8 @@ impl Executor {
         }
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us + budget_us;
-        self.db.begin(self.own_turn());
-        self.begin_changes(false);
+        self.begin_turn(self.own_turn());
+        self.begin_changes();
         let interrupted = self.expire_until(deadline_us);
         let ended_us = self.clock.monotonic_us();
         if interrupted {
@@ -257,8 +257,8 @@ impl Executor {
     /// Removes expired keys that clients of this replica created and its primary does not know.
     fn expire_for_clients(&mut self) {
         let deadline_us = self.clock.monotonic_us() + CLIENT_EXPIRY_US_MAX;
-        self.db.begin(self.own_turn());
-        self.begin_changes(false);
+        self.begin_turn(self.own_turn());
+        self.begin_changes();
         let mut left = self.db.client_expiring_len();
         while !self.db.expire_for_clients(&mut left) && self.clock.monotonic_us() < deadline_us {}
         self.feed_removals();

@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::call::Call;
+use super::gate::{Refused, needs_authentication};
 use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::key_spec::Begin;
@@ -53,7 +54,7 @@ impl Executor {
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
         reply.set_limit(output_len_max(&self.server, handle));
-        self.end_plain();
+        self.gate.close();
         self.start_stopwatch();
         reply
     }
@@ -82,40 +83,47 @@ impl Executor {
         request: Request<'_>,
         reply: &mut ReplyBuffer,
     ) -> Flow {
-        match request.id {
-            Some(id) if self.takes_short_way(handle, id, &request) => {
-                self.run_plain(handle, id, request, reply)
+        let Request { id, args } = request;
+        self.server.clients[handle].last_command = id;
+        let id = match id.map_or_else(|| self.server.registry.find(args), Ok) {
+            Ok(id) => id,
+            Err(error) => return self.refuse_unknown(handle, args, error, reply),
+        };
+        let call = Call::new(&self.server.registry, handle, id, args);
+        match self.gate.is_open_for(handle) {
+            true => self.check_gate(&call),
+            false => self.begin_requests(handle),
+        }
+        let mut start = reply.len();
+        let refusals = self.refusals_of(&call);
+        if refusals != 0 {
+            match self.admit(&call, refusals, reply) {
+                Ok(begins_at) => start = begins_at,
+                Err(refused) => return self.refuse(&call, refused, reply),
             }
-            _ => self.execute_at_length(handle, request, reply),
+        }
+        match self.call_through_gate(&call, start, reply) {
+            // It is empty, which the compiler cannot know.
+            next @ Next::Reply => std::mem::forget(next),
+            next => self.do_next(&call, next, reply),
+        }
+        self.serve_ready();
+        match self.gate.lets_go(reply.len()) && !reply.is_overflowed() {
+            true => Flow::Next,
+            false => self.follow_up(handle, start, reply),
         }
     }
 
-    /// The slow path, which makes every check.
-    fn execute_at_length(
-        &mut self,
-        handle: ClientHandle,
-        request: Request<'_>,
-        reply: &mut ReplyBuffer,
-    ) -> Flow {
-        self.end_plain();
-        let Request { id, args, .. } = request;
-        let start = reply.len();
+    /// Begins a client's requests, or continues them after a command that changed more than data.
+    #[inline(never)]
+    fn begin_requests(&mut self, handle: ClientHandle) {
         self.server.clients[handle].last_interaction = self.server.now;
-        if limits_client_memory(&self.server)
-            && is_evicted(&mut self.server, handle, args.bytes() + reply.len())
-        {
-            return Flow::Stop;
-        }
-        let admitted = self.admit(handle, id, args);
-        // Messages sent by eviction concern values from before the client's command.
-        self.let_through_deferred(handle, reply);
-        let start = start.max(reply.len());
-        match admitted {
-            Ok(Admitted::Run(call)) => self.run(&call, reply),
-            Ok(Admitted::Queued) => reply.simple("QUEUED"),
-            Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
-            Err(error) => self.refuse(handle, args, error, reply),
-        }
+        self.renew_gate(handle, false);
+    }
+
+    /// Ends a request whose reply begins at `start`.
+    #[inline(never)]
+    fn follow_up(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) -> Flow {
         if self.is_waiting(handle) {
             // Its reply, or the reply to be suppressed, is yet to come.
             self.let_through_deferred(handle, reply);
@@ -177,70 +185,77 @@ impl Executor {
         self.server.clients[handle].close_after_reply = true;
     }
 
-    /// Look-up, refusals, pause, and queueing in an open transaction.
-    #[inline]
-    fn admit<'a>(
+    /// Replies to a request whose command does not run now.
+    #[inline(never)]
+    fn refuse(&mut self, call: &Call<'_>, refused: Refused, reply: &mut ReplyBuffer) -> Flow {
+        let handle = call.client;
+        self.let_through_deferred(handle, reply);
+        let start = reply.len();
+        match refused {
+            Refused::Queued => reply.simple("QUEUED"),
+            Refused::Paused | Refused::Evicted => {
+                self.gate.close();
+                return Flow::Stop;
+            }
+            Refused::Error(error) => self.reject(handle, Some(call.id), error, reply),
+        }
+        self.follow_up(handle, start, reply)
+    }
+
+    /// Replies to a request whose command is not known.
+    #[cold]
+    fn refuse_unknown(
         &mut self,
         handle: ClientHandle,
-        id: Option<CommandId>,
-        args: Args<'a>,
-    ) -> Result<Admitted<'a>, ClientError> {
-        self.server.clients[handle].last_command = id;
-        let row = id.map(|id| self.server.registry.row(id));
-        if row.is_none() && is_http(args) {
+        args: Args<'_>,
+        error: ClientError,
+        reply: &mut ReplyBuffer,
+    ) -> Flow {
+        if limits_client_memory(&self.server)
+            && is_evicted(&mut self.server, handle, args.bytes() + reply.len())
+        {
+            return Flow::Stop;
+        }
+        self.let_through_deferred(handle, reply);
+        let start = reply.len();
+        if is_http(args) {
             log::warn!(
                 "A client sent what looks like HTTP, from {}: a web page may be trying to reach this server. \
                  The connection is closed.",
                 self.server.clients[handle].connection.address
             );
             self.server.close_asap(handle);
-            return Ok(Admitted::Closed);
+            return Flow::Stop;
         }
-        self.authentication(handle, row)?;
-        let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
-        let call = Call::new(&self.server.registry, handle, id, args);
-        if let Err(error) = self.refusal(&call) {
-            if error.is_redirect() && self.is_handing_over() {
-                // The replica would redirect the client back here until it is promoted.
-                self.hold(&call);
-                return Ok(Admitted::Paused);
-            }
-            return Err(error);
-        }
-        if self.server.pauses.are_any() && self.hold_back(&call) {
-            return Ok(Admitted::Paused);
-        }
-        if self.server.clients[handle].transaction.is_some() && !call.row.control.runs_inside_multi() {
-            self.queue(&call);
-            return Ok(Admitted::Queued);
-        }
-        Ok(Admitted::Run(call))
+        // Authentication comes before all else, even whether the command exists.
+        let error = if needs_authentication(&self.server, handle) { ClientError::NoAuth } else { error };
+        self.reject(handle, None, error, reply);
+        self.follow_up(handle, start, reply)
     }
 
-    fn refuse(&mut self, handle: ClientHandle, args: Args<'_>, error: ClientError, reply: &mut ReplyBuffer) {
-        let id = self.server.registry.find(args).ok();
+    fn reject(
+        &mut self,
+        handle: ClientHandle,
+        id: Option<CommandId>,
+        error: ClientError,
+        reply: &mut ReplyBuffer,
+    ) {
         if let Some(id) = id {
             self.server.observed.commands[id.0 as usize].rejected += 1;
         }
         self.abort_transaction(handle);
         let is_exec = id.is_some_and(|id| self.server.registry.row(id).control == Control::RunsTransaction);
         let line = if is_exec { self.abort_exec(handle, &error) } else { error.to_string() };
+        self.gate.close();
         self.server.observed.statistics.count_error(&line);
         reply.error(on_the_wire(&line));
     }
 
-    /// Runs an admitted command and applies its effects. Inlined in both callers: another call cost 2 % of a GET.
-    #[inline(always)]
-    pub(super) fn run(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
-        self.run_alone(call, reply);
-        self.serve_ready();
-    }
-
-    /// As [`Self::run`], without serving blocked clients.
-    #[inline(always)]
-    pub(super) fn run_alone(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
-        match self.call(call, reply) {
-            Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
+    /// Does what a command has requested beside its reply.
+    #[inline(never)]
+    pub(super) fn do_next(&mut self, call: &Call<'_>, next: Next, reply: &mut ReplyBuffer) {
+        match next {
+            Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => return,
             Next::Block(request) => self.block(call, *request),
             Next::BlockAs(again) => {
                 let (request, args) = *again;
@@ -254,6 +269,7 @@ impl Executor {
                 }
             }
         }
+        self.gate.close();
     }
 
     /// Serves clients that were blocked on the last command's changes.
@@ -266,63 +282,122 @@ impl Executor {
 
     /// Calls the handler and applies the effects of a single command, inside transactions too.
     pub(super) fn call(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) -> Next {
-        let &Call { client, row, args, origin, .. } = call;
+        self.open_gate(call);
+        self.call_through_gate(call, reply.len(), reply)
+    }
+
+    /// As [`Self::call`], with the client's gate open; the reply begins at `start`. Inlined: another call cost 2 % of a
+    /// GET.
+    #[inline(always)]
+    fn call_through_gate(&mut self, call: &Call<'_>, start: usize, reply: &mut ReplyBuffer) -> Next {
         self.bound_discarded();
-        self.begin_changes(origin.replayed);
-        self.turn_to_data(call);
-        let (start, seed) = (reply.len(), self.db.seed());
+        self.begin_call(call);
+        let seed = self.db.seed();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
             reply,
-            client,
-            command: row,
-            origin,
+            client: call.client,
+            command: call.row,
+            origin: call.origin,
             next: Next::Reply,
         };
-        let mut outcome = (row.handler)(&mut context, args.with_seed(seed));
-        let mut next = context.next;
+        let outcome = (call.row.handler)(&mut context, call.args.with_seed(seed));
+        let next = context.next;
+        if !self.server.registry.is_plain(call.id) || self.gate.is_watched {
+            return self.end_special_call(call, outcome, next, start, reply);
+        }
+        assert!(matches!(next, Next::Reply), "{} is not plain", call.row.name);
+        // It is empty, which the compiler cannot know.
+        std::mem::forget(next);
+        let failed = self.apply(call, outcome, reply);
+        self.observe(call, start, failed, reply);
+        Next::Reply
+    }
+
+    /// Applies the effects of a command that may have changed more than data, or that tracking clients or monitors learn
+    /// of.
+    #[inline(never)]
+    fn end_special_call(
+        &mut self,
+        call: &Call<'_>,
+        mut outcome: Result<(), ClientError>,
+        mut next: Next,
+        start: usize,
+        reply: &mut ReplyBuffer,
+    ) -> Next {
         if matches!(next, Next::Persist(_) | Next::Replicate(_)) {
             let done = self.do_requested(call, next, reply);
             (next, outcome) = done.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
-        let mut failed = outcome.is_err();
-        if let Err(error) = outcome {
-            self.fail(error, reply);
-        }
-        self.db.end();
-        self.propagate(call);
-        self.apply_effects(Some(client));
+        let mut failed = self.apply(call, outcome, reply);
         // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).
         self.remember_read_keys(call);
-        if let Some(prepared) = self.server.prepared_config.take()
-            && let Err(error) = self.put_in_force(origin, *prepared)
-        {
-            reply.truncate(start);
-            self.fail(error, reply);
-            failed = true;
+        failed |= self.put_prepared_in_force(call.origin, start, reply);
+        if !self.server.registry.is_plain(call.id) {
+            self.gate.close();
         }
         match next {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {
-                let elapsed_ns = self.lap_ns();
-                let reply_bytes = reply.len().saturating_sub(start);
-                self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
+                self.observe(call, start, failed, reply);
             }
             Next::Block(_) | Next::BlockAs(..) => {}
-            // Recorded when all queued commands have run.
+            // Recorded when all its commands have run.
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
-        if !origin.retried {
+        if !call.origin.retried {
             feed_monitors(&mut self.server, &self.clock, call, failed);
         }
         next
     }
 
-    /// Sets the database's per-command state for the next command.
+    /// Replies with the handler's error, propagates what it changed, and applies the effects; returns whether it failed.
     #[inline(always)]
-    fn turn_to_data(&mut self, call: &Call<'_>) {
-        self.db.begin(self.turn_of(call));
-        self.announce_keys(call.row, call.args);
+    fn apply(&mut self, call: &Call<'_>, outcome: Result<(), ClientError>, reply: &mut ReplyBuffer) -> bool {
+        let failed = outcome.is_err();
+        if let Err(error) = outcome {
+            self.fail(error, reply);
+        }
+        self.db.end();
+        self.propagate(call);
+        self.apply_effects(Some(call.client));
+        failed
+    }
+
+    #[inline(always)]
+    fn observe(&mut self, call: &Call<'_>, start: usize, failed: bool, reply: &ReplyBuffer) {
+        let elapsed_ns = self.lap_ns();
+        let reply_bytes = reply.len().saturating_sub(start);
+        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
+    }
+
+    /// Applies what CONFIG SET has prepared; returns whether that failed, and replaces the reply, which begins at
+    /// `start`.
+    fn put_prepared_in_force(&mut self, origin: Origin, start: usize, reply: &mut ReplyBuffer) -> bool {
+        if let Some(prepared) = self.server.prepared_config.take()
+            && let Err(error) = self.put_in_force(origin, *prepared)
+        {
+            reply.truncate(start);
+            self.fail(error, reply);
+            return true;
+        }
+        false
+    }
+
+    /// Begins a command in the data.
+    #[inline(always)]
+    fn begin_call(&mut self, call: &Call<'_>) {
+        self.db.change_log.begin_next();
+        match self.gate.writes_differ && call.row.is(flag::WRITE) {
+            // It closes the gate: the client's next command begins a turn again.
+            true => self.begin_turn(self.turn_of_call(call)),
+            false => self.db.begin_next(),
+        }
+        debug_assert_eq!(self.db.turn(), self.turn_of_call(call));
+        debug_assert_eq!(self.db.change_log.is_recording(), self.records_changes() && !call.origin.replayed);
+        if self.gate.exceeds_batch(call.args.len()) {
+            self.announce_keys(call.row, call.args);
+        }
         self.db.name_keys(|| named_keys(call.row, call.args));
     }
 
@@ -381,6 +456,8 @@ impl Executor {
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;
         if much || reply.is_overflowed() {
             check_reply(&mut self.server, &self.clock, handle, reply);
+            // The client may now exceed a soft limit.
+            self.gate.close();
         }
     }
 
@@ -395,7 +472,7 @@ impl Executor {
     }
 
     #[inline]
-    fn let_through_deferred(&mut self, handle: ClientHandle, reply: &mut ReplyBuffer) {
+    pub(super) fn let_through_deferred(&mut self, handle: ClientHandle, reply: &mut ReplyBuffer) {
         let client = &mut self.server.clients[handle];
         if !client.deferred_output.is_empty() {
             reply.raw(&client.deferred_output);
@@ -430,20 +507,13 @@ impl Executor {
     }
 }
 
-enum Admitted<'a> {
-    Run(Call<'a>),
-    Queued,
-    Paused,
-    Closed,
-}
-
 /// Returns whether this is a header of an HTTP request: a browser was made to connect to this server.
 fn is_http(args: Args<'_>) -> bool {
     args.is(0, "host:") || args.is(0, "post")
 }
 
 /// Returns the keys that the command may touch, which debug builds check; `None`: any.
-pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
+fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
     const CHANGES: Access = access::INSERT | access::UPDATE | access::DELETE;
     let is_led_to = |spec: &KeySpec| spec.begin == Begin::Unknown && spec.access & access::RO != 0;
     if row.is(flag::TOUCHES_ARBITRARY_KEYS | flag::ADMIN) {

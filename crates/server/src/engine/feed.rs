@@ -79,12 +79,17 @@ impl Sink<'_> {
 }
 
 impl Executor {
-    /// Starts recording changes for listeners and receivers, if there are any. `replayed`: the changes come from the receiver's
-    /// own copy.
+    /// Starts recording the changes of the server's own work for listeners and receivers, if there are any.
+    pub(super) fn begin_changes(&mut self) {
+        let (listening, recording) = (self.server.listens_to_changes(), self.records_changes());
+        self.db.change_log.begin(listening, recording);
+        self.gate.close();
+    }
+
+    /// Returns whether there is a receiver.
     #[inline]
-    pub(super) fn begin_changes(&mut self, replayed: bool) {
-        let recording = !replayed && (self.aof.is_on() || self.feeds_stream());
-        self.db.change_log.begin(self.server.listens_to_changes(), recording);
+    pub(super) fn records_changes(&self) -> bool {
+        self.aof.is_on() || self.feeds_stream()
     }
 
     /// Feeds the unit, as a transaction if it is more than one command; returns whether it held any.

@@ -360,7 +360,7 @@ impl Executor {
         if self.is_busy() {
             return Ok(());
         }
-        self.db.begin(self.own_turn());
+        self.begin_turn(self.own_turn());
         let clock = self.clock.clone();
         let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
         let mut out_of_time = || clock.monotonic_us() >= deadline_us;

@@ -168,8 +168,8 @@ impl Executor {
         let policy = if config.import_mode { MaxmemoryPolicy::NoEviction } else { policy };
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
-        self.db.begin(self.own_turn());
-        self.begin_changes(false);
+        self.begin_turn(self.own_turn());
+        self.begin_changes();
         let mut excess_bytes = self.excess_bytes();
         let room = loop {
             let mut all_evicted = false;

@@ -167,13 +167,13 @@ impl Executor {
         let in_transaction = origin.in_transaction;
         // No server writes such a command to a file; a replayed one neither saves nor ends this process.
         if origin.replayed && request != PersistRequest::AllFlushed {
-            return Err(ClientError::loading(self.server_name()));
+            return Err(ClientError::loading(self.server.name()));
         }
         // The other commands allowed during a load do not load.
         if self.has_load_under_way()
             && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadAof)
         {
-            return Err(ClientError::loading(self.server_name()));
+            return Err(ClientError::loading(self.server.name()));
         }
         match request {
             PersistRequest::Save => self.save_on_request()?,

@@ -72,17 +72,10 @@ impl Executor {
         }
     }
 
-    /// Announces the keys of a command that has more of them than a window holds.
-    #[inline]
+    /// Announces the keys of a command that may have more of them than a window holds.
+    #[cold]
     pub(super) fn announce_keys(&mut self, command: &Command, args: Args<'_>) {
         let keys_max = self.server.config.prefetch_batch_max_size as usize;
-        if args.len() > keys_max && keys_max > 0 && !command.keys.is_empty() {
-            self.announce_beyond(command, args, keys_max);
-        }
-    }
-
-    #[cold]
-    fn announce_beyond(&mut self, command: &Command, args: Args<'_>, keys_max: usize) {
         let args = args.with_seed(self.db.seed());
         let beyond = command.key_positions(args).skip(keys_max).map(|at| args.key(at));
         self.db.announce(beyond, keys_max);

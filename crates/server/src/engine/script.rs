@@ -14,8 +14,8 @@ use crate::error::{ClientError, on_the_wire};
 use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
 use crate::script::{
-    self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Settings,
-    Turn, environment, functions,
+    self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Scripts,
+    Settings, Turn, environment, functions,
 };
 use crate::server::Server;
 use crate::session::ClientHandle;
@@ -191,6 +191,7 @@ impl Executor {
         self.server.scripts.give_back(running.call.mode, interpreter);
         written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
         self.server.clients[run.handle].db_index = run.db_index;
+        self.gate.close();
         let reply_bytes = reply.len().saturating_sub(start);
         let call = Call::new(&self.server.registry, run.handle, run.id, args);
         self.observe_composite(&call, run.started_ns, reply_bytes, written.failed);
@@ -210,7 +211,8 @@ impl Executor {
     pub(super) fn go_on_with_script(&mut self) {
         let Some(mut suspended) = self.script.suspended.take() else { return };
         // The script's time is frozen, and moves for all others.
-        let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
+        let now = self.server.now;
+        self.set_now(suspended.rest.run.now);
         self.start_stopwatch();
         self.script.begin_turn(self.clock.monotonic_us(), self.stopwatch_ns);
         if self.server.clients[suspended.rest.run.handle].is_primary {
@@ -225,7 +227,7 @@ impl Executor {
         }
         self.note_client_expiry();
         if self.server.now.monotonic_us < now.monotonic_us {
-            self.server.now = now;
+            self.set_now(now);
         }
     }
 
@@ -272,51 +274,6 @@ impl Executor {
         self.replication.upstream().resume_primary(&mut self.server);
         self.note_client_expiry();
         self.serve_ready();
-    }
-
-    /// Refuses commands that may not run beside a slow script.
-    #[inline]
-    pub(super) fn beside_slow_script(&self, row: &Command) -> Result<(), ClientError> {
-        if self.server.scripts.slow().is_none() {
-            return Ok(());
-        }
-        match self.server.slow_script_error() {
-            Some(error) if !row.is(flag::ALLOW_BUSY) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns a command's flags; for a script, those it declares.
-    pub(super) fn flags_of(&self, row: &Command, args: Args<'_>) -> flag::Flags {
-        if row.group != Group::Scripting || !row.is(flag::NO_MANDATORY_KEYS) || args.len() < 2 {
-            return row.flags;
-        }
-        let scripts = &self.server.scripts;
-        let found = match row.name {
-            "eval" | "eval_ro" => Some(scripts.flags_of_body(args.at(1))),
-            "evalsha" | "evalsha_ro" => {
-                scripts.cache.find_digest(args.at(1)).map(|at| scripts.cache.get(at).flags)
-            }
-            _ => scripts.libraries.function(args.at(1)).map(|function| Some(function.flags)),
-        };
-        let declared = match found {
-            Some(Some(declared)) => declared,
-            // A script without declarations may read data.
-            Some(None) => return row.flags & !flag::STALE,
-            None => return row.flags,
-        };
-        use crate::script::flags::ScriptFlags;
-        let mut flags = row.flags & !(flag::STALE | flag::DENY_OOM | flag::WRITE | flag::MAY_REPLICATE);
-        if !declared.has(ScriptFlags::ALLOW_OOM) && !declared.has(ScriptFlags::NO_WRITES) {
-            flags |= flag::DENY_OOM;
-        }
-        if !declared.has(ScriptFlags::NO_WRITES) {
-            flags |= flag::WRITE;
-        }
-        if declared.has(ScriptFlags::ALLOW_STALE) {
-            flags |= flag::STALE;
-        }
-        flags
     }
 
     /// Returns whether a script may call the command now. `Err` is the error line, in the texts that scripts expect.
@@ -404,6 +361,41 @@ fn push_array(stack: &mut script::Stack<'_>, args: Args<'_>) {
         stack.push_bytes(arg);
         stack.set_element(-2, number);
     }
+}
+
+/// Returns a command's flags; for a script, those it declares.
+#[inline]
+pub(super) fn flags_of(scripts: &Scripts, row: &Command, args: Args<'_>) -> flag::Flags {
+    let is_script = row.group == Group::Scripting && row.is(flag::NO_MANDATORY_KEYS) && args.len() >= 2;
+    if is_script { flags_of_script(scripts, row, args) } else { row.flags }
+}
+
+fn flags_of_script(scripts: &Scripts, row: &Command, args: Args<'_>) -> flag::Flags {
+    let found = match row.name {
+        "eval" | "eval_ro" => Some(scripts.flags_of_body(args.at(1))),
+        "evalsha" | "evalsha_ro" => {
+            scripts.cache.find_digest(args.at(1)).map(|at| scripts.cache.get(at).flags)
+        }
+        _ => scripts.libraries.function(args.at(1)).map(|function| Some(function.flags)),
+    };
+    let declared = match found {
+        Some(Some(declared)) => declared,
+        // A script without declarations may read data.
+        Some(None) => return row.flags & !flag::STALE,
+        None => return row.flags,
+    };
+    use crate::script::flags::ScriptFlags;
+    let mut flags = row.flags & !(flag::STALE | flag::DENY_OOM | flag::WRITE | flag::MAY_REPLICATE);
+    if !declared.has(ScriptFlags::ALLOW_OOM) && !declared.has(ScriptFlags::NO_WRITES) {
+        flags |= flag::DENY_OOM;
+    }
+    if !declared.has(ScriptFlags::NO_WRITES) {
+        flags |= flag::WRITE;
+    }
+    if declared.has(ScriptFlags::ALLOW_STALE) {
+        flags |= flag::STALE;
+    }
+    flags
 }
 
 /// Writes the reply of a script that ended with the error on top of the stack.

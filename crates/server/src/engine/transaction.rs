@@ -2,7 +2,7 @@
 
 use super::Executor;
 use super::call::Call;
-use super::script::ScriptEnd;
+use super::script::{ScriptEnd, flags_of};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::repetition::Allowance;
@@ -17,7 +17,7 @@ impl Executor {
     /// Queues the command until EXEC; if EXEC is certain to fail, only acknowledges it.
     pub(super) fn queue(&mut self, call: &Call<'_>) {
         let &Call { client, id, row, args, .. } = call;
-        let (flags, databases) = (self.flags_of(row, args), self.db.database_count());
+        let (flags, databases) = (flags_of(&self.server.scripts, row, args), self.db.database_count());
         let client = &mut self.server.clients[client];
         let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted || client.watch_broken {

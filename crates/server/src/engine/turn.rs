@@ -4,16 +4,23 @@ use super::Executor;
 use super::call::Call;
 use crate::command::flag;
 use crate::db::{ExpiredKeys, Turn};
+use crate::session::Client;
 
 impl Executor {
-    /// Returns the turn of a client's command.
+    /// Begins a turn that is not a client's.
+    pub(super) fn begin_turn(&mut self, turn: Turn) {
+        self.db.begin(turn);
+        self.gate.close();
+    }
+
+    /// Returns the turn of a client's commands: of those that write, or of the others. `replayed`: they come from the
+    /// append-only file.
     #[inline(always)]
-    pub(super) fn turn_of(&self, call: &Call<'_>) -> Turn {
-        let client = &self.server.clients[call.client];
+    pub(super) fn turn_of(&self, client: &Client, replayed: bool, writes: bool) -> Turn {
         let is_source = client.import_source || client.is_primary;
-        let expired = if call.origin.replayed || self.db.importing && is_source {
+        let expired = if replayed || self.db.importing && is_source {
             ExpiredKeys::Shown
-        } else if call.row.is(flag::WRITE) {
+        } else if writes {
             // A write removes expired keys it finds, and the removal is propagated: a copy of the data expires nothing
             // itself.
             ExpiredKeys::Removed
@@ -26,6 +33,11 @@ impl Executor {
             expired,
             no_touch: client.no_touch,
         }
+    }
+
+    /// Returns the turn of one command.
+    pub(super) fn turn_of_call(&self, call: &Call<'_>) -> Turn {
+        self.turn_of(&self.server.clients[call.client], call.origin.replayed, call.row.is(flag::WRITE))
     }
 
     /// Returns the turn of the server's own work, which begins with the first database.

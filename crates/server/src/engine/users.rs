@@ -119,7 +119,7 @@ impl Executor {
     pub fn load_users_at_start(&mut self, lines: &[Directive]) -> Result<(), UsersError> {
         let has_file = !self.server.config.aclfile.is_empty();
         if has_file && !lines.is_empty() {
-            let server = self.server_name();
+            let server = self.server.name();
             return Err(UsersError::Text(format!(
                 "Configuring {server} with users defined in valkey.conf and at the same setting an ACL file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file or declare users directly in your valkey.conf, but not both."
             )));
@@ -143,7 +143,7 @@ impl Executor {
         if !has_file {
             return Ok(());
         }
-        let server = self.server_name();
+        let server = self.server.name();
         load_users(&self.disk, &mut self.server, None).map_err(|errors| {
             UsersError::Text(format!("Aborting {server} startup because of ACL errors: {errors}"))
         })

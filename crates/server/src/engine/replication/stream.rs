@@ -231,7 +231,8 @@ impl Executor {
         }
         // The primary removes the keys to which it gives an expiry.
         self.db.note_client_expiry(false);
-        self.run_alone(call, reply);
+        let next = self.call(call, reply);
+        self.do_next(call, next, reply);
         self.note_client_expiry();
         reply.truncate(start);
         self.server.observed.statistics.errors > errors

@@ -157,7 +157,7 @@ impl Executor {
         // The link's timeouts apply although nothing else runs in this time.
         self.link_cron();
         let deadline_us = self.clock.monotonic_us() + LOAD_STEP_US;
-        self.db.begin(self.own_turn());
+        self.begin_turn(self.own_turn());
         let step = loop {
             let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.as_mut())
             else {
