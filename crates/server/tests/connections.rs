@@ -25,6 +25,7 @@ tests_with_io_threads!(
     idle_clients_are_closed_and_waiting_ones_stay,
     the_largest_clients_go_when_all_together_are_too_large,
     the_last_reply_arrives_although_more_was_sent,
+    the_last_reply_arrives_although_no_more_can_be_sent,
     memory_of_idle_connections_is_given_back,
     waiting_clients_that_vanish_cost_nothing,
     a_closing_client_fills_no_memory,
@@ -361,6 +362,26 @@ fn the_last_reply_arrives_although_more_was_sent() {
     let mut client = process.connect();
     client.stream.write_all(b"QUIT\r\n").unwrap();
     let _ = client.stream.write_all(&[b'x'; 100_000]);
+    assert_eq!(process::shown(&client.receive().unwrap()), "OK");
+    assert!(client.is_closed_by_server());
+}
+
+/// Who says QUIT and then closes its direction has closed nothing that it has asked for.
+fn the_last_reply_arrives_although_no_more_can_be_sent() {
+    let process = Process::start(&[]);
+    let mut control = process.connect();
+    control.ask(&format!("SET k {}", "v".repeat(1_000_000)));
+    let mut client = process.connect();
+    client.stream.write_all("GET k\r\n".repeat(50).as_bytes()).unwrap();
+    client.stream.write_all(b"QUIT\r\n").unwrap();
+    eventually("the last request has run", || control.ask("CLIENT LIST").contains("cmd=quit"));
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    // The server has read the end before its peer takes the replies.
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(control.ask("CLIENT LIST").contains("cmd=quit"));
+    for _ in 0..50 {
+        assert_eq!(process::shown(&client.receive().unwrap()).len(), 1_000_000);
+    }
     assert_eq!(process::shown(&client.receive().unwrap()), "OK");
     assert!(client.is_closed_by_server());
 }

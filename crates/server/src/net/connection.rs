@@ -52,7 +52,7 @@ pub trait Exchange {
     /// Returns whether reading pauses.
     fn enforce_input_limits(&mut self, connection: &Connection, unread_bytes: usize) -> bool;
     /// The peer sends no more. Returns whether the connection stays for its output.
-    fn stays_after_input(&mut self) -> bool;
+    fn stays_after_input(&mut self, connection: &Connection) -> bool;
     /// The peer has hung up while the executor has the query buffer.
     fn report_hang_up(&mut self, handle: ClientHandle);
     /// The client may send requests. It has presented this certificate, if any.
@@ -305,7 +305,7 @@ impl Connection {
             return Stay::Leaves;
         }
         let bytes = match transfer {
-            Transfer::Closed if exchange.stays_after_input() => {
+            Transfer::Closed if exchange.stays_after_input(self) => {
                 self.is_readable = false;
                 return Stay::Stays;
             }

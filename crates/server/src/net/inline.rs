@@ -96,8 +96,9 @@ impl Exchange for Inline<'_> {
         pauses
     }
 
-    fn stays_after_input(&mut self) -> bool {
-        false
+    fn stays_after_input(&mut self, connection: &Connection) -> bool {
+        let client = &self.executor.server.clients[connection.handle()];
+        client.close_after_reply && (!client.output.is_empty() || connection.transport.has_unsent())
     }
 
     fn report_hang_up(&mut self, _handle: ClientHandle) {

@@ -526,7 +526,7 @@ impl Exchange for Channel<'_> {
         false
     }
 
-    fn stays_after_input(&mut self) -> bool {
+    fn stays_after_input(&mut self, _connection: &Connection) -> bool {
         self.client.finishes
     }
 

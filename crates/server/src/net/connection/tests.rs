@@ -34,7 +34,7 @@ impl Exchange for Fake {
         self.pauses
     }
 
-    fn stays_after_input(&mut self) -> bool {
+    fn stays_after_input(&mut self, _: &Connection) -> bool {
         self.finishes
     }
 
