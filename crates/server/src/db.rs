@@ -188,8 +188,6 @@ pub struct Db {
     shape_walk: ShapeWalk,
     /// Which removed values are freed in the background.
     pub lazy_freeing: LazyFreeing,
-    /// The collection changed last became empty and its key was removed: recording the change also records that.
-    emptied: bool,
     /// Draws keys and members; not for secrets.
     pub random: Random,
     seed: HashSeed,
@@ -225,7 +223,6 @@ impl Db {
             interned: Interned::default(),
             shape_walk: ShapeWalk::default(),
             lazy_freeing: LazyFreeing::default(),
-            emptied: false,
             random: Random::new(random_seed),
             seed,
             taken_out: TakenOut::default(),
@@ -371,12 +368,8 @@ impl Db {
     /// As [`Db::changed`], for `elements` changed elements of the key's value, each of which is counted.
     #[inline]
     pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: Key<'_>, elements: u64) {
-        self.change_log.changed(self.turn.database, class, event, key.bytes(), elements);
+        self.change_log.changed(self.turn.database, class, event, key, elements);
         self.note_change(key);
-        if std::mem::take(&mut self.emptied) {
-            // The key's removal is part of the change, which counts once.
-            self.change_log.event(self.turn.database, EventClasses::GENERIC, "del", key.bytes());
-        }
     }
 
     /// As [`Db::changed`], for a change without an event.
@@ -410,17 +403,6 @@ impl Db {
         if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(key) {
             entry.set_access(access);
         }
-    }
-
-    /// Returns and clears the mark that the last change has emptied its key, until another key's change has been
-    /// recorded.
-    pub fn take_emptied(&mut self) -> bool {
-        std::mem::take(&mut self.emptied)
-    }
-
-    /// Sets the mark that the change recorded next has emptied its key; see [`Db::take_emptied`].
-    pub fn put_emptied(&mut self, emptied: bool) {
-        self.emptied = emptied;
     }
 
     /// Notes a command that repeats an expiry's or eviction's removal; see [`ChangeLog::propagate_removal`].

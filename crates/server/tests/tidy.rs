@@ -19,7 +19,7 @@ const FILE_LINES_LIMIT: usize = 1000;
 /// Methods of one type of the server, in all its `impl` blocks and files together.
 const METHODS_LIMIT: usize = 80;
 /// Types beyond that limit, with a limit of their own: it only goes down, to the number that is reached.
-const METHODS_BEYOND: &[(&str, usize)] = &[("Db", 184), ("Executor", 287)];
+const METHODS_BEYOND: &[(&str, usize)] = &[("Db", 182), ("Executor", 287)];
 /// Fields of one struct of the server that other files may reach: public ones, and all of a module with submodules.
 const FIELDS_LIMIT: usize = 32;
 /// As [`METHODS_BEYOND`].

@@ -1,6 +1,7 @@
 //! The changes that commands, expiry and eviction have made to keys, in order. Only the engine's effects read it, after
 //! every command: they feed watchers, tracking, notifications and blocked clients from it.
 
+use super::Key;
 use super::audit::Audit;
 use super::encoded_commands::{EncodedCommands, Receivers};
 use crate::config::EventClasses;
@@ -79,6 +80,9 @@ pub struct ChangeLog {
     /// Notifications of misses are enabled.
     pub listening_to_misses: bool,
     changes: Vec<Change>,
+    /// The hash of the key whose collection the command has emptied, so that the key was removed: its removal is recorded
+    /// with the change, which the handler has yet to record.
+    emptied: Option<u64>,
     /// There is a replica or an append-only file to feed.
     recording: bool,
     /// There are replicas; set by the engine.
@@ -110,6 +114,7 @@ impl ChangeLog {
     #[inline]
     pub fn begin_next(&mut self) {
         self.dirty_at_begin = self.dirty;
+        self.emptied = None;
     }
 
     /// Whether changes are noted for listeners.
@@ -131,14 +136,30 @@ impl ChangeLog {
         db_index: usize,
         class: EventClasses,
         event: &'static str,
-        key: &[u8],
+        key: Key<'_>,
         count: u64,
     ) {
         self.dirty += count;
-        self.audit.key_recorded(db_index, key);
+        self.audit.key_recorded(db_index, key.bytes());
         if self.listening {
-            self.changes.push(Change::Key { db_index, class, event, key: key.into() });
+            self.changes.push(Change::Key { db_index, class, event, key: key.bytes().into() });
         }
+        if self.take_emptied(key) {
+            // The key's removal is part of the change, which counts once.
+            self.event(db_index, EventClasses::GENERIC, "del", key.bytes());
+        }
+    }
+
+    /// Notes that a change has emptied this key's collection, and the key was removed.
+    #[inline]
+    pub(super) fn emptied(&mut self, key: Key<'_>) {
+        self.emptied = Some(key.hash());
+    }
+
+    /// Returns whether a change that is yet to be recorded has emptied this key's collection; clears the note.
+    #[inline]
+    pub(super) fn take_emptied(&mut self, key: Key<'_>) -> bool {
+        self.emptied.take_if(|hash| *hash == key.hash()).is_some()
     }
 
     /// Announces an event without a change.

@@ -330,7 +330,7 @@ impl Db {
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
             self.remove_stored(key, self.lazy_freeing.replaced);
-            self.emptied = true;
+            self.change_log.emptied(key);
         }
         if !expired_fields.removed.is_empty() {
             self.record_expired_fields(key, &expired_fields);

@@ -187,7 +187,7 @@ impl Db {
         self.count_expired_fields(expired.removed.len());
         self.propagate_expired_fields(key, &expired.removed);
         self.event(EventClasses::HASH, "hexpired", key);
-        if std::mem::take(&mut self.emptied) {
+        if self.change_log.take_emptied(key) {
             return self.changed_too(EventClasses::GENERIC, "del", key);
         }
         if expired.emptied {
@@ -244,7 +244,7 @@ impl Db {
         self.count_expired_fields(removed);
         self.propagate_expired_fields(key, &fields);
         self.event(EventClasses::EXPIRED, "hexpired", key);
-        if std::mem::take(&mut self.emptied) {
+        if self.change_log.take_emptied(key) {
             self.changed_too(EventClasses::GENERIC, "del", key);
         } else {
             self.touched_by_expiry(key);

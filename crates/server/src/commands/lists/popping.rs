@@ -133,13 +133,11 @@ pub(super) fn move_element(
         return Ok(true);
     }
     let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
-    // The event of the other list is published first.
-    let emptied = ctx.db.take_emptied();
     ctx.db.change_or_create(to, |list: &mut List, context| {
         list.push(pushed_to, &element, context.limits);
     })?;
+    // Its event is published first.
     ctx.db.changed_too(EventClasses::LIST, push_event(pushed_to), to);
-    ctx.db.put_emptied(emptied);
     popped(ctx, from, taken_from, 1);
     ctx.reply.bulk(&element);
     Ok(true)
