@@ -1,4 +1,4 @@
-//! The explained configuration file: every option with its description.
+//! The explained configuration file (`warmline.conf`): every option with its description, its values and its default.
 
 use super::option::Flags;
 use super::{Config, OptionId, ROWS, Row};
@@ -6,17 +6,17 @@ use super::{Config, OptionId, ROWS, Row};
 const WIDTH: usize = 80;
 
 const HEAD: &str = "\
-# The configuration of Warmline: every option with what it does, the values it takes, and its default behind a # alone.
-# To change one, take that # away and write the value. Options may also be given as arguments (--port 7000); most can be
-# changed while the server runs (CONFIG SET), and then be written here (CONFIG REWRITE).
+# The configuration of Warmline: every option with its description, its values, and its default after a single #.
+# To change an option, remove that # and set the value. Options can also be given as arguments (--port 7000). Most can be
+# changed at run time (CONFIG SET) and written to this file (CONFIG REWRITE).
 #
-# Sizes may have a unit: 1k is 1,000 bytes, 1kb is 1,024; m, mb, g and gb likewise. Words with blanks stand in quotes.
-# `include FILE` reads another file at its place, `user NAME RULE ...` describes a user, `rename-command NAME NEW-NAME`
-# renames a command, or removes it if the new name is \"\".
+# Sizes can have a unit: 1k is 1,000 bytes, 1kb is 1,024; likewise m, mb, g and gb. Values with spaces need quotes.
+# `include FILE` includes a file, `user NAME RULE ...` defines an ACL user, and `rename-command NAME NEW-NAME` renames a
+# command, or removes it if the new name is \"\".
 ";
 
-/// A configuration file with the defaults as comments, usable if there is no other file. Omits options that have no effect
-/// or exist for tests.
+/// Returns a configuration file with the defaults as comments, which is valid as it is. Omits options without effect and
+/// options for tests.
 pub fn explained_file() -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";
@@ -28,7 +28,7 @@ pub fn explained_file() -> String {
         }
         text.push('\n');
         text += &commented(&row.doc.replace('`', ""));
-        text += &commented(&format!("Takes: {}.{}", takes(row), at_run_time(row)));
+        text += &commented(&format!("Values: {}.{}", takes(row), at_run_time(row)));
         for line in default_lines(row) {
             text += &format!("#{} {line}\n", row.name);
         }
@@ -36,7 +36,7 @@ pub fn explained_file() -> String {
     text
 }
 
-/// The permitted values of an option and their unit.
+/// Returns the permitted values of an option and their unit.
 pub fn takes(row: &Row) -> String {
     let accepts = (row.accepts)();
     match unit(row) {
@@ -45,7 +45,7 @@ pub fn takes(row: &Row) -> String {
     }
 }
 
-/// The unit of this option's number, derived from the name of its field.
+/// Returns the unit of the option's number, by the suffix of its field.
 fn unit(row: &Row) -> Option<&'static str> {
     const UNITS: [(&str, &str); 6] = [
         ("_seconds", "seconds"),
@@ -61,15 +61,15 @@ fn unit(row: &Row) -> Option<&'static str> {
 
 fn at_run_time(row: &Row) -> &'static str {
     if row.flags.has(Flags::IMMUTABLE) {
-        " Only at the start."
+        " Set at startup only."
     } else if row.flags.has(Flags::PROTECTED) {
-        " At the start, and with enable-protected-configs also later."
+        " Set at startup; at run time only with enable-protected-configs."
     } else {
         ""
     }
 }
 
-/// The default as CONFIG GET shows it; defaults that depend on the environment are replaced by fixed text.
+/// Returns the default as CONFIG GET shows it; defaults that depend on the environment are replaced by fixed text.
 pub fn default_value(row: &Row) -> String {
     match row.id {
         OptionId::dir => ".".to_owned(),
@@ -77,7 +77,7 @@ pub fn default_value(row: &Row) -> String {
     }
 }
 
-/// The default as lines of a file, without the option's name.
+/// Returns the default as lines of a file, without the option's name.
 pub fn default_lines(row: &Row) -> Vec<String> {
     let config = Config::default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
