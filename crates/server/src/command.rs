@@ -45,9 +45,9 @@ pub struct Command {
     pub arity: i32,
     /// Runs the command.
     pub handler: Handler,
-    /// What the gate and the engine must know of it: whether it writes, may run while data is loaded, and the like.
+    /// Properties for the gate and the engine: whether it writes, may run while data is loaded, and others.
     pub flags: Flags,
-    /// What it does to the following requests of its client.
+    /// Its effect on the following requests of its client.
     pub control: Control,
     /// The section of the documentation, from which a category follows.
     pub group: Group,
@@ -65,7 +65,7 @@ pub struct Command {
     pub since: &'static str,
     /// The processor time that it takes, as a function of its arguments and data.
     pub complexity: &'static str,
-    /// What it does, in a sentence.
+    /// Its summary, a sentence.
     pub summary: &'static str,
     /// The arguments in the notation of the documentation: `key [NX | XX] value [value ...]`.
     pub syntax: &'static str,
@@ -400,7 +400,7 @@ pub struct Origin {
 pub struct Context<'a> {
     /// The data.
     pub db: &'a mut Db,
-    /// All else that the server knows.
+    /// All other state of the server.
     pub server: &'a mut Server,
     /// Where the reply is written, in the version of the protocol that the client uses.
     pub reply: &'a mut ReplyBuffer,

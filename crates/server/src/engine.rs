@@ -1,8 +1,8 @@
 //! The executor: one thread that owns all data and runs every command, in the order in which requests arrive.
 //!
-//! The steps of a command: [`lookup`](crate::command::registry), [`gate`] (may it run now?), queueing if a transaction
-//! is open, [`execute`], [`effects`] (consequences of its changes), and [`blocked`] (serving the clients that it
-//! unblocks). [`cron`] runs periodic work.
+//! The steps of a command: [`lookup`](crate::command::registry), [`gate`] (the checks that may refuse it), queueing in an
+//! open transaction, [`execute`], [`effects`] (consequences of its changes), and [`blocked`] (retries of the clients that
+//! it unblocks). [`cron`] runs periodic work.
 
 pub mod aof;
 pub mod blocked;
@@ -59,9 +59,9 @@ const DISCARDED_MAX: usize = 4;
 pub struct Executor {
     /// The data.
     pub db: Db,
-    /// All else that commands know.
+    /// All other state that commands use.
     pub server: Server,
-    /// Where the time comes from.
+    /// Source of the time.
     pub clock: Clock,
     eviction: memory::Eviction,
     cron: cron::Cron,
@@ -84,12 +84,12 @@ pub struct Executor {
     ending: shutdown::Ending,
 }
 
-/// Randomness that the process draws once; tests pass constants.
+/// Random seeds that the process draws once; tests pass constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// Of the hashes of keys and elements.
+    /// Seed for the hashes of keys and elements.
     pub hash: HashSeed,
-    /// Of all random choices.
+    /// Seed for all random choices.
     pub random: u64,
     /// The seed for generated passwords.
     pub secret: [u8; 32],
@@ -143,7 +143,7 @@ impl Executor {
             self.db.forget_policy_tallies();
         }
         self.eviction.follow(config.maxmemory_policy);
-        // Expired keys that a file's commands find stay, whatever options a client sets meanwhile.
+        // Replayed commands of a file leave expired keys in place, whatever options a client sets meanwhile.
         self.db.importing = config.import_mode || config.replicaof.is_some() || self.loads.is_replaying();
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
@@ -204,11 +204,11 @@ impl Executor {
         now_ns.saturating_sub(std::mem::replace(&mut self.stopwatch_ns, now_ns))
     }
 
-    /// Does the work that is due after all commands of the tick.
+    /// Runs the work that is due after all commands of the tick.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
-        self.replication.ask_for_acknowledgements(&mut self.db, &mut self.server, &self.clock);
+        self.replication.request_acknowledgements(&mut self.db, &mut self.server, &self.clock);
         match self.has_traces_under_way() {
             true => self.write_aof_traced(),
             false => self.aof.write_aof(&self.disk, &mut self.server),
@@ -255,7 +255,7 @@ impl Executor {
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
         if client.is_primary || client.is_replica {
-            self.replication.note_heard(&mut self.server, handle, bytes);
+            self.replication.note_received(&mut self.server, handle, bytes);
         }
     }
 

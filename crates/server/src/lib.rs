@@ -4,18 +4,18 @@
 //!
 //! 1. [`net`] reads bytes from a socket and cuts them into requests (`wire::request`): arguments are slices of the
 //!    connection's input buffer.
-//! 2. [`engine`] looks the command up in the registry, asks its gate whether the command may run now, and calls
-//!    the handler.
-//! 3. [`commands`] holds the handlers. One parses its arguments, asks [`db`] for data, writes one reply
-//!    (`wire::reply`), and says what it changed.
-//! 4. [`command`] is between the two: a row that describes a command, and the context a handler gets.
+//! 2. [`engine`] looks the command up in the registry, passes it through the gate, which may refuse it, and calls the
+//!    handler.
+//! 3. [`commands`] has the handlers. A handler parses its arguments, reads and changes data through [`db`], writes one
+//!    reply (`wire::reply`), and records its changes.
+//! 4. [`command`] is between the two: the rows that describe commands, and the context of a handler.
 //! 5. [`db`] finds the key, hides it if it is expired, and chooses how values are stored in `structures`.
-//! 6. Back in [`engine`], effects follow from what was recorded: broken transactions, stale client caches,
-//!    notifications, clients whose waiting is over.
+//! 6. Back in [`engine`], effects follow from the recorded changes: broken transactions, stale client caches,
+//!    notifications, unblocked clients.
 //! 7. [`net`] writes each client's output once, when all requests of the tick have run.
 //!
-//! Beside these: [`session`] (what is known of each client), [`acl`] (who may do what), [`persist`] (files), [`config`], [`clock`], [`observe`]
-//! (what the server knows of itself), and [`server`], which holds them together.
+//! Besides these: [`session`] (state of clients), [`acl`] (users and permissions), [`persist`] (files), [`config`],
+//! [`clock`], [`observe`] (counters and logs), and [`server`], which connects them.
 
 // A length that is cut is another length. What is converted all the same says why: see `wire::convert`.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]

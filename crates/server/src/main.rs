@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Some("--check-aof") => return check_aof_tool("warmline-server --check-aof", &arguments[1..]),
         _ => {
             if let Err(error) = server::start::serve(&arguments) {
-                tell(&error);
+                eprint_line(&error);
                 return ExitCode::FAILURE;
             }
         }
@@ -45,19 +45,19 @@ fn print_out(text: &str) {
 }
 
 /// Writes a line to stderr; ignores a closed pipe.
-fn tell(what: &dyn Display) {
+fn eprint_line(what: &dyn Display) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 fn check_config(arguments: &[OsString]) -> ExitCode {
     match server::start::check(arguments) {
         Ok(warnings) => {
-            warnings.iter().for_each(|warning| tell(&warning));
+            warnings.iter().for_each(|warning| eprint_line(&warning));
             print_out("The configuration is good.\n");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tell(&error);
+            eprint_line(&error);
             ExitCode::FAILURE
         }
     }
@@ -70,7 +70,7 @@ fn check_health(arguments: &[OsString]) -> ExitCode {
         _ => None,
     };
     let Some(process_id) = process_id else {
-        tell(&"Usage: warmline-server --check-health [process-id]");
+        eprint_line(&"Usage: warmline-server --check-health [process-id]");
         return ExitCode::FAILURE;
     };
     match server::start::check_health(process_id) {
@@ -79,7 +79,7 @@ fn check_health(arguments: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tell(&error);
+            eprint_line(&error);
             ExitCode::FAILURE
         }
     }
@@ -101,7 +101,7 @@ fn exit_code(name: &str, usage: &str, is_sound: Option<bool>) -> ExitCode {
         Some(true) => ExitCode::SUCCESS,
         Some(false) => ExitCode::FAILURE,
         None => {
-            tell(&format_args!("Usage: {name} {usage}"));
+            eprint_line(&format_args!("Usage: {name} {usage}"));
             ExitCode::FAILURE
         }
     }

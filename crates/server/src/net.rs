@@ -1,4 +1,4 @@
-//! Sockets: listening, reading requests, writing replies. The only module that knows connections; the executor sees
+//! Sockets: listening, reading requests, writing replies. Connections are private to this module; the executor handles
 //! clients.
 
 mod accept;

@@ -110,7 +110,7 @@ pub enum ReplicationRequest {
         /// The offset that its append-only file has on disk.
         on_disk: Option<i64>,
         /// The message was valid to its end.
-        is_heard: bool,
+        is_sign_of_life: bool,
     },
     /// DEBUG REPLICATE: an encoded command for replicas only.
     Feed(Vec<u8>),
@@ -119,14 +119,14 @@ pub enum ReplicationRequest {
     /// REPLICAOF: follow another server, or none.
     Follow(Option<ReplicaOf>),
     /// FAILOVER.
-    Failover(FailoverWish),
+    Failover(FailoverRequest),
     /// FAILOVER ABORT.
     AbortFailover,
 }
 
 /// FAILOVER: hand this server's role over to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailoverWish {
+pub struct FailoverRequest {
     /// Host and port as announced by the replica; `None`: the first that has all of the stream.
     pub target: Option<(Vec<u8>, i64)>,
     /// At the timeout the target takes over with the data it has.
@@ -135,7 +135,7 @@ pub struct FailoverWish {
     pub timeout_ms: Option<u64>,
 }
 
-/// The position from which a replica wants to continue.
+/// The position from which a replica can continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The id of its history.
@@ -176,7 +176,7 @@ pub struct Shutdown {
     pub force: bool,
     /// Waits for no replica.
     pub now: bool,
-    /// A signal asked for it, and nothing waits for a reply: a script that does not end cannot prevent it.
+    /// Requested by a signal, without a reply: a script that does not end cannot prevent it.
     pub by_signal: bool,
 }
 
@@ -203,8 +203,8 @@ pub struct ReplicaStanding {
     pub acknowledged: Vec<AcknowledgedOffsets>,
     /// Number of replicas within `min-replicas-max-lag`.
     pub good: usize,
-    /// A client has begun to wait: replicas are asked to acknowledge at once.
-    pub acknowledgements_wanted: bool,
+    /// A client has begun to wait: acknowledgements of the replicas are requested.
+    pub acknowledgements_requested: bool,
     /// Rdb channels for each of which the stream is kept until a main channel names it.
     pub awaiting_main_channel: Vec<ClientId>,
 }
@@ -293,9 +293,9 @@ pub enum Loading {
     /// No load is running.
     #[default]
     Nothing,
-    /// The data itself: only commands that need none run.
+    /// The data in use: only commands that need no data run.
     InPlace,
-    /// A replacement of the data, which is served meanwhile.
+    /// A replacement of the data in use, which clients can read.
     Beside,
 }
 
@@ -414,7 +414,7 @@ pub struct Server {
     pub observed: Observations,
     /// MONITOR clients; one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientHandle>,
-    /// What commands have asked of the process; carried out after the tick.
+    /// Commands' requests to the process, carried out after the tick.
     pub process_requests: Vec<ProcessRequest>,
     /// Clients scheduled for closing by a command or a limit; the event loop closes them after the tick.
     pub clients_to_close: Vec<ClientHandle>,

@@ -165,7 +165,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
 fn run(startup: Startup) -> Result<(), StartError> {
     let mut event_loop = open(startup)?;
     let config = &event_loop.executor.server.config;
-    supervisor::tell_of_start(config.supervised);
+    supervisor::notify_of_start(config.supervised);
     let pid_file = PidFile::write(config);
     show_title(config);
     log::info!("Server initialized");
@@ -184,7 +184,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     for kind in presence::listener_kinds(config) {
         log::info!("Ready to accept connections {kind}");
     }
-    presence::tell_of_readiness(config);
+    presence::notify_of_readiness(config);
     let result = event_loop.run().map_err(system("Serving"));
     drop(pid_file);
     match event_loop.executor.loses_changes() {

@@ -1,4 +1,5 @@
-//! What commands share that pop from the first of several keys: LMPOP, ZMPOP, BLPOP, BZPOPMIN and their kin.
+//! The common part of commands that pop from the first of several keys with elements: LMPOP, ZMPOP, BLPOP, BZPOPMIN and
+//! similar commands.
 
 use crate::command::{Args, Context};
 use crate::db::{Key, Kind};

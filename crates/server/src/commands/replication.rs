@@ -9,7 +9,7 @@ use crate::command::{Args, Command, Context, Control, Group, Next, Outcome};
 use crate::config::{ReplicaOf, is_host};
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
 use crate::observe::replication::LinkState;
-use crate::server::{FailoverWish, Point, ReplicationRequest};
+use crate::server::{FailoverRequest, Point, ReplicationRequest};
 use crate::session::client::ReplicaProfile;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use wire::convert::{signed_count, signed_len};
@@ -120,8 +120,9 @@ fn acknowledge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (true, Some(stream)) = (ctx.server.clients[ctx.client].is_replica, number(1)) else { return Ok(()) };
     let has_second = args.len() > 3 && args.is(2, "fack");
     let on_disk = has_second.then(|| number(3)).flatten();
-    let is_heard = !has_second || on_disk.is_some();
-    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Acknowledged { stream, on_disk, is_heard }));
+    let is_sign_of_life = !has_second || on_disk.is_some();
+    ctx.next =
+        Next::Replicate(Box::new(ReplicationRequest::Acknowledged { stream, on_disk, is_sign_of_life }));
     Ok(())
 }
 
@@ -236,26 +237,26 @@ fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.next = Next::Replicate(Box::new(ReplicationRequest::AbortFailover));
         return Ok(());
     }
-    let mut wish = FailoverWish { target: None, force: false, timeout_ms: None };
+    let mut request = FailoverRequest { target: None, force: false, timeout_ms: None };
     let mut at = 1;
     while at < args.len() {
         let values = args.len() - at - 1;
-        if args.is(at, "timeout") && values >= 1 && wish.timeout_ms.is_none() {
+        if args.is(at, "timeout") && values >= 1 && request.timeout_ms.is_none() {
             let too_small = ClientError::text("ERR FAILOVER timeout must be greater than 0");
             let timeout_ms = u64::try_from(args.integer(at + 1)?).ok().filter(|&ms| ms > 0);
-            wish.timeout_ms = Some(timeout_ms.ok_or(too_small)?);
+            request.timeout_ms = Some(timeout_ms.ok_or(too_small)?);
             at += 2;
-        } else if args.is(at, "to") && values >= 2 && wish.target.is_none() {
-            wish.target = Some((args.at(at + 1).to_vec(), args.integer(at + 2)?));
+        } else if args.is(at, "to") && values >= 2 && request.target.is_none() {
+            request.target = Some((args.at(at + 1).to_vec(), args.integer(at + 2)?));
             at += 3;
-        } else if args.is(at, "force") && !wish.force {
-            wish.force = true;
+        } else if args.is(at, "force") && !request.force {
+            request.force = true;
             at += 1;
         } else {
             return Err(ClientError::Syntax);
         }
     }
-    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Failover(wish)));
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Failover(request)));
     Ok(())
 }
 
@@ -306,7 +307,7 @@ fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         TimeoutReply::Replicas.write(acknowledged, ctx.reply);
         return Ok(());
     }
-    ctx.server.replicas.acknowledgements_wanted = true;
+    ctx.server.replicas.acknowledgements_requested = true;
     Ok(())
 }
 
@@ -333,7 +334,7 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         TimeoutReply::OnDisk.write(acknowledged, ctx.reply);
         return Ok(());
     }
-    ctx.server.replicas.acknowledgements_wanted = true;
+    ctx.server.replicas.acknowledgements_requested = true;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The append-only file: writing, syncing, rewriting and loading.
+//! The append-only file: its writes, syncs and rewrites.
 
 use super::persistence::{Answer, Disk};
 use super::saving::configured_snapshot;
@@ -25,7 +25,7 @@ use wire::reply::ReplyBuffer;
 
 /// Period of fsync under `appendfsync everysec`.
 const SYNC_PERIOD_US: u64 = 1_000_000;
-/// How long writes are postponed while an fsync runs: the kernel would block them anyway.
+/// Maximum postponement of writes while an fsync runs: the kernel would block them.
 const POSTPONED_MAX_US: u64 = 2_000_000;
 /// Number of consecutive failed rewrites that are retried at once; later retries back off.
 const FAILURES_TOLERATED: u64 = 3;
@@ -67,7 +67,7 @@ struct Aof {
     /// Monotonic time of the last failed rewrite.
     rewrite_failed_us: u64,
     /// A log line about the pause was written since the last rewrite failed.
-    pause_told: bool,
+    pause_logged: bool,
     /// An fsync has failed: its pages may never reach the disk, even if later fsyncs succeed. A new base repairs that.
     lacks_pages: bool,
     /// The running rewrite began after the last failed fsync.
@@ -167,7 +167,7 @@ impl Aof {
             write_error: None,
             fsync_error: None,
             rewrite_failed_us: 0,
-            pause_told: false,
+            pause_logged: false,
             lacks_pages: false,
             rewrite_mends: false,
         })
@@ -310,7 +310,7 @@ impl AppendOnlyFile {
         let now_us = server.now.monotonic_us;
         let log = Aof::new(names, manifest, directory, (file, bytes), now_us)?;
         self.open = Some(Aof { earlier_bytes, ..log });
-        self.remove_history_if_wanted(server);
+        self.remove_kept_history(server);
         self.rewrites.base_bytes = base_bytes;
         self.note_log(server);
         Ok(())
@@ -328,7 +328,7 @@ impl AppendOnlyFile {
         let wanted = server.config.appendonly;
         // The commands of a file run while the log being replayed is detached.
         if is_loading || origin.replayed || wanted == self.open.is_some() {
-            self.remove_history_if_wanted(server);
+            self.remove_kept_history(server);
             return Ok(());
         }
         if !wanted {
@@ -348,8 +348,8 @@ impl AppendOnlyFile {
         Ok(())
     }
 
-    /// Removes history files that were kept on request once they are no longer wanted.
-    fn remove_history_if_wanted(&mut self, server: &Server) {
+    /// Removes the history files once `aof-disable-auto-gc` no longer keeps them.
+    fn remove_kept_history(&mut self, server: &Server) {
         if server.config.aof_disable_auto_gc {
             return;
         }
@@ -480,7 +480,7 @@ impl AppendOnlyFile {
         self.open = Some(Aof { earlier_bytes: bytes, ..log });
         self.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
         server.observed.persistence.log.last_rewrite_ok = true;
-        self.remove_history_if_wanted(server);
+        self.remove_kept_history(server);
         self.note_log(server);
         log::info!("Reused RDB file from primary sync as AOF base file: {}", String::from_utf8_lossy(&name));
         Ok(())
@@ -490,7 +490,7 @@ impl AppendOnlyFile {
         self.end_rewrite(disk, server);
         self.close_log(server, false);
         if let Some(log) = self.open.take().filter(|log| log.waits_for_rewrite) {
-            // It holds nothing that would be loaded.
+            // The temporary increment has no commands to load.
             let _ = log.names.world.remove(&log.names.temporary_increment());
         }
         let figures = &mut server.observed.persistence.log;
@@ -648,7 +648,7 @@ impl AppendOnlyFile {
             let then = if how.force { "Exit anyway." } else { "can't exit." };
             log::warn!("Writing initial AOF, {then}");
             if !how.force {
-                supervisor::tell("STATUS=Writing initial AOF, can't exit.\n");
+                supervisor::notify("STATUS=Writing initial AOF, can't exit.\n");
             }
         }
         !waits || how.force
@@ -719,7 +719,7 @@ impl AppendOnlyFile {
                     reporter.progress(so_far);
                 })
             });
-            reporter.tell(keys);
+            reporter.report(keys);
             match &written {
                 Ok(()) => {
                     log::info!("Successfully created the temporary AOF base file {}", temporary.display());
@@ -737,7 +737,7 @@ impl AppendOnlyFile {
         self.rewrites.failed_in_a_row += 1;
         self.note_rewrites(server);
         if let Some(log) = &mut self.open {
-            (log.rewrite_failed_us, log.pause_told) = (server.now.monotonic_us, false);
+            (log.rewrite_failed_us, log.pause_logged) = (server.now.monotonic_us, false);
         }
     }
 
@@ -841,7 +841,7 @@ impl AppendOnlyFile {
         }
         log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
         self.rewrites.base_bytes = log.file_bytes();
-        self.remove_history_if_wanted(server);
+        self.remove_kept_history(server);
         Ok(true)
     }
 
@@ -889,7 +889,7 @@ impl AppendOnlyFile {
         if failures < FAILURES_TOLERATED || now_us - log.rewrite_failed_us >= delay_s * 1_000_000 {
             return false;
         }
-        if !std::mem::replace(&mut log.pause_told, true) {
+        if !std::mem::replace(&mut log.pause_logged, true) {
             let minutes = delay_s / 60;
             log::warn!(
                 "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"

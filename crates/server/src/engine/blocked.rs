@@ -24,7 +24,7 @@ impl Executor {
             args: OwnedArgs::default(),
             keys: Vec::new(),
             keys_bytes: 0,
-            // Of all that wait for keys, only a group's consumer has to hear that it was removed.
+            // Only a consumer of a group gets an error when its stream is removed.
             unblocks_on_removal: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };

@@ -1,4 +1,4 @@
-//! One call of a command: what every step from the gate to the observation of the command is given.
+//! One call of a command, as each step from the gate to observation receives it.
 
 use crate::command::registry::{CommandId, Registry};
 use crate::command::{Args, Command, Origin};

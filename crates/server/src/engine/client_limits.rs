@@ -16,8 +16,8 @@ use wire::reply::ReplyBuffer;
 const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 1024;
 /// Limit of unread input for a client that has not authenticated.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
-/// Memory limit of all unauthenticated clients together, per client that `maxclients` allows: more than one client
-/// holds that authenticates at once.
+/// Memory limit of all unauthenticated clients together, per client that `maxclients` allows: more than the memory of a
+/// client that authenticates at once.
 const UNAUTHENTICATED_BYTES_PER_CLIENT: usize = 16 * 1024;
 /// Minimum of `maxmemory-clients`, so that a client can still connect and correct it.
 const CLIENTS_MEMORY_BYTES_MIN: u64 = 128 * 1024;
@@ -149,8 +149,8 @@ pub fn count_unauthenticated(server: &mut Server, handle: ClientHandle) {
     server.clients.count_unauthenticated(handle, counts);
 }
 
-/// Whether a client that has ended no request for a while, and been sent nothing, may be in the midst of one or of its
-/// reply: what passes on its socket counts as what it does.
+/// Returns whether an idle client's socket still transfers a request or a reply: progress of the socket counts as
+/// activity of the client.
 fn note_progress(server: &mut Server, handle: ClientHandle) -> bool {
     let now = server.now;
     let client = &mut server.clients[handle];
@@ -158,7 +158,7 @@ fn note_progress(server: &mut Server, handle: ClientHandle) -> bool {
     let progress = client.connection.progress(since_us, undelivered_bytes(client.connection.fd));
     let before = client.connection.last_progress.replace(progress);
     let Some(before) = before.filter(|before| before.since_us == since_us) else {
-        // Nothing to compare with: what is under way has until the next look.
+        // The first check: a transfer in progress has until the next one.
         return progress.undelivered_bytes > 0 || progress.input_bytes > 0 || !client.output.is_empty();
     };
     let has_moved = progress != before;
@@ -168,7 +168,7 @@ fn note_progress(server: &mut Server, handle: ClientHandle) -> bool {
     has_moved
 }
 
-/// Follows what the client's replies have needed lately.
+/// Adapts the reply buffer's size to the client's recent replies.
 fn resize_reply_buffer(server: &mut Server, handle: ClientHandle) {
     let switches = server.switches;
     let now_us = server.now.monotonic_us;
@@ -201,15 +201,15 @@ pub fn limits_client_memory(server: &Server) -> bool {
 
 /// Evicts clients before keys; returns whether this client, whose command and output take this much, was evicted.
 pub(super) fn is_evicted(server: &mut Server, handle: ClientHandle, command_bytes: usize) -> bool {
-    // Each running client borrows a little memory, which CLIENT LIST does not show.
+    // A running command uses a little memory, which CLIENT LIST does not show.
     let lent_bytes = if command_bytes > OUTPUT_CHUNK_BYTES { command_bytes } else { 0 };
     server.clients.count_memory_with(handle, lent_bytes);
     evict_clients(server);
     server.clients[handle].close_asap
 }
 
-/// Closes the largest unauthenticated clients while they exceed their limit together: one that only authenticates
-/// holds little, and stays.
+/// Closes the largest unauthenticated clients while they exceed their limit together: a client that only authenticates
+/// uses little memory, and stays.
 pub fn evict_unauthenticated(server: &mut Server) {
     let limit_bytes = server.config.maxclients as usize * UNAUTHENTICATED_BYTES_PER_CLIENT;
     if server.clients.unauthenticated_bytes() <= limit_bytes {

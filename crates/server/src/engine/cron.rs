@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Period of short searches for expired keys after a regular search that ran out of time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
-/// Period of checking on an fsync or a child while a client waits for it.
+/// Period of checks of an fsync or a child while a client waits for it.
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
@@ -67,12 +67,12 @@ impl Cron {
     /// Postpones the watchdog; if this is not called often enough, the log shows where the loop is.
     fn put_off_watchdog(&mut self, server: &Server) {
         let config = &server.config;
-        let is_wanted = config.watchdog_period_ms > 0;
-        if is_wanted || self.watched {
+        let is_enabled = config.watchdog_period_ms > 0;
+        if is_enabled || self.watched {
             // A period shorter than two turns of the cron would report normal operation.
             let period_ms = config.watchdog_period_ms.max(2000 / config.hz);
-            crash::set_alarm(is_wanted.then(|| Duration::from_millis(period_ms.into())));
-            self.watched = is_wanted;
+            crash::set_alarm(is_enabled.then(|| Duration::from_millis(period_ms.into())));
+            self.watched = is_enabled;
         }
     }
 }
@@ -82,7 +82,7 @@ fn expire_effort(server: &Server) -> ExpireEffort {
 }
 
 impl Executor {
-    /// Returns when [`Executor::cron`] wants to run next, on the monotonic clock.
+    /// Returns the monotonic time of the next periodic work.
     pub fn next_timer_us(&self) -> u64 {
         if self.is_busy() {
             return 0;
@@ -125,7 +125,7 @@ impl Executor {
         next_us
     }
 
-    /// Does the work that is due at the tick's time. Safe to call at any time.
+    /// Runs the work that is due at the tick's time. Safe to call at any time.
     pub fn run_timers(&mut self) {
         if self.ending.is_over() {
             return;
@@ -207,7 +207,7 @@ impl Executor {
         (memory.hash_shapes, memory.hash_shapes_bytes) = (shapes.shapes as u64, shapes.memory_bytes as u64);
     }
 
-    /// Continues loading and does the work that does not depend on the data: the source may be slow.
+    /// Continues loading and runs the work that does not depend on the data: the source may be slow.
     fn run_timers_beside_loading(&mut self) {
         self.go_on_reloading();
         self.go_on_with_sync();
@@ -235,7 +235,7 @@ impl Executor {
             _ if self.server.pauses.are_any() => {}
             _ => self.expire_for_clients(),
         }
-        // Neither a paused server nor one that receives its data from elsewhere expires keys itself.
+        // A paused server and a replica expire no keys themselves.
         if self.server.pauses.are_any() || self.leaves_expiry_to_source() {
             return;
         }
@@ -254,7 +254,7 @@ impl Executor {
         self.serve_ready();
     }
 
-    /// Removes expired keys that clients of this replica created and its primary does not know.
+    /// Removes expired keys that clients of this replica created and that its primary does not have.
     fn expire_for_clients(&mut self) {
         let deadline_us = self.clock.monotonic_us() + CLIENT_EXPIRY_US_MAX;
         self.begin_turn(self.own_turn());

@@ -1,4 +1,4 @@
-//! Runs one command, from request to reply.
+//! Execution of one command, from request to reply.
 
 use super::Executor;
 use super::call::Call;
@@ -68,7 +68,7 @@ impl Executor {
             reply.raw(&std::mem::take(&mut client.deferred_output));
         }
         if client.close_asap {
-            // It will not be sent, and its memory is freed before the connection closes.
+            // The output will not be sent; its memory is freed before the connection closes.
             drop(reply.take());
         }
         client.output = reply;
@@ -125,7 +125,7 @@ impl Executor {
     #[inline(never)]
     fn follow_up(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) -> Flow {
         if self.is_waiting(handle) {
-            // Its reply, or the reply to be suppressed, is yet to come.
+            // The reply, or the reply to be suppressed, follows later.
             self.let_through_deferred(handle, reply);
             return Flow::Stop;
         }
@@ -139,7 +139,7 @@ impl Executor {
         !self.ending.is_over() && !self.server.clients[handle].is_closing() && !self.is_waiting(handle)
     }
 
-    /// Returns whether the client is blocked, and its further requests with it.
+    /// Returns whether the client is blocked, so that its further requests wait.
     #[inline]
     pub fn is_waiting(&self, handle: ClientHandle) -> bool {
         let client = &self.server.clients[handle];
@@ -156,7 +156,7 @@ impl Executor {
         is_suspended || self.server.clients[handle].is_primary && holds_primary()
     }
 
-    /// Handles input that does not parse, of which `unparsed` is the rest: sends the error, then closes.
+    /// Handles a protocol error: sends the error, then closes the client. `unparsed`: the input from the error on.
     pub fn protocol_error(
         &mut self,
         handle: ClientHandle,
@@ -401,7 +401,7 @@ impl Executor {
         self.db.name_keys(|| named_keys(call.row, call.args));
     }
 
-    /// Does what a command has requested of the engine.
+    /// Carries out a command's request to the engine.
     #[cold]
     fn do_requested(
         &mut self,
@@ -423,7 +423,7 @@ impl Executor {
         reply.error(on_the_wire(&line));
     }
 
-    /// Applies the configuration that CONFIG SET has prepared, all of it or nothing.
+    /// Applies the options of CONFIG SET, all or none.
     fn put_in_force(&mut self, origin: Origin, prepared: PreparedConfig) -> Result<(), ClientError> {
         let PreparedConfig { config, changes, settings } = prepared;
         let before = std::mem::replace(&mut self.server.config, config);
@@ -441,7 +441,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Suppresses unwanted replies, lets deferred messages through, and checks the output limits.
+    /// Suppresses replies by CLIENT REPLY, appends deferred messages, and checks the output limits.
     #[inline]
     pub(super) fn after_command(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) {
         let client = &mut self.server.clients[handle];
@@ -480,7 +480,7 @@ impl Executor {
         }
     }
 
-    /// Remembers a tracking client's reads for invalidation.
+    /// Records a tracking client's reads for invalidation.
     #[inline]
     fn remember_read_keys(&mut self, call: &Call<'_>) {
         if self.server.tracking.clients == 0 {

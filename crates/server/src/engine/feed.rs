@@ -1,12 +1,9 @@
-//! The feed of changes: each change is encoded once and goes to all copies of the data. The changes of a command,
-//! transaction or script form one unit, fed when it ends; keys removed by expiry and eviction are fed singly.
+//! The feed of changes: each change is encoded once and appended to all sinks, the append-only file and the replication
+//! stream. The changes of a command, transaction or script form one unit, fed when it ends; keys removed by expiry and
+//! eviction are fed singly.
 //!
-//! A receiver is a [`Sink`], and [`sinks`] is the only list of them: while it is empty, nothing is recorded.
-//!
-//! Rejected: the append-only file as another reader of the stream's blocks. Its bytes differ (places of SELECT,
-//! timestamps, a script's choice of receivers, PING and REPLCONF), a replica's file does not match its stream at all,
-//! and data left unwritten by a full disk would hold the backlog beyond its size. A separate copy costs a SET 50
-//! instructions of 3,500 (callgrind, 16 in a pipeline).
+//! A receiver is a [`Sink`], and [`sinks`] is the only list of them: while it is empty, nothing is recorded. Why the file
+//! does not read the stream's blocks: [docs/structures.md](../../../../docs/structures.md#the-feed-of-changes).
 
 use super::Executor;
 use super::aof::AppendOnlyFile;
@@ -18,7 +15,7 @@ use crate::persist::aof::Appender;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// A receiver of the feed, in order. Each tracks the selected database itself: one may have begun later than another.
+/// A receiver of the feed. Each tracks the selected database itself: one may have begun later than another.
 enum Sink<'a> {
     /// Writes a timestamp, if enabled, when the second has changed.
     AppendOnlyFile { appender: &'a mut Appender, timestamp_s: Option<i64> },

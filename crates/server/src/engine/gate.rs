@@ -29,7 +29,7 @@ use crate::session::{Client, ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
 
 /// Returns whether the client must authenticate. Clients connected before a password was set stay authenticated;
-/// without a password none needs to authenticate.
+/// without a password no client must authenticate.
 #[inline]
 pub fn needs_authentication(server: &Server, handle: ClientHandle) -> bool {
     !server.clients[handle].authenticated && !server.users.default_is_open()
@@ -43,7 +43,7 @@ pub(super) fn limit_tracking(server: &mut Server) {
     }
 }
 
-/// What clients have read that track no more is forgotten by and by.
+/// Removes the reads of clients that have stopped tracking, a limited number at a time.
 pub(super) fn forget_departed_trackers(server: &mut Server) {
     if server.tracking.remembers_departed() {
         server.tracking.forget_departed(&mut server.clients);
@@ -347,7 +347,7 @@ impl Executor {
         Ok(reply.len())
     }
 
-    /// Returns the error for writes while they could be lost.
+    /// Returns the error for writes while the disk fails.
     pub(super) fn disk_error(&self) -> Option<ClientError> {
         let config = &self.server.config;
         if self.saving.has_failed() && config.stop_writes_on_bgsave_error && !config.save.is_empty() {

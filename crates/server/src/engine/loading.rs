@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Maximum time of a loading step between two polls of the clients.
 pub(super) const LOAD_STEP_US: u64 = 10_000;
 /// Period of log lines about loading progress.
-const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
+const LOAD_LOG_PERIOD_US: u64 = 5_000_000;
 
 /// The running load of saved data, of either kind, and the result of the last one.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Loads {
 
     /// Returns whether a DEBUG LOADAOF is running.
     pub(super) fn is_reloading(&self) -> bool {
-        self.log.as_ref().is_some_and(|loading| loading.asked_by().is_some())
+        self.log.as_ref().is_some_and(|loading| loading.requested_by().is_some())
     }
 
     /// Returns whether commands of an append-only file are being replayed.
@@ -116,7 +116,7 @@ struct Progress {
     /// Start time on the monotonic clock.
     began_us: u64,
     /// Time of the last progress line.
-    told_us: u64,
+    logged_us: u64,
 }
 
 /// Why the data set could not be loaded.
@@ -279,7 +279,7 @@ pub(super) fn empty_all(db: &mut Db, in_background: bool) {
 }
 
 impl Loads {
-    /// Cancels the rest of the load.
+    /// Cancels the running load.
     pub(super) fn end_loading(&mut self, server: &mut Server) {
         self.rdb = None;
         loading_ended(server);
@@ -294,12 +294,12 @@ impl Loads {
     ) {
         let now = clock.read();
         let figures = LoadingFigures { started_s: now.unix_s(), total_bytes, loaded_bytes: 0 };
-        self.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
+        self.progress = Progress { figures, began_us: now.monotonic_us, logged_us: now.monotonic_us };
         server.loading = loading;
         server.observed.persistence.loading = Some(figures);
     }
 
-    /// Returns whether the last loaded file had nothing after its snapshot.
+    /// Returns whether the last loaded file ended with its snapshot.
     pub(super) fn has_loaded_whole_file(&self) -> bool {
         let figures = &self.progress.figures;
         figures.loaded_bytes == figures.total_bytes
@@ -317,8 +317,8 @@ impl Loads {
         let (progress, now) = (&mut self.progress, server.now);
         progress.figures.loaded_bytes = loaded_bytes;
         server.observed.persistence.loading = Some(progress.figures);
-        if now.monotonic_us.saturating_sub(progress.told_us) >= LOAD_TOLD_PERIOD_US {
-            progress.told_us = now.monotonic_us;
+        if now.monotonic_us.saturating_sub(progress.logged_us) >= LOAD_LOG_PERIOD_US {
+            progress.logged_us = now.monotonic_us;
             let left_s = progress.figures.seconds_left(now.unix_s()).unwrap_or(0);
             log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.figures.percent());
         }
@@ -338,7 +338,7 @@ impl Executor {
         let Some((mut source, total_bytes)) = open_rdb(&self.disk, &rdb_path(&self.server), options)? else {
             return Ok(());
         };
-        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
+        source.record_left_out(self.db.lazy_freeing.removal_of_expired());
         self.loads.loading_begins(&mut self.server, &self.clock, server::Loading::InPlace, total_bytes);
         self.loads.begin_rdb(source);
         Ok(())
@@ -356,7 +356,7 @@ impl Executor {
 
     /// Loads for a few milliseconds.
     pub fn load_step(&mut self) -> Result<(), RestoreError> {
-        // The event loop continues a suspended script that is part of the load; later commands wait for it.
+        // The event loop continues a suspended script of the load; later commands wait for it.
         if self.is_busy() {
             return Ok(());
         }
@@ -421,9 +421,9 @@ impl Executor {
             // The replayed commands' changes are already in their files.
             self.db.change_log.dirty = 0;
         }
-        let asked_by = loading.asked_by();
+        let requested_by = loading.requested_by();
         let opened = self.end_replay(loading);
-        if let Some(handle) = asked_by {
+        if let Some(handle) = requested_by {
             self.end_reloading(handle, result);
             return Ok(());
         }
@@ -455,7 +455,7 @@ impl Executor {
         if flush {
             empty_all(&mut self.db, false);
         }
-        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
+        source.record_left_out(self.db.lazy_freeing.removal_of_expired());
         let result = self.load_at_once(&mut source, flush);
         let policy = match (flush, merge) {
             (true, _) => RestorePolicy::Flush,
@@ -464,7 +464,7 @@ impl Executor {
         };
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         if !flush {
-            // Otherwise the change is recorded already, and notification finds the loaded data.
+            // Otherwise the change was recorded before, and notifications refer to the loaded data.
             self.db.change_log.flushed(None);
         }
         let figures = &mut self.server.observed.persistence;
@@ -486,7 +486,7 @@ impl Executor {
         Ok(())
     }
 
-    /// If it `replaces` all data, replicas are sent deletions of the keys left out; otherwise nothing was deleted.
+    /// Loads a file without interruption. If it `replaces` all data, deletions of the skipped keys are propagated.
     fn load_at_once(&mut self, source: &mut Loader<File>, replaces: bool) -> Result<(), LoadError> {
         let clock = self.clock.clone();
         loop {

@@ -1,4 +1,4 @@
-//! Eviction: keeps memory within `maxmemory`.
+//! Eviction of keys, which keeps memory within `maxmemory`.
 
 use super::Executor;
 use crate::clock::Clock;
@@ -20,13 +20,13 @@ const WAIT_US_MAX: u64 = 1000;
 pub enum Room {
     /// Memory is within its limit.
     Enough,
-    /// Over the limit, but eviction proceeds: commands may run meanwhile.
+    /// Over the limit, but eviction continues: commands may run.
     Soon,
     /// Nothing can be evicted.
     None,
 }
 
-/// How far eviction has come.
+/// State of eviction.
 pub(super) struct Eviction {
     /// Candidates.
     pool: EvictionPool,
@@ -50,13 +50,13 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// Gives eviction time again.
+    /// Resets the time limit of the tick.
     #[inline]
     pub(super) fn begin_tick(&mut self) {
         self.goal_bytes = None;
     }
 
-    /// Forgets candidates that were chosen by another policy.
+    /// Discards candidates that another policy has chosen.
     pub(super) fn follow(&mut self, policy: MaxmemoryPolicy) {
         if self.policy != policy {
             self.policy = policy;
@@ -69,7 +69,7 @@ impl Eviction {
         self.pool.count_queues(db, self.policy);
     }
 
-    /// Lets eviction begin when the executor is idle.
+    /// Schedules eviction for when the executor is idle.
     pub(super) fn resume(&mut self) {
         self.is_unfinished = true;
     }
@@ -118,7 +118,7 @@ impl Executor {
         }
     }
 
-    /// Returns whether [`Executor::make_room`] would have nothing to do.
+    /// Returns whether memory is within its limit, so that [`Executor::make_room`] is not needed.
     #[inline]
     pub(super) fn needs_no_room(&self) -> bool {
         self.is_within_limit()
@@ -164,7 +164,7 @@ impl Executor {
     fn evict(&mut self, goal_bytes: i64) -> Room {
         let config = &self.server.config;
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
-        // During import, the importing client decides what is removed.
+        // During an import, the importing client decides about removals.
         let policy = if config.import_mode { MaxmemoryPolicy::NoEviction } else { policy };
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
@@ -198,7 +198,7 @@ impl Executor {
         room
     }
 
-    /// Waits for evicted values that the background thread is still freeing; nothing is left to evict.
+    /// Waits for evicted values that the background thread is freeing, when no keys are left to evict.
     fn wait_for_background(&mut self, deadline_us: u64) -> Room {
         let started_us = self.clock.monotonic_us();
         let mut now_us = started_us;

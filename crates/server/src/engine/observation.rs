@@ -183,13 +183,13 @@ impl Executor {
         let monitors_latency = config.latency_monitor_threshold_ms != 0;
         let client = &mut server.clients[call.client];
         client.commands_total += 1;
-        let asked = observed.hot_keys.is_some();
+        let is_sampled = observed.hot_keys.is_some();
         let request_bytes = call.args.request_bytes() as u64;
         let costs = [1, elapsed_ns, request_bytes, finished.reply_bytes as u64];
         if observed.countdown.pass(costs) {
             note_hottest(&mut self.server, &self.loads, finished, costs);
         }
-        if asked {
+        if is_sampled {
             note_hot_keys(&mut self.server, finished);
         }
         if monitors_latency {

@@ -1,6 +1,6 @@
-//! Whether a client's user may do what the client requests. Every source of commands checks here: requests on arrival,
-//! transactions at queueing and again at EXEC, scripts at each call, and blocked commands before each retry. Commands
-//! from the append-only file or the primary were checked where they ran first, and run as a user with all permissions.
+//! The permission check of commands. Every source of commands calls it: requests on arrival, transactions at queueing and
+//! again at EXEC, scripts at each call, and blocked commands before each retry. Commands from the append-only file or the
+//! primary were checked where they ran first, and run as a user with all permissions.
 
 use super::Executor;
 use super::call::Call;
@@ -62,7 +62,7 @@ impl Executor {
         ClientError::formatted(format!("NOPERM {text}"))
     }
 
-    /// Refuses a queued command whose permission was revoked meanwhile.
+    /// Refuses a queued command whose permission was revoked after it was queued.
     #[cold]
     pub(super) fn denied_in_transaction(&mut self, call: &Call<'_>, denied: Denied) -> ClientError {
         self.note_denied(call, denied, DenialContext::Multi);

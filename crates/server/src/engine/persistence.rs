@@ -1,9 +1,8 @@
-//! The common part of data files: replies to commands that save or load, periodic checks, and the child that writes
-//! while this process continues.
+//! The common part of data files: the commands that save or load, periodic checks, and the child process that writes.
 //!
 //! Each part owns its state: [`Disk`] the file system and the child, [`Saving`](super::saving::Saving) the schedule of
 //! RDB files, [`AppendOnlyFile`](super::aof::AppendOnlyFile) its files and rewrites, [`Loads`](super::loading::Loads)
-//! what is being loaded. [`shutdown`](super::shutdown) ends the process.
+//! the running load. [`shutdown`](super::shutdown) ends the process.
 
 use super::Executor;
 use crate::command::{Next, Origin};
@@ -86,7 +85,7 @@ impl Disk {
         self.child.take_if(|child| matches!(child.purpose, Purpose::Snapshot | Purpose::Sync))
     }
 
-    /// Asks the child to end without a result.
+    /// Requests that the child end without a result.
     pub fn cancel_child(&self) {
         if let Some(child) = &self.child {
             child.cancel();
@@ -156,7 +155,7 @@ impl Disk {
 }
 
 impl Executor {
-    /// Does what a command has requested and writes its reply, or begins it and blocks the client.
+    /// Carries out a command's request and writes its reply, or begins it and blocks the client.
     pub(super) fn persist(
         &mut self,
         handle: ClientHandle,
@@ -165,7 +164,7 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
         let in_transaction = origin.in_transaction;
-        // No server writes such a command to a file; a replayed one neither saves nor ends this process.
+        // Servers write no such command to a file; a replayed one neither saves nor ends this process.
         if origin.replayed && request != PersistRequest::AllFlushed {
             return Err(ClientError::loading(self.server.name()));
         }
@@ -192,7 +191,7 @@ impl Executor {
                     .map(|()| Next::Reply);
             }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
-            // A replayed FLUSHALL is no reason to write a new file.
+            // A replayed FLUSHALL writes no new file.
             PersistRequest::AllFlushed if origin.replayed => {}
             // The file must name the stream offset after the command that removed the data.
             PersistRequest::AllFlushed if origin.in_transaction || self.db.change_log.is_recording() => {

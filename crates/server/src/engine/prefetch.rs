@@ -1,18 +1,18 @@
-//! The keys that a batch of requests will look up, so that all are prefetched together before the first one runs.
+//! Prefetch of the keys that a batch of requests will look up, together and before the first request runs.
 //!
 //! A window takes requests in the order in which they will run, from one connection after another, until it holds
 //! `prefetch-batch-max-size` keys. A request of more keys than that gets a window of its own, with its first keys;
 //! the rest are announced to the database when the command runs.
 //!
-//! A window decides nothing: a request may be refused, queued, or use another database, and then the prefetch of its
-//! keys was wasted.
+//! A window is a prediction: if a request is refused, queued, or uses another database, the prefetch of its keys is
+//! wasted.
 
 use super::Executor;
 use crate::command::{Args, Command, PrefetchHint, Request};
 use crate::db::prefetch::{Lookup, PrefetchTarget};
 use crate::session::ClientHandle;
 
-/// Fewer lookups than this gain nothing from prefetching.
+/// Minimum number of lookups for which prefetching saves time.
 const KEYS_MIN: usize = 2;
 
 /// The keys of some requests, whose buckets are being prefetched.

@@ -1,4 +1,5 @@
-//! Frees large values on a separate thread, so that removing ten million elements costs the executor nothing.
+//! Background freeing of large values by a separate thread, so that the removal of ten million elements does not delay
+//! the executor.
 
 use crate::db::Garbage;
 use crate::observe::memory::{Reclaiming, ThreadMemory};
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// The executor's end. When it is dropped, the thread frees everything it was handed and ends.
+/// The executor's handle of the thread. When it is dropped, the thread frees all queued values and ends.
 pub struct Reclaimer {
     sender: Option<Sender<Garbage>>,
     progress: Arc<Reclaiming>,
@@ -27,7 +28,7 @@ impl Reclaimer {
         Reclaimer { sender: spawned.is_ok().then_some(sender), progress }
     }
 
-    /// Hands a value over to the thread to be freed.
+    /// Queues a value for the thread to free.
     pub fn free(&self, garbage: Garbage) {
         let Some(sender) = &self.sender else { return drop(garbage) };
         self.progress.pending.fetch_add(garbage.objects(), Ordering::Relaxed);

@@ -40,7 +40,7 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct LogLoading {
     client: ClientHandle,
     /// The client blocked until the load ends.
-    asked_by: Option<ClientHandle>,
+    requested_by: Option<ClientHandle>,
     /// Files not begun yet.
     paths: VecDeque<PathBuf>,
     /// The first file is the base.
@@ -63,8 +63,8 @@ pub(crate) struct LogLoading {
 
 impl LogLoading {
     /// Returns the client blocked until the load ends.
-    pub(super) fn asked_by(&self) -> Option<ClientHandle> {
-        self.asked_by
+    pub(super) fn requested_by(&self) -> Option<ClientHandle> {
+        self.requested_by
     }
 
     /// Returns whether the current file notes the size of the previous one, and some of those bytes are missing.
@@ -249,7 +249,7 @@ impl Executor {
         self.loads.begin_replay();
         Ok(LogLoading {
             client,
-            asked_by: None,
+            requested_by: None,
             paths,
             begins_with_base: manifest.base.is_some(),
             in_base: false,
@@ -369,11 +369,11 @@ impl Executor {
         let mut reply = ReplyBuffer::new(protocol);
         reply.set_limit(NonZeroUsize::new(REPLY_BYTES_MAX));
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
-        // Servers before version 7 propagated scripts verbatim. Whatever else a replayed command requests, nothing
-        // blocks during a load.
+        // Servers before version 7 propagated scripts verbatim. All other requests of replayed commands are ignored:
+        // nothing blocks during a load.
         let call = Call { origin, ..Call::new(&self.server.registry, client, id, args.view()) };
         if let Next::RunScript(script) = self.call(&call, &mut reply) {
-            // A long script is suspended, and finished by the event loop.
+            // The event loop continues a script that was suspended.
             let _ = self.run_script(&call, *script, &mut reply);
         }
         self.free_discarded();
@@ -399,7 +399,7 @@ impl Executor {
             Loading::InPlace,
             loading.bytes_to_load(&self.disk),
         );
-        self.loads.begin_log(LogLoading { asked_by: Some(handle), ..loading });
+        self.loads.begin_log(LogLoading { requested_by: Some(handle), ..loading });
         Ok(true)
     }
 

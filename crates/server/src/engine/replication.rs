@@ -1,10 +1,11 @@
-//! Replication: the stream of changes that keeps copies on other servers up to date, and the replicas it is sent to.
+//! Both roles of replication: a primary sends its replicas the stream of changes; a replica applies its primary's stream
+//! and forwards it.
 //!
-//! The stream is fed by `engine/feed.rs`, or on a replica by its own primary. The *backlog* keeps its last bytes, for
-//! replicas that are behind and for those that reconnect. There is one copy of them, however many replicas read it.
+//! `engine/feed.rs` feeds a primary's stream. The *backlog* keeps the stream's last bytes, for replicas that are behind or
+//! reconnect; all replicas read the same copy.
 //!
-//! 1. A replica with a position can be sent everything from there to the end: the backlog is not trimmed beyond the
-//!    slowest, which is closed when it is further behind than `client-output-buffer-limit` allows.
+//! 1. The backlog has all bytes from a replica's position on: it is not trimmed beyond the slowest replica, which is
+//!    closed when it is further behind than `client-output-buffer-limit` allows.
 //! 2. Without a backlog there are no replicas and no reservations.
 
 mod channels;
@@ -41,7 +42,7 @@ use outgoing::OutgoingStream;
 use rdb_channel::Reservations;
 use replicas::Replicas;
 
-/// The state of replication. The other parts of the executor are passed to its methods.
+/// State of replication. Its methods receive the other parts of the executor as parameters.
 pub struct Replication {
     outgoing: OutgoingStream,
     replicas: Replicas,
@@ -49,14 +50,14 @@ pub struct Replication {
     reservations: Reservations,
     failover: Failover,
     upstream: Upstream,
-    /// The state when waiters for acknowledgements were last checked.
+    /// State at the last check of the clients that wait for acknowledgements.
     acknowledgements_served: Option<KnownAcknowledgements>,
     /// On the monotonic clock, as all times here.
     next_cron_us: u64,
     pinged_us: u64,
 }
 
-/// All state that decides whether a wait for acknowledgements is satisfied.
+/// The state on which waits for acknowledgements depend.
 #[derive(PartialEq)]
 struct KnownAcknowledgements {
     replicas: Vec<AcknowledgedOffsets>,
@@ -65,7 +66,7 @@ struct KnownAcknowledgements {
 }
 
 impl Replication {
-    /// The seed must differ between processes: ids of histories are drawn from it.
+    /// Creates the state. `seed` must differ between processes: ids of histories are drawn from it.
     pub(super) fn new(seed: u64) -> Self {
         Replication {
             outgoing: OutgoingStream::new(seed),
@@ -80,7 +81,7 @@ impl Replication {
         }
     }
 
-    /// Returns the side of this server's own primary.
+    /// Returns the replica's role of this server.
     pub fn upstream(&self) -> &Upstream {
         &self.upstream
     }
@@ -96,13 +97,13 @@ impl Replication {
         self.outgoing.offset()
     }
 
-    /// Returns whether local changes make the stream; on a replica the primary's stream does.
+    /// Returns whether this server's changes feed the stream; a replica forwards the primary's stream.
     #[inline]
     pub(super) fn feeds_stream(&self, config: &Config) -> bool {
         self.outgoing.has_backlog() && config.replicaof.is_none()
     }
 
-    /// Returns the memory held for the stream and for snapshots in transfer.
+    /// Returns the memory of the stream and of snapshots in transfer.
     pub(super) fn held_bytes(&self) -> usize {
         self.outgoing.memory_bytes() + self.full_syncs.memory_bytes()
     }
@@ -125,14 +126,15 @@ impl Replication {
         self.after_feeding(db, server, clock);
     }
 
-    /// Promotes this server: replicas of the same primary can continue with this one.
+    /// Makes the primary's history this server's own, after a promotion: replicas of the same primary can continue with this
+    /// server.
     fn take_history_over(&mut self, db: &mut Db, server: &mut Server) {
         self.outgoing.part_from_primary();
         self.replicas.note_none_since(server.now.monotonic_us);
         self.note_stream(db, server);
     }
 
-    /// Starts the time without replicas, after which the backlog is freed.
+    /// Records that no replica is attached from now on; the backlog is freed after `repl-backlog-ttl`.
     pub(super) fn note_without_replicas(&mut self, now_us: u64) {
         self.replicas.note_none_since(now_us);
     }
@@ -166,7 +168,7 @@ impl Replication {
         self.note_stream(db, server);
     }
 
-    /// Publishes the figures of the stream, and whether it is fed.
+    /// Publishes the figures of the stream, and whether this server feeds it.
     pub(super) fn note_stream(&self, db: &mut Db, server: &mut Server) {
         db.change_log.feeds_replicas = self.feeds_stream(&server.config);
         let kept_bytes = server.config.repl_backlog_size_bytes;
@@ -182,7 +184,7 @@ impl Replication {
     }
 }
 
-/// How far replicas may be behind, at one instant.
+/// Limit of the bytes that replicas may be behind, at one instant.
 struct OutputLimit {
     hard_bytes: u64,
     soft_bytes: u64,
@@ -190,14 +192,14 @@ struct OutputLimit {
     now_us: u64,
 }
 
-/// Since when a replica has exceeded the soft limit, on the monotonic clock.
+/// Monotonic time since which a replica has exceeded the soft limit.
 #[derive(Debug, Default)]
 struct SoftLimit {
     exceeded_since_us: Option<u64>,
 }
 
 impl OutputLimit {
-    /// The backlog's own size does not count against the limit.
+    /// Creates the limit. `kept_bytes`, the backlog's size, is allowed in any case.
     fn new(limit: OutputBufferLimit, kept_bytes: u64, now_us: u64) -> Self {
         let [hard_bytes, soft_bytes] = [limit.hard_bytes, limit.soft_bytes]
             .map(|bytes| if bytes == 0 { u64::MAX } else { bytes.max(kept_bytes) });
@@ -231,7 +233,7 @@ impl Executor {
         self.replication.upstream.is_linked()
     }
 
-    /// Forwards the primary's bytes verbatim: this server's replicas follow the same stream.
+    /// Forwards the primary's bytes verbatim to this server's replicas.
     pub fn feed_verbatim(&mut self, bytes: &[u8]) {
         self.replication.outgoing.append(bytes);
         self.after_feeding();

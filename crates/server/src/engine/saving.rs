@@ -1,4 +1,4 @@
-//! Saving: the data as an RDB file, at once or by a child, on request or at a save point.
+//! RDB saves: in this process or by a child, on request or at a save point.
 
 use super::Executor;
 use super::persistence::{Answer, Disk};
@@ -46,7 +46,7 @@ pub(crate) struct Saving {
     scheduled: bool,
     /// The number of changes when the running background save began.
     dirty_before: u64,
-    /// Destination of the last save begun, whatever the options are now.
+    /// Destination of the last save begun; the options may have changed since.
     target: PathBuf,
     /// An unfinished transaction or script has removed all data: it is saved at its end.
     saves_flushed: bool,
@@ -189,7 +189,7 @@ impl Saving {
                         keys = so_far;
                         reporter.progress(so_far);
                     });
-                    reporter.tell(keys);
+                    reporter.report(keys);
                     outcome_of_sending(written.map(drop))
                 });
                 disk.child_started(db, server, started)
@@ -213,7 +213,7 @@ impl Saving {
                     reporter.progress(so_far);
                 })
             });
-            reporter.tell(keys);
+            reporter.report(keys);
             match &written {
                 Ok(()) => log::info!("DB saved on disk"),
                 Err(error) => log::warn!("{error}"),
@@ -279,8 +279,8 @@ impl Saving {
 }
 
 impl Disk {
-    /// As [`Self::start_snapshot`], by a child that writes to sockets itself: a greeting to each, then the snapshot to
-    /// all, framed by its mark.
+    /// As [`Self::start_snapshot`], by a child that writes to sockets: the line with the offset to each, then the snapshot,
+    /// framed by its mark, to all.
     pub(super) fn start_sending(
         &mut self,
         db: &Db,
@@ -304,11 +304,11 @@ impl Disk {
                     reporter.sent_bytes = sent_bytes.get();
                     reporter.progress(so_far);
                 })?;
-                // Only after all of it: a partial snapshot must not look complete.
+                // After the last byte of the snapshot: a partial one must not look complete.
                 sink.write_all(mark.as_bytes())
             });
             reporter.sent_bytes = sent_bytes.get();
-            reporter.tell(keys);
+            reporter.report(keys);
             outcome_of_sending(written)
         });
         self.child_started(db, server, started)

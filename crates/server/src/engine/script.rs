@@ -1,4 +1,4 @@
-//! Running scripts: their commands take the same path as any other, and a long script is suspended between slices, so
+//! Execution of scripts: their commands take the path of all commands, and a long script is suspended between slices, so
 //! that other clients get `BUSY` and can kill it.
 
 use super::Executor;
@@ -38,7 +38,7 @@ struct ScriptRun {
 #[derive(Clone, Copy, Debug, Default)]
 struct ScriptTurn {
     /// When it was last checked or resumed, on the monotonic clock.
-    asked_us: u64,
+    checked_us: u64,
     /// A command that ends after this stopwatch time triggers a check.
     due_ns: u64,
     /// For a slow script: the end of its time slice.
@@ -75,7 +75,7 @@ impl ScriptExecution {
 
     fn begin_turn(&mut self, now_us: u64, stopwatch_ns: u64) {
         self.turn = ScriptTurn {
-            asked_us: now_us,
+            checked_us: now_us,
             due_ns: stopwatch_ns + COMMANDS_NS_MAX,
             slice_until_us: now_us + SLICE_US,
         };
@@ -197,7 +197,7 @@ impl Executor {
         self.observe_composite(&call, run.started_ns, reply_bytes, written.failed);
     }
 
-    /// Returns whether a script is suspended: only it may change data meanwhile.
+    /// Returns whether a script is suspended: only this script may change data then.
     pub fn is_busy(&self) -> bool {
         self.script.is_suspended()
     }
@@ -264,7 +264,7 @@ impl Executor {
         }
         self.after_command(handle, start, &mut reply);
         self.return_output(handle, reply);
-        self.hand_on_script(handle);
+        self.forward_script(handle);
         if abandoned {
             self.disconnect(handle);
         } else {
@@ -478,7 +478,7 @@ impl Caller for Executor {
 
     fn interrupt(&mut self) -> Turn {
         let now_us = self.clock.monotonic_us();
-        let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script.turn.asked_us, now_us));
+        let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script.turn.checked_us, now_us));
         self.script.turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
         let interrupt = self.interrupt_of_script(now_us);
         let is_slow = self.server.scripts.running.as_ref().is_some_and(|running| running.is_slow);
@@ -500,8 +500,8 @@ impl Caller for Executor {
 }
 
 impl Executor {
-    /// Returns the duration from which a script is slow; 0: none is. Once the process is to end, a higher duration than
-    /// the default, or none, does not count: the script would keep the process from ending.
+    /// Returns the duration from which a script is slow; 0: unlimited. During a shutdown the default is its upper limit:
+    /// otherwise the script would keep the process from ending.
     fn slow_script_ms_min(&self) -> u64 {
         let configured_ms = self.server.config.busy_reply_threshold_ms;
         let is_to_end = self.ending.is_requested();
@@ -524,7 +524,7 @@ impl Executor {
             });
         }
         if running.is_slow {
-            // Once per slice, the rest of the server runs.
+            // The rest of the server runs once per slice.
             let over = now_us >= self.script.turn.slice_until_us;
             return if over && !self.loads.replays_at_once() { Interrupt::Suspend } else { Interrupt::GoOn };
         }
@@ -547,5 +547,5 @@ impl Executor {
 const SLOW_SCRIPT_MS_AT_STOP: u64 = 5000;
 /// Length of a slow script's slice before the rest of the server runs.
 const SLICE_US: u64 = 500;
-/// Time of a script's commands that triggers a check, where Lua itself runs little between them.
+/// Time of a script's commands that triggers a check, for scripts that run little Lua between commands.
 const COMMANDS_NS_MAX: u64 = 200_000;

@@ -1,7 +1,7 @@
-//! Shutdown by a command or a signal: what it waits for, what is written first, and what prevents it.
+//! Shutdown by a command or a signal: its waits, the final save, and its refusals.
 //!
-//! Lagging replicas are waited for, up to `shutdown-timeout`. Meanwhile commands that may write are held, and so is the
-//! primary's stream; they run if the shutdown is aborted or fails.
+//! The server waits for lagging replicas, up to `shutdown-timeout`. Meanwhile commands that may write are held, and so is
+//! the primary's stream; they run if the shutdown is aborted or fails.
 
 use super::aof::AppendOnlyFile;
 use super::{Executor, aof};
@@ -26,15 +26,15 @@ const UNTIL_SHUTDOWN: BlockRequest = BlockRequest::until(BlockedOn::Shutdown);
 /// A requested shutdown.
 #[derive(Clone, Copy, Debug)]
 enum Stopping {
-    /// By a signal; to be started.
-    Wanted(Shutdown),
+    /// Requested by a signal, and not started.
+    Requested(Shutdown),
     /// Waits for a suspended script or transaction, until a time on the monotonic clock.
     WaitsForUnit { how: Shutdown, deadline_us: u64 },
     /// Waits for replicas, until a time on the monotonic clock.
     Waits {
         how: Shutdown,
         deadline_us: u64,
-        /// A unit that had written was still running when its time ran out: it does not delay the end.
+        /// The deadline of a running script or transaction that had written has passed: it no longer delays the end.
         gives_up_unit: bool,
     },
 }
@@ -48,7 +48,7 @@ pub(super) struct Ending {
     stage: Option<Stopping>,
     /// The final save is done: a write that ran now would be acknowledged and lost.
     is_over: bool,
-    /// It ends without a final snapshot that was wanted, because of a script or transaction that has not ended.
+    /// The configured final snapshot is skipped, because a script or transaction has not ended.
     loses_changes: bool,
 }
 
@@ -77,7 +77,7 @@ impl Ending {
     pub(super) fn shutdown_deadline_us(&self) -> Option<u64> {
         match self.stage {
             Some(Stopping::Waits { deadline_us, .. }) => Some(deadline_us),
-            Some(Stopping::Wanted(_) | Stopping::WaitsForUnit { .. }) | None => None,
+            Some(Stopping::Requested(_) | Stopping::WaitsForUnit { .. }) | None => None,
         }
     }
 
@@ -86,9 +86,9 @@ impl Ending {
         self.shutdown_deadline_us().is_some()
     }
 
-    /// Returns whether the server stops though a unit that has written does not end. A final snapshot would hold a part
-    /// of the unit and is not saved, so without an append-only file all changes since the last save are lost. A signal
-    /// is obeyed nevertheless, and so is FORCE; other clients' shutdowns fail.
+    /// Returns whether the server stops although a unit that has written does not end. A final snapshot would contain a part
+    /// of the unit and is not saved, so without an append-only file all changes since the last save are lost. Signals and
+    /// FORCE stop the server nevertheless; other shutdowns fail.
     fn may_stop_without_unit(&mut self, aof: &AppendOnlyFile, server: &Server, how: Shutdown) -> bool {
         const WHAT: &str = "The running script or transaction has not ended in time. \
                             A final snapshot would contain part of its writes";
@@ -117,7 +117,7 @@ impl Ending {
         true
     }
 
-    /// Returns the deadline of a suspended unit, which has as much time as replicas.
+    /// Begins the wait for a suspended unit; returns its deadline, which is that of replicas.
     fn begin_waiting_for_unit(&mut self, server: &mut Server, clock: &Clock, how: Shutdown) -> u64 {
         let timeout_s = if how.now { 0 } else { server.config.shutdown_timeout_seconds };
         let deadline_us = clock.monotonic_us() + u64::from(timeout_s) * 1_000_000;
@@ -156,7 +156,7 @@ impl Executor {
         self.ending.stage.is_some()
     }
 
-    /// Sets what signals that request a shutdown set.
+    /// Sets the flags of the signals that request a shutdown.
     pub fn watch_stop_requests(&mut self, requests: [Arc<AtomicBool>; 2]) {
         self.ending.requests = requests;
     }
@@ -166,15 +166,15 @@ impl Executor {
         self.ending.is_over && self.ending.loses_changes
     }
 
-    /// Requests a shutdown by signal. One that a client has requested is no longer called off because of a script that
-    /// does not end.
-    pub fn want_shutdown(&mut self, how: Shutdown) {
+    /// Requests a shutdown by signal. A client's earlier request is then no longer cancelled because of a script that does
+    /// not end.
+    pub fn request_shutdown(&mut self, how: Shutdown) {
         match &mut self.ending.stage {
-            Some(Stopping::Wanted(first) | Stopping::WaitsForUnit { how: first, .. }) => {
+            Some(Stopping::Requested(first) | Stopping::WaitsForUnit { how: first, .. }) => {
                 first.by_signal |= how.by_signal;
             }
             Some(Stopping::Waits { .. }) => {}
-            None => self.ending.stage = Some(Stopping::Wanted(how)),
+            None => self.ending.stage = Some(Stopping::Requested(how)),
         }
     }
 
@@ -184,17 +184,17 @@ impl Executor {
         self.is_busy() && !self.is_loading()
     }
 
-    /// Continues a requested shutdown once the suspended unit has ended or its time has run out.
-    pub fn stop_if_wanted(&mut self) {
+    /// Starts a requested shutdown once the suspended unit has ended or its deadline has passed.
+    pub fn start_requested_shutdown(&mut self) {
         let (how, deadline_us) = match self.ending.stage {
-            Some(Stopping::Wanted(how)) => (how, None),
+            Some(Stopping::Requested(how)) => (how, None),
             Some(Stopping::WaitsForUnit { how, deadline_us }) => (how, Some(deadline_us)),
             Some(Stopping::Waits { .. }) | None => return,
         };
         let gives_up_unit = self.is_within_unit();
         if gives_up_unit {
             if end_script_that_reads(&mut self.server) {
-                // It ends in its next slice, and what is then saved is whole.
+                // The script ends in its next slice; then no partial changes would be saved.
                 return;
             }
             let deadline_us = deadline_us
@@ -203,17 +203,17 @@ impl Executor {
                 return;
             }
             if !self.ending.may_stop_without_unit(&self.aof, &self.server, how) {
-                return self.call_shutdown_off();
+                return self.cancel_shutdown();
             }
         }
         self.ending.stage = None;
         self.server.observed.shutdown_deadline_us = None;
         if matches!(self.begin_shutdown(how, None, gives_up_unit), Begun::Failed) {
-            self.call_shutdown_off();
+            self.cancel_shutdown();
         }
     }
 
-    /// Returns whether the running script has made changes that only its end makes whole.
+    /// Returns whether the running script has made changes that must not be saved before its end.
     fn has_script_written(&self) -> bool {
         self.server.scripts.running.as_ref().is_some_and(must_run_whole)
     }
@@ -226,7 +226,7 @@ impl Executor {
     ) -> Result<Next, ClientError> {
         match self.begin_shutdown(how, Some(handle), false) {
             Begun::Ends => {
-                // None of the client's later requests may run; the closed connection is its reply.
+                // No later request of the client may run; the closed connection is the reply.
                 self.server.close_asap(handle);
                 Ok(Next::Reply)
             }
@@ -240,7 +240,7 @@ impl Executor {
         if self.ending.stage.is_none() {
             return Err(ClientError::text("ERR No shutdown in progress."));
         }
-        self.call_shutdown_off();
+        self.cancel_shutdown();
         log::info!("Shutdown manually aborted.");
         reply.ok();
         Ok(Next::Reply)
@@ -251,7 +251,7 @@ impl Executor {
             return Begun::Waits;
         }
         if asker.is_some() && self.is_within_unit() && how.save != Some(false) {
-            self.ending.stage.get_or_insert(Stopping::Wanted(how));
+            self.ending.stage.get_or_insert(Stopping::Requested(how));
             return Begun::Waits;
         }
         match asker.map(|handle| &self.server.clients[handle]) {
@@ -262,7 +262,7 @@ impl Executor {
             ),
             None => log::info!("User requested shutdown..."),
         }
-        supervisor::tell("STOPPING=1\n");
+        supervisor::notify("STOPPING=1\n");
         // Before saving; if that fails, the next turn publishes the actual state.
         self.server.observed.readiness.publish([Unready::Stopping]);
         let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
@@ -270,7 +270,7 @@ impl Executor {
             return if self.shut_down(how) { Begun::Ends } else { Begun::Failed };
         }
         let now_us = self.server.now.monotonic_us;
-        self.replication.ask_replicas_at_once(&mut self.db, &mut self.server, &self.clock);
+        self.replication.request_acknowledgements_now(&mut self.db, &mut self.server, &self.clock);
         self.server.pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, now_us);
         let deadline_us = now_us + timeout_us;
         self.ending.stage = Some(Stopping::Waits { how, deadline_us, gives_up_unit });
@@ -279,7 +279,7 @@ impl Executor {
         Begun::Waits
     }
 
-    /// Continues a shutdown once all replicas have all of the stream, or time has run out.
+    /// Continues a shutdown once all replicas have the whole stream, or the deadline has passed.
     pub(super) fn go_on_with_shutdown(&mut self) {
         let Some(Stopping::Waits { how, deadline_us, gives_up_unit }) = self.ending.stage else { return };
         if gives_up_unit && !self.is_within_unit() {
@@ -302,12 +302,12 @@ impl Executor {
         }
         let is_due = is_over || self.replication.has_all_replicas_synced();
         if is_due && !self.shut_down(how) {
-            self.call_shutdown_off();
+            self.cancel_shutdown();
         }
     }
 
     /// Runs the held commands, and replies to the SHUTDOWN clients that it was aborted.
-    fn call_shutdown_off(&mut self) {
+    fn cancel_shutdown(&mut self) {
         self.ending.stage = None;
         self.ending.loses_changes = false;
         self.server.observed.shutdown_deadline_us = None;
@@ -355,11 +355,11 @@ impl Executor {
         let has_part = self.has_load_under_way() || self.is_within_unit();
         if saves_at_end(&self.server, how) && !has_part {
             log::info!("Saving the final RDB snapshot before exiting.");
-            supervisor::tell("STATUS=Saving the final RDB snapshot\n");
+            supervisor::notify("STATUS=Saving the final RDB snapshot\n");
             if !self.save_now() {
                 if !how.force {
                     log::warn!("Error trying to save the DB, can't exit.");
-                    supervisor::tell("STATUS=Error trying to save the DB, can't exit.\n");
+                    supervisor::notify("STATUS=Error trying to save the DB, can't exit.\n");
                     return failed_to_end();
                 }
                 log::warn!("Error trying to save the DB. Exit anyway.");

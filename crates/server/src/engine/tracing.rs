@@ -8,7 +8,7 @@
 //! 1. Stages are contiguous: each begins where the previous one ended, and only the last is open.
 //! 2. Selection by duration is possible only when the reply is written. Until then every request is under way, with its
 //!    arguments cut as the log keeps them and stored contiguously: an allocation for each was 20 % of a GET.
-//! 3. A request whose reply stays unread is set aside ([`unread`]): what a turn looks at is about what has happened since.
+//! 3. A request whose reply stays unread is set aside ([`unread`]): the cost of a turn depends on the requests since.
 //! 4. The commands of a transaction or a script are not requests: EXEC or EVAL is, and its trace includes their time.
 //! 5. The primary's stream is not traced: it gets no replies.
 
@@ -35,8 +35,8 @@ use wire::convert::signed_count;
 /// Maximum number of requests under way; further ones are counted as missed.
 const UNDER_WAY_MAX: usize = 16 * 1024;
 
-/// A reply that has been unread for so long is set aside. Less costs an allocation for requests that other threads answer
-/// in the next turns.
+/// Age from which an unread reply is set aside. A lower age would cost an allocation for replies that I/O threads write in
+/// the next turns.
 const UNREAD_NS: u64 = 1_000_000;
 
 /// The executor's tracing state.
@@ -59,7 +59,7 @@ pub(super) struct Tracing {
     args: CutArgs,
     /// Requests of blocked clients, not scanned until the block ends.
     waiting: NameTable<ClientHandle, Waiting>,
-    /// Answered requests, not looked at until something happens on their sockets.
+    /// Answered requests, not checked until their sockets make progress.
     unread: Unread,
     /// When output was last written, by client slot; grows with the highest slot.
     written_ns: Vec<u64>,
@@ -135,9 +135,9 @@ struct UnderWay {
     /// The finished stages, and the start of the open one.
     stages: Stages,
     since_ns: u64,
-    /// It is kept, however long it takes.
+    /// It is kept, whatever its duration.
     is_chosen: bool,
-    /// The reason it cannot be answered yet.
+    /// Reason why its reply is delayed.
     waits: Option<Waits>,
     /// The client's output position at which it is answered; `None` until the whole batch has run.
     answered_at: Option<u64>,
@@ -145,13 +145,13 @@ struct UnderWay {
     slow_log: Range<u64>,
 }
 
-/// A request that is not looked at in each turn, and its arguments.
+/// A request that turns skip, and its arguments.
 struct Waiting {
     request: UnderWay,
     args: CutArgs,
 }
 
-/// What becomes of a request under way.
+/// Fate of a request under way.
 #[derive(Clone, Copy)]
 enum Fate {
     Stays,
@@ -164,7 +164,7 @@ enum Fate {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// Since this instant, which distinguishes it from a later block of the same client.
+    /// Blocked since this time, which distinguishes it from a later block of the same client.
     Blocked { since_us: u64 },
     /// Its script was suspended.
     Script,
@@ -296,7 +296,7 @@ impl Executor {
         self.forget_ended_traces();
     }
 
-    /// Stops recording which waits have ended while no traced request waits; frees memory once nothing is traced.
+    /// Stops recording the ends of waits while no traced request waits; frees memory once no request is traced.
     fn forget_ended_traces(&mut self) {
         if self.tracing.waiting.is_empty() {
             self.server.blocked.notes_ended = false;
@@ -461,9 +461,9 @@ impl Executor {
         Some(written_ns.filter(|&at_ns| at_ns >= request.since_ns).unwrap_or(now_ns))
     }
 
-    /// Keeps or drops the requests of some clients that were set aside, as far as their replies have been written.
+    /// Keeps or drops requests that were set aside and whose replies have been written, for some of the clients.
     fn finish_unread(&mut self, now_ns: u64) {
-        let clients = self.tracing.unread.clients_to_look_at();
+        let clients = self.tracing.unread.clients_to_check();
         structures::work::visited(clients.len());
         for handle in clients {
             let mut requests = self.tracing.unread.take(handle);

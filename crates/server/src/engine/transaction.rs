@@ -1,4 +1,4 @@
-//! MULTI's queue and EXEC.
+//! Transactions: the queue of MULTI, and EXEC.
 
 use super::Executor;
 use super::call::Call;
@@ -46,7 +46,7 @@ impl Executor {
         }
     }
 
-    /// Ends the transaction after EXEC itself was refused. The error says so, except for a redirection.
+    /// Ends the transaction after EXEC itself was refused. Returns the error, EXECABORT with the reason or a redirection.
     pub(super) fn abort_exec(&mut self, handle: ClientHandle, error: &ClientError) -> String {
         self.end_transaction(handle);
         let line = error.to_string();
@@ -62,8 +62,8 @@ impl Executor {
         self.server.watch.unwatch_all(&mut self.server.clients, handle);
     }
 
-    /// Runs all queued commands as one unit: nothing else runs in between, and its changes wake blocked clients only at
-    /// its end. `call` is EXEC's.
+    /// Runs all queued commands as one unit: no other command runs in between, and its changes unblock clients only at its
+    /// end. `call`: EXEC.
     pub(super) fn run_transaction(&mut self, call: &Call<'_>, reply: &mut ReplyBuffer) {
         let &Call { client: handle, id, args, .. } = call;
         let started_ns = self.stopwatch_ns;
@@ -121,7 +121,7 @@ impl Executor {
 }
 
 impl TransactionRun {
-    /// What it holds of the client's.
+    /// Returns the memory of the queue.
     pub(super) fn memory_bytes(&self) -> usize {
         self.transaction.memory_bytes() + self.args.memory_bytes()
     }

@@ -1,4 +1,5 @@
-//! The circumstances ([`Turn`]) under which commands and the server's own work use the data, determined here alone.
+//! The database, time and modes ([`Turn`]) under which commands and the server's own work use the data; determined here
+//! alone.
 
 use super::Executor;
 use super::call::Call;
@@ -45,7 +46,7 @@ impl Executor {
         Turn { expired: self.expired_keys(), ..Turn::new(0, self.server.now.unix_ms()) }
     }
 
-    /// Returns how a look-up that writes nothing treats expired keys.
+    /// Returns the treatment of expired keys by a read-only look-up.
     #[inline(always)]
     fn expired_keys(&self) -> ExpiredKeys {
         match self.server.pauses.are_any() || self.db.importing {

@@ -6,8 +6,8 @@
 //!   I/O threads -> Delivery::Requests ----/                          \-- Order::Serve -> I/O threads
 //! ```
 //!
-//! The executor's own connections and those of I/O threads are the same (`net/connection.rs`); they differ in what is
-//! between them and the batch: calls (`net/inline.rs`), or queues (`net/io_thread.rs`).
+//! The executor's own connections and those of I/O threads share their code (`net/connection.rs`); they differ in the path
+//! to the batch: calls (`net/inline.rs`), or queues (`net/io_thread.rs`).
 
 use super::by_handle::ByHandle;
 use super::clients_cron::ClientsCron;
@@ -56,7 +56,7 @@ pub struct EventLoop {
     pub(super) listeners: Rc<RefCell<Listeners>>,
     /// Connections that this thread serves.
     pub(super) connections: ByHandle<Connection>,
-    /// Where I/O threads serve the others.
+    /// Connections that I/O threads serve.
     pub(super) remotes: ByHandle<RemoteConnection>,
     pub(super) threads: Threads,
     pub(super) balance: Balance,
@@ -66,7 +66,7 @@ pub struct EventLoop {
     /// The thread that answers HTTP, if there is one.
     pub(super) http: Rc<RefCell<Http>>,
     signals: Signals,
-    /// A signal has requested the end, which has not been handled yet.
+    /// A signal has requested a shutdown, which has not been handled yet.
     is_signalled: bool,
     batch: Batch,
     /// TLS configuration of new connections.
@@ -144,13 +144,13 @@ impl EventLoop {
             match self.tick() {
                 Ok(true) => self.executor.load_step()?,
                 Ok(false) => return Ok(false),
-                Err(error) => log::warn!("Serving clients while loading: {error}"),
+                Err(error) => log::warn!("Cannot serve clients during loading: {error}"),
             }
         }
         Ok(true)
     }
 
-    /// Serves until a command or a signal ends the process.
+    /// Serves clients until a command or a signal ends the process.
     pub fn run(&mut self) -> io::Result<()> {
         while self.tick()? {}
         Ok(())
@@ -158,13 +158,13 @@ impl EventLoop {
 
     /// Runs one turn of the loop; `false` when the process is to stop.
     pub fn tick(&mut self) -> io::Result<bool> {
-        // Before the first connections are accepted, so that these are spread too.
+        // Before the first connections are accepted, so that these are distributed too.
         self.adapt_threads();
         let began_us = self.wait()?;
         self.executor.begin_tick();
         self.executor.note_wait(began_us);
         self.serve_sockets();
-        self.executor.stop_if_wanted();
+        self.executor.start_requested_shutdown();
         self.receive();
         self.run_batch();
         self.executor.run_timers();
@@ -189,7 +189,7 @@ impl EventLoop {
         Ok(goes_on)
     }
 
-    /// Reads what has come, and follows other events.
+    /// Reads input, and handles other events.
     fn serve_sockets(&mut self) {
         let handshakes = self.executor.server.config.max_new_tls_connections_per_cycle as usize;
         let now_us = self.executor.server.now.monotonic_us;
@@ -201,7 +201,7 @@ impl EventLoop {
         for event in &ready {
             match event.token {
                 Token::Signal => self.take_signals(),
-                // The tick takes deliveries in any case.
+                // The tick takes deliveries without an event.
                 Token::Waker => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
                 Token::Http => self.accept_http(),
@@ -220,8 +220,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs `work` on a connection of this thread, closes it if the result says so, and runs the batch if it is full by
-    /// then. Returns whether there is the connection.
+    /// Runs `work` on a connection of this thread, closes it if the result is [`Stay::Leaves`], and runs the batch if it is
+    /// full. Returns whether the connection exists.
     pub(super) fn serve(
         &mut self,
         handle: ClientHandle,
@@ -243,7 +243,7 @@ impl EventLoop {
         (connections, sockets, Inline { executor, batch, touched })
     }
 
-    /// Returns whether the client has a connection, here or in an I/O thread.
+    /// Returns whether the client has a connection, in this thread or in an I/O thread.
     pub(super) fn has_connection(&self, handle: ClientHandle) -> bool {
         self.connections.get(handle).is_some() || self.remotes.get(handle).is_some()
     }
@@ -271,11 +271,11 @@ impl EventLoop {
                 flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
             };
             let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
-            self.executor.want_shutdown(Shutdown { save, force, now, by_signal: true });
+            self.executor.request_shutdown(Shutdown { save, force, now, by_signal: true });
         }
     }
 
-    /// Waits for events; returns since when.
+    /// Waits for events; returns the monotonic time at which the wait began.
     fn wait(&mut self) -> io::Result<u64> {
         let now_us = self.executor.clock.monotonic_us();
         let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
@@ -300,12 +300,12 @@ impl EventLoop {
         }
     }
 
-    /// Prefetches what the collected requests will look up, then runs them in order.
+    /// Prefetches the keys of the collected requests, then runs the requests in order.
     pub(super) fn run_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch.query_buffers);
         self.batch.requests = 0;
         if let Some(mut window) = self.executor.open_window() {
-            // The first one that does not fit ends it.
+            // The first query buffer that does not fit ends the window.
             let _ = batch.iter().all(|query_buffer| query_buffer.fill(&mut window, &self.executor));
             self.executor.fetch(window);
         }
@@ -337,7 +337,7 @@ impl EventLoop {
         query_buffer.consume();
         self.after_requests(query_buffer);
         if self.executor.replication.is_waiting_replica(handle) {
-            // Before other commands run, which would make the snapshot later and the stream longer.
+            // Before other commands run, which would delay the snapshot and lengthen the stream.
             self.begin_rdb_channels();
         }
     }
@@ -407,7 +407,7 @@ impl EventLoop {
             client.output_pending = false;
             if client.close_asap { Stay::Stays } else { connection.write_on(sockets, inline) }
         });
-        // It may be gone, and its index reused, since something was written to it.
+        // The client may have disconnected, and its index be reused, since the output was written.
         if !is_here && self.remotes.get(handle).is_some() {
             match self.executor.server.clients[handle].is_replica {
                 true => self.bring_here(handle),
@@ -422,8 +422,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a client's connection. Its handle is free at once if the socket is here, and otherwise when its thread
-    /// has closed it.
+    /// Closes a client's connection. Its handle is free at once if the socket is in this thread, otherwise when its thread has
+    /// closed it.
     pub(super) fn close(&mut self, handle: ClientHandle) {
         // Clients of replayed files have no connection.
         if let Some(mut connection) = self.connections.remove(handle) {
@@ -440,8 +440,8 @@ impl EventLoop {
         }
     }
 
-    /// Does what commands have requested of the process; `false` when it is to stop. The listeners close first, so that
-    /// a client whose connection ends cannot connect again without ever being served.
+    /// Carries out commands' requests to the process; `false`: the process stops. The listeners close first, so that a client
+    /// whose connection ends cannot connect again to a server that stops.
     fn process_requests(&mut self) -> bool {
         let mut goes_on = true;
         for request in std::mem::take(&mut self.executor.server.process_requests) {
@@ -482,7 +482,7 @@ impl QueryBuffer {
             let Some(request) = self.next_request() else { return };
             let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
             let flow = executor.execute_into(handle, request, reply);
-            // Kept across the call, the request cost each of them 20 instructions.
+            // Fetched again: keeping the request across the call cost 20 instructions per command.
             if is_tracing
                 && executor.is_candidate(begun)
                 && let Some(request) = self.latest_request()

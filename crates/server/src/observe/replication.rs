@@ -66,7 +66,7 @@ pub struct ReplicaFigures {
     /// Offset that it has acknowledged.
     pub acknowledged: u64,
     /// When it last acknowledged, on the monotonic clock.
-    pub heard_us: u64,
+    pub last_ack_us: u64,
 }
 
 /// State of a replica.
@@ -111,7 +111,7 @@ impl ReplicaFigures {
 
     /// Returns the seconds since its last acknowledgement; 0 before it is online.
     pub fn lag_s(&self, now_us: u64) -> u64 {
-        if self.is_online() { now_us.saturating_sub(self.heard_us) / 1_000_000 } else { 0 }
+        if self.is_online() { now_us.saturating_sub(self.last_ack_us) / 1_000_000 } else { 0 }
     }
 }
 
@@ -165,7 +165,7 @@ pub struct LinkFigures {
     /// The applied part of the primary's stream can be continued.
     pub continues: bool,
     /// Time of the last input from the primary, on the monotonic clock.
-    pub heard_us: u64,
+    pub last_input_us: u64,
     /// Since when the stream is interrupted, in seconds since 1970; `None`: it is followed, or never was.
     pub down_since_s: Option<i64>,
     /// The snapshot that is being received.

@@ -48,11 +48,11 @@ fn supervisor() -> Option<Supervisor> {
     SUPERVISOR.get().copied().flatten()
 }
 
-/// Notifies before the data is loaded.
-pub fn tell_of_start(wanted: Supervised) {
-    match (supervisor(), wanted) {
+/// Notifies the supervisor of the start, before the data is loaded. `mode`: the option `supervised`.
+pub fn notify_of_start(mode: Supervised) {
+    match (supervisor(), mode) {
         (Some(Supervisor::Systemd), _) => {
-            tell("STATUS=Warmline is loading...\n");
+            notify("STATUS=Warmline is loading...\n");
             log::info!(
                 "Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit."
             );
@@ -72,7 +72,7 @@ pub fn tell_of_start(wanted: Supervised) {
 }
 
 /// Sends lines of the form `STATUS=...` to systemd. Nothing depends on their arrival.
-pub fn tell(lines: &str) {
+pub fn notify(lines: &str) {
     if supervisor() != Some(Supervisor::Systemd) {
         return;
     }

@@ -157,7 +157,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
             }
         }
     }
-    tell(&loader);
+    print_figures(&loader);
     let is_printed = propagate_as.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
     (outcome.is_ok() && is_printed).then(|| loader.position())
 }
@@ -195,7 +195,7 @@ fn refuse(at: u64, what: &str) {
     print_line!("[offset {at}] {what}");
 }
 
-fn tell(loader: &Loader<File>) {
+fn print_figures(loader: &Loader<File>) {
     let figures = loader.figures;
     print_line!("[info] {} keys read", figures.keys_loaded);
     print_line!("[info] {} expires", figures.keys_expiring);

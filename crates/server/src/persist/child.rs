@@ -100,12 +100,12 @@ impl Reporter {
     /// Reports periodically.
     pub fn progress(&mut self, keys: u64) {
         if self.reported.elapsed() >= REPORT_PERIOD {
-            self.tell(keys);
+            self.report(keys);
         }
     }
 
     /// Reports now.
-    pub fn tell(&mut self, keys: u64) {
+    pub fn report(&mut self, keys: u64) {
         self.reported = Instant::now();
         let Some(pipe) = &mut self.pipe else { return };
         let report = [keys, self.sent_bytes, copied_bytes()].map(u64::to_ne_bytes).concat();
@@ -233,7 +233,7 @@ impl Child {
     /// How it ended; `None` while it runs.
     pub fn poll(&self) -> Option<Ended> {
         self.world.poll(self.process).unwrap_or_else(|error| {
-            log::warn!("Waiting for child process {}: {error}", self.process);
+            log::warn!("Cannot wait for child process {}: {error}", self.process);
             Some(Ended::Exited(1))
         })
     }
@@ -247,7 +247,7 @@ impl Child {
     pub fn end(self) {
         self.cancel();
         if let Err(error) = self.world.join(self.process) {
-            log::warn!("Waiting for child process {}: {error}", self.process);
+            log::warn!("Cannot wait for child process {}: {error}", self.process);
         }
         self.remove_temporary();
     }
@@ -257,7 +257,7 @@ impl Child {
         match self.world.remove(&self.temporary) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => log::warn!("Removing {}: {error}", self.temporary.display()),
+            Err(error) => log::warn!("Cannot remove {}: {error}", self.temporary.display()),
         }
     }
 }

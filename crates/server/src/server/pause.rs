@@ -90,7 +90,7 @@ impl Pauses {
     }
 
     /// Requests a check of held clients: one was held for a reason other than a pause, which has ended.
-    pub fn look_at_who_waits(&mut self) {
+    pub fn recheck_held(&mut self) {
         self.have_eased = true;
     }
 

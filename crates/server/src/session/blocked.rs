@@ -485,7 +485,7 @@ impl BlockedTable {
         &mut self.claims
     }
 
-    /// Returns when the first command must be retried although nothing has changed.
+    /// Returns the monotonic time at which the first claim is retried without a change to its keys.
     pub fn next_retry_us(&self) -> Option<u64> {
         self.claims.next_due_us()
     }

@@ -2,7 +2,7 @@
 //! without a change to its key, once its idle time is reached.
 //!
 //! All clients with the same claim on the same keys become due at the same time: the first is tried, and the others
-//! only once it has been served. While nothing is pending none is tried.
+//! only once it has been served. Without pending entries no client is tried.
 
 use super::blocked::Arrival;
 use super::clients::ClientHandle;

@@ -495,7 +495,7 @@ impl Client {
         }
     }
 
-    /// Returns whether it gets nothing beyond its replies so far.
+    /// Returns whether it is about to be closed: no output follows its present replies.
     pub fn is_closing(&self) -> bool {
         self.close_asap || self.close_after_reply
     }

@@ -84,13 +84,13 @@ pub struct Clients {
     unauthenticated_bytes: usize,
     histories_forgotten: u64,
     spare_outputs: Vec<Vec<u8>>,
-    /// Clients with output from outside their own command since the last flush; some may be gone.
+    /// Clients with output from outside their own command since the last flush; some may have disconnected.
     pub with_output: Vec<ClientHandle>,
     /// Those of them whose output may exceed a limit.
     pub with_much_output: Vec<ClientHandle>,
     /// Output from other clients is counted with the next command, not only once a second.
     counts_receivers: bool,
-    /// Clients with output from others since the last count; some may be gone.
+    /// Clients with output from others since the last count; some may have disconnected.
     uncounted_receivers: Vec<ClientHandle>,
 }
 
@@ -327,7 +327,7 @@ impl Clients {
     }
 
     /// Appends output that is not a reply to the client's current command: a message, an invalidation, a late reply.
-    /// `write` gets the buffer in the client's protocol. Nothing follows the last reply to a client that is about to be
+    /// `write` gets the buffer in the client's protocol. No output follows the last reply to a client that is about to be
     /// closed.
     pub fn push(&mut self, handle: ClientHandle, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
         let Some(client) = find(&mut self.places, handle) else { return };

@@ -25,7 +25,7 @@ impl PidFile {
         match std::fs::write(&path, format!("{}\n", std::process::id())) {
             Ok(()) => Some(PidFile { path }),
             Err(error) => {
-                log::warn!("Writing the pid file {}: {error}", path.display());
+                log::warn!("Cannot write the pid file {}: {error}", path.display());
                 None
             }
         }
@@ -48,10 +48,10 @@ pub fn listener_kinds(config: &Config) -> impl Iterator<Item = &'static str> {
 }
 
 /// Notifies the service manager of readiness.
-pub fn tell_of_readiness(config: &Config) {
+pub fn notify_of_readiness(config: &Config) {
     let status = match config.replicaof {
         None => "Ready to accept connections",
         Some(_) => "Ready to accept connections in read-only mode. Waiting for MASTER <-> REPLICA sync",
     };
-    supervisor::tell(&format!("STATUS={status}\nREADY=1\n"));
+    supervisor::notify(&format!("STATUS={status}\nREADY=1\n"));
 }

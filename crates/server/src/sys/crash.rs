@@ -122,7 +122,7 @@ pub fn start(report: fn(&Event)) -> io::Result<()> {
         REPORTER.store(this_thread(), Ordering::Release);
         let mut byte = [0];
         while woken.read_exact(&mut byte).is_ok() {
-            tell(report);
+            write_report(report);
         }
     })?;
     make_handler_stack();
@@ -283,7 +283,7 @@ fn note_event(signal: i32, info: &libc::siginfo_t) {
     NOTED.call_count.store(count, Ordering::Relaxed);
 }
 
-fn tell(report: fn(&Event)) {
+fn write_report(report: fn(&Event)) {
     if NOTED.phase.load(Ordering::Acquire) != Phase::Noted as u8 {
         return;
     }

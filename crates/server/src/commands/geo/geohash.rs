@@ -55,7 +55,7 @@ const WHOLE_EARTH: Bounds = Bounds {
 /// One of the 4^`steps` equal parts of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Interleaved bits of latitude and longitude, two for each step.
+    /// Interleaved bits of longitude and latitude, two for each step.
     pub bits: u64,
     /// Number of times that the map was divided into four.
     pub steps: u8,

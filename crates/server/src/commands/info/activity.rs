@@ -265,14 +265,14 @@ fn link(server: &Server, lines: &mut Lines) {
     let figures = server.observed.replication.link;
     let state = figures.map_or(LinkState::Connect, |link| link.state);
     let now = server.now;
-    let heard_s =
-        figures.map_or(-1, |link| signed_count(now.monotonic_us.saturating_sub(link.heard_us) / 1_000_000));
+    let since_input_s = figures
+        .map_or(-1, |link| signed_count(now.monotonic_us.saturating_sub(link.last_input_us) / 1_000_000));
     let is_up = state == LinkState::Connected;
     lines.field("role", "slave");
     lines.field("master_host", String::from_utf8_lossy(&primary.host));
     lines.field("master_port", primary.port);
     lines.field("master_link_status", if is_up { "up" } else { "down" });
-    lines.field("master_last_io_seconds_ago", if is_up { heard_s } else { -1 });
+    lines.field("master_last_io_seconds_ago", if is_up { since_input_s } else { -1 });
     lines.field("master_sync_in_progress", i32::from(state == LinkState::Sync));
     // A replica without a known stream starts at the stream's first byte.
     let applied =
@@ -294,7 +294,7 @@ fn link(server: &Server, lines: &mut Lines) {
         lines.field("master_sync_read_bytes", read);
         lines.field("master_sync_left_bytes", total - read);
         lines.field("master_sync_perc", format!("{percent:.2}"));
-        lines.field("master_sync_last_io_seconds_ago", heard_s);
+        lines.field("master_sync_last_io_seconds_ago", since_input_s);
     }
     if !is_up {
         let since_s = figures.and_then(|link| link.down_since_s);

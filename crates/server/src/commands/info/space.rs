@@ -17,11 +17,11 @@ pub(in crate::commands) struct Breakdown {
     pub clients_bytes: u64,
     /// Data waiting to be written to the append-only file.
     pub log_buffer_bytes: u64,
-    /// The replication backlog, and the part of the stream that is kept for replicas further behind.
+    /// The replication backlog.
     pub backlog_bytes: u64,
-    /// Memory of replicas' clients.
+    /// The part of the stream beyond the backlog, kept for slower replicas.
     pub replicas_bytes: u64,
-    /// The part of the stream beyond the backlog that is kept for slower replicas.
+    /// The primary's stream that this replica buffers during a full sync.
     pub kept_stream_bytes: u64,
     /// The ghost of an s3fifo policy; `None` with other policies.
     pub ghost_bytes: Option<u64>,

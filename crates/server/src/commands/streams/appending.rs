@@ -2,7 +2,7 @@
 
 use super::ids::{self, PartialId};
 use super::producing::{IdentifiedMessage, Message};
-use super::removing::{self, tell_trimmed};
+use super::removing::{self, propagate_trimmed};
 use crate::command::{Args, Context, Outcome};
 use crate::db::collection::{Collection, CollectionContext};
 use crate::db::stream::{AppendError, References, Stream, StreamId, TrimTo, Trimmed, reply_id};
@@ -245,8 +245,8 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let id = match added {
         Added::New(id, trimmed) => {
-            tell_added(ctx.db, key, id, &entry);
-            tell_trimmed(ctx.db, key, &trimmed);
+            propagate_added(ctx.db, key, id, &entry);
+            propagate_trimmed(ctx.db, key, &trimmed);
             ctx.db.changed(EventClasses::STREAM, "xadd", key);
             if trimmed.count() > 0 {
                 ctx.db.event(EventClasses::STREAM, "xtrim", key);
@@ -260,7 +260,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Propagates the entry with its assigned id.
-fn tell_added(db: &mut Db, key: Key<'_>, id: StreamId, entry: &Entry<'_>) {
+fn propagate_added(db: &mut Db, key: Key<'_>, id: StreamId, entry: &Entry<'_>) {
     if !db.change_log.is_recording() {
         return;
     }
@@ -288,7 +288,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.key(1);
     let trimmed = ctx.db.change(key, |stream: &mut Stream, _| trim.apply(stream))?.unwrap_or_default();
     if trimmed.count() > 0 {
-        tell_trimmed(ctx.db, key, &trimmed);
+        propagate_trimmed(ctx.db, key, &trimmed);
         ctx.db.changed_many(EventClasses::STREAM, "xtrim", key, trimmed.count());
     }
     ctx.reply.count(trimmed.count());

@@ -1,6 +1,8 @@
 //! Pending entries: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
-use super::reading::{Seen, note_pending, see_consumer, tell_consumer, tell_pending, tell_position};
+use super::reading::{
+    Seen, note_pending, propagate_consumer, propagate_pending, propagate_position, see_consumer,
+};
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
 use crate::db::stream::{ConsumerId, Entry, Group, Pending, Stream, StreamId, reply_entry, reply_id};
@@ -310,15 +312,15 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     ctx.reply.end_array(mark, taken);
     propagate_claimed(ctx.db, key, &who, &claimed, &gone);
-    tell_position(ctx.db, key, group);
+    propagate_position(ctx.db, key, group);
     ctx.db.changed_quietly(key, changed);
     Ok(())
 }
 
 /// Propagates the entries that became pending for the consumer, and those that are no longer pending.
 fn propagate_claimed(db: &mut Db, key: Key<'_>, who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
-    tell_consumer(db, key, who, !taken.is_empty());
-    tell_pending(db, key, who.group, taken);
+    propagate_consumer(db, key, who, !taken.is_empty());
+    propagate_pending(db, key, who.group, taken);
     if !taken.is_empty() {
         note_pending(db, key, who.group, true);
     }

@@ -331,7 +331,7 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                     answer.stream(ctx, key);
                     answer_claimed_and_new(ctx, key, &who, &reading, &claims, &claimed)?;
                 } else {
-                    tell_consumer(ctx.db, key, &who, false);
+                    propagate_consumer(ctx.db, key, &who, false);
                 }
             }
             ReadFrom::PendingAfter(after) => {
@@ -393,7 +393,7 @@ pub(super) struct Seen<'a> {
     has_any: bool,
 }
 
-/// Updates the consumer's last access, and creates the consumer if it is new; call [`tell_consumer`] afterwards.
+/// Updates the consumer's last access, and creates the consumer if it is new; call [`propagate_consumer`] afterwards.
 pub(super) fn see_consumer<'a>(
     ctx: &mut Context<'_>,
     key: Key<'_>,
@@ -420,9 +420,9 @@ pub(super) fn see_consumer<'a>(
     Ok(Seen { group, consumer, is_new, has_any })
 }
 
-/// Propagates a new consumer, unless `is_told`: the propagation of its entries creates it.
-pub(super) fn tell_consumer(db: &mut Db, key: Key<'_>, who: &Seen<'_>, is_told: bool) {
-    if who.is_new && !is_told {
+/// Propagates a new consumer, unless `is_propagated`: the propagation of its entries creates it.
+pub(super) fn propagate_consumer(db: &mut Db, key: Key<'_>, who: &Seen<'_>, is_propagated: bool) {
+    if who.is_new && !is_propagated {
         db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key.bytes(), who.group, who.consumer]);
     }
 }
@@ -455,14 +455,14 @@ fn answer_claimed_and_new(
     })?;
     let answered = claimed.len() + usize_of(answered.flatten().unwrap_or(0));
     ctx.reply.end_array(mark, answered);
-    tell_consumer(ctx.db, key, who, !claimed.is_empty() || !read.is_empty() && !reading.no_acknowledge);
-    tell_pending(ctx.db, key, group, claimed);
-    tell_pending(ctx.db, key, group, &read);
+    propagate_consumer(ctx.db, key, who, !claimed.is_empty() || !read.is_empty() && !reading.no_acknowledge);
+    propagate_pending(ctx.db, key, group, claimed);
+    propagate_pending(ctx.db, key, group, &read);
     if !read.is_empty() && !reading.no_acknowledge {
         note_pending(ctx.db, key, group, false);
     }
     if claimed.is_empty() || !read.is_empty() {
-        tell_position(ctx.db, key, group);
+        propagate_position(ctx.db, key, group);
     }
     ctx.db.changed_quietly(key, 1);
     Ok(())
@@ -500,7 +500,7 @@ pub(super) fn note_pending(db: &mut Db, key: Key<'_>, group: &[u8], may_be_due_e
 }
 
 /// Propagates the consumers and delivery times of pending entries.
-pub(super) fn tell_pending(db: &mut Db, key: Key<'_>, group: &[u8], ids: &[StreamId]) {
+pub(super) fn propagate_pending(db: &mut Db, key: Key<'_>, group: &[u8], ids: &[StreamId]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
         return;
@@ -516,7 +516,7 @@ pub(super) fn tell_pending(db: &mut Db, key: Key<'_>, group: &[u8], ids: &[Strea
 }
 
 /// Propagates the read position of a group.
-pub(super) fn tell_position(db: &mut Db, key: Key<'_>, group: &[u8]) {
+pub(super) fn propagate_position(db: &mut Db, key: Key<'_>, group: &[u8]) {
     db.change_log.not_verbatim();
     if !db.change_log.is_recording() {
         return;
@@ -566,8 +566,8 @@ fn answer_pending(
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, usize_of(answered));
-    tell_consumer(ctx.db, key, who, false);
-    tell_pending(ctx.db, key, group, &read);
+    propagate_consumer(ctx.db, key, who, false);
+    propagate_pending(ctx.db, key, group, &read);
     ctx.db.changed_quietly(key, 1);
     Ok(())
 }

@@ -102,11 +102,11 @@ impl Removed {
     fn finish(self, ctx: &mut Context<'_>, args: Args<'_>) {
         let key = args.key(1);
         if !self.acknowledged.is_empty() {
-            tell_ids(ctx.db, &[b"XACK", key.bytes(), args.at(2)], &self.acknowledged);
+            propagate_ids(ctx.db, &[b"XACK", key.bytes(), args.at(2)], &self.acknowledged);
         }
-        tell_unreferenced(ctx.db, key, &self.unreferenced);
+        propagate_unreferenced(ctx.db, key, &self.unreferenced);
         if !self.deleted.is_empty() {
-            tell_ids(ctx.db, &[b"XDEL", key.bytes()], &self.deleted);
+            propagate_ids(ctx.db, &[b"XDEL", key.bytes()], &self.deleted);
             ctx.db.changed_many(EventClasses::STREAM, "xdel", key, self.deleted.len() as u64);
         }
         let unreferenced: usize = self.unreferenced.iter().map(|(_, ids)| ids.len()).sum();
@@ -165,7 +165,7 @@ pub(super) fn xackdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn tell_ids(db: &mut Db, words: &[&[u8]], ids: &[StreamId]) {
+fn propagate_ids(db: &mut Db, words: &[&[u8]], ids: &[StreamId]) {
     if !db.change_log.is_recording() {
         return;
     }
@@ -173,14 +173,14 @@ fn tell_ids(db: &mut Db, words: &[&[u8]], ids: &[StreamId]) {
     db.propagate_as_list(words, ids.iter().map(String::as_bytes));
 }
 
-fn tell_unreferenced(db: &mut Db, key: Key<'_>, unreferenced: &Unreferenced) {
+fn propagate_unreferenced(db: &mut Db, key: Key<'_>, unreferenced: &Unreferenced) {
     for (group, ids) in unreferenced {
-        tell_ids(db, &[b"XACK", key.bytes(), group], ids);
+        propagate_ids(db, &[b"XACK", key.bytes(), group], ids);
     }
 }
 
 /// Propagates the result of a trim: node boundaries can differ on another server.
-pub(super) fn tell_trimmed(db: &mut Db, key: Key<'_>, trimmed: &Trimmed) {
+pub(super) fn propagate_trimmed(db: &mut Db, key: Key<'_>, trimmed: &Trimmed) {
     if !db.change_log.is_recording() {
         return;
     }
@@ -190,7 +190,7 @@ pub(super) fn tell_trimmed(db: &mut Db, key: Key<'_>, trimmed: &Trimmed) {
         db.propagate_as(&[b"XTRIM", key.bytes(), b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     if !trimmed.behind.is_empty() {
-        tell_ids(db, &[b"XDEL", key.bytes()], &trimmed.behind);
+        propagate_ids(db, &[b"XDEL", key.bytes()], &trimmed.behind);
     }
-    tell_unreferenced(db, key, &trimmed.unreferenced);
+    propagate_unreferenced(db, key, &trimmed.unreferenced);
 }

@@ -135,7 +135,7 @@ mod tests {
     use structures::hash::HashSeed;
     use structures::random::Random;
 
-    fn told(db: &mut Db) -> Vec<(Vec<u8>, usize)> {
+    fn listed(db: &mut Db) -> Vec<(Vec<u8>, usize)> {
         db.big_keys(KEPT_MAX).into_iter().map(|big| (big.key, big.bytes)).collect()
     }
 
@@ -173,7 +173,7 @@ mod tests {
                     expected.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
                     // The tables are full: keys smaller than the others before those were removed may be missing.
                     let sure = expected.len().min(KEPT_MAX / 4);
-                    let told = told(&mut db);
+                    let told = listed(&mut db);
                     assert_eq!(told[..sure.min(told.len())], expected[..sure.min(told.len())]);
                     assert!(told.len() >= sure);
                 }
@@ -202,23 +202,23 @@ mod tests {
             let len = if number < KEPT_MAX { 10_000 } else { 100_000 };
             db.put_string(db.key(format!("key {number}").as_bytes()), &vec![b'v'; len], None);
         }
-        let large = told(&mut db);
+        let large = listed(&mut db);
         assert!(large.len() == KEPT_MAX && large.iter().all(|(_, bytes)| *bytes > 100_000), "{large:?}");
         for number in KEPT_MAX..2 * KEPT_MAX {
             db.remove(db.key(format!("key {number}").as_bytes()));
         }
-        assert_eq!(told(&mut db), [], "smaller keys have not changed since");
+        assert_eq!(listed(&mut db), [], "smaller keys have not changed since");
         _ = db.edit_string(db.key(b"key 3"), |text| text.push(b'v'));
-        assert_eq!(told(&mut db)[0].0, b"key 3");
+        assert_eq!(listed(&mut db)[0].0, b"key 3");
         db.put_string(db.key(b"key 5"), &[b'w'; 10_000], None);
-        assert_eq!(told(&mut db)[1].0, b"key 5", "another string in the same buffer");
+        assert_eq!(listed(&mut db)[1].0, b"key 5", "another string in the same buffer");
         db.remove(db.key(b"key 5"));
         db.put_string(db.key(b"key 3"), b"small", None);
-        assert_eq!(told(&mut db), []);
+        assert_eq!(listed(&mut db), []);
         db.put_string(db.key(b"key 3"), &[b'v'; 5000], None);
         db.swap(0, 1);
         assert_eq!(db.big_keys(1)[0].db_index, 1);
         db.with_database(1, |db| db.clear(false));
-        assert_eq!(told(&mut db), []);
+        assert_eq!(listed(&mut db), []);
     }
 }

@@ -72,7 +72,7 @@ pub struct Family {
     /// Values have been compressed with the current dictionary.
     is_in_use: bool,
     versions: u32,
-    /// `None` while no samples are wanted.
+    /// Collected samples; `None` while none are collected.
     samples: Option<Samples>,
     /// A thread is training on the samples.
     is_training: bool,
@@ -143,8 +143,8 @@ impl Family {
         CompressionFigures { version: self.versions, refused: self.refused, ..CompressionFigures::default() }
     }
 
-    /// Whether a value that is plain, or compressed with the dictionary in `slot`, should be stored anew.
-    pub fn wants(&self, slot: Option<u8>) -> bool {
+    /// Returns whether a value that is plain, or compressed with the dictionary in `slot`, is to be rewritten.
+    pub fn needs_rewrite(&self, slot: Option<u8>) -> bool {
         match (self.current, slot) {
             (Some(current), Some(slot)) => current != slot,
             (Some(_), None) => true,
@@ -153,7 +153,7 @@ impl Family {
         }
     }
 
-    /// Decides what to do with a value, and keeps a sample of it if samples are wanted.
+    /// Decides about the compression of a value, and keeps a sample of it while samples are collected.
     pub fn attempt(&mut self, text: &[u8], insists: bool, now_ms: i64) -> Attempt {
         if let Some(samples) = &mut self.samples
             && !samples.is_full()
@@ -418,11 +418,11 @@ mod tests {
         assert_eq!((version, samples.bytes.len() >= SAMPLES_BYTES), (2, true));
         family.replace(2, TRAINING_PERIOD_MS);
         assert_eq!(family.slots().collect::<Vec<_>>(), [2, 1]);
-        assert!(family.wants(Some(1)) && family.wants(None) && !family.wants(Some(2)));
+        assert!(family.needs_rewrite(Some(1)) && family.needs_rewrite(None) && !family.needs_rewrite(Some(2)));
         assert!(family.keeps(1, true) && family.keeps(2, false), "a new one has no values yet");
         family.note(1000, Some(300), false, TRAINING_PERIOD_MS);
         assert!(
-            family.keeps(2, false) && family.wants(Some(1)),
+            family.keeps(2, false) && family.needs_rewrite(Some(1)),
             "the walk still has to visit the old one's values"
         );
         assert!(!family.keeps(1, false));

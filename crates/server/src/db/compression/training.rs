@@ -38,7 +38,7 @@ impl Training {
         match thread::Builder::new().name("dictionary".into()).spawn(work) {
             Ok(_) => Some(Training { glob: glob.into(), receiver }),
             Err(error) => {
-                log::warn!("Starting the thread that trains dictionaries: {error}");
+                log::warn!("Cannot start the thread that trains dictionaries: {error}");
                 None
             }
         }

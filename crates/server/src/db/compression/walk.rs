@@ -19,13 +19,13 @@ pub struct Walk {
     /// Database and cursor.
     place: Option<(usize, u64)>,
     /// Another walk follows: it was requested during this one.
-    is_wanted: bool,
+    is_requested: bool,
 }
 
 impl Walk {
     /// Starts a walk, or requests another one.
     pub fn begin(&mut self) {
-        self.is_wanted = true;
+        self.is_requested = true;
     }
 
     /// Whether a walk is under way.
@@ -42,14 +42,14 @@ impl Db {
         while scans < SCANS_PER_STEP && bytes < BYTES_PER_STEP {
             let Some(in_use) = self.databases_in_use().find(|&in_use| in_use >= index) else {
                 self.compression.walk.place = None;
-                return self.compression.walk.is_wanted;
+                return self.compression.walk.is_requested;
             };
             if in_use != index {
                 (index, cursor) = (in_use, 0);
             }
             let mut wanted: Vec<Box<[u8]>> = Vec::new();
             let visit = &mut |entry: EntryRef<'_, Object>| {
-                if self.wants(entry) {
+                if self.needs_rewrite(entry) {
                     wanted.push(entry.key().into());
                 }
             };
@@ -68,14 +68,14 @@ impl Db {
 
     fn next_place(&mut self) -> Option<(usize, u64)> {
         let walk = &mut self.compression.walk;
-        if walk.place.is_none() && std::mem::take(&mut walk.is_wanted) {
+        if walk.place.is_none() && std::mem::take(&mut walk.is_requested) {
             walk.place = Some((0, 0));
         }
         walk.place
     }
 
-    /// Whether the entry's value would be stored differently now, or serves as a sample.
-    fn wants(&self, entry: EntryRef<'_, Object>) -> bool {
+    /// Returns whether the entry's value would now be stored differently, or is a sample.
+    fn needs_rewrite(&self, entry: EntryRef<'_, Object>) -> bool {
         let (len, slot) = match entry.value() {
             Stored::Inline(text) => (text.len(), None),
             Stored::Object(object) => match LongString::of(object) {
@@ -86,12 +86,12 @@ impl Db {
             Stored::Integer(_) | Stored::Embedded(_) => return false,
         };
         let rule = || self.policies.compressing(entry.key());
-        let is_wanted =
-            |rule: usize| self.compression.families.get(rule).is_some_and(|family| family.wants(slot));
-        (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&len) && rule().is_some_and(is_wanted)
+        let needs_rewrite =
+            |rule: usize| self.compression.families.get(rule).is_some_and(|family| family.needs_rewrite(slot));
+        (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&len) && rule().is_some_and(needs_rewrite)
     }
 
-    /// Stores the value at a key of the selected database anew; returns its length. Clients see no difference, so no
+    /// Rewrites the value of a key in the selected database; returns its length. The value is the same for clients, so no
     /// change is recorded.
     fn put_again(&mut self, key: Key<'_>) -> usize {
         let Some(rule) = self.policies.compressing(key.bytes()) else { return 0 };

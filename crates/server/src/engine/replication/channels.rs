@@ -1,18 +1,18 @@
-//! The replica's side of a full sync over two connections (see `rdb_channel` for what passes over them): the link's own
-//! connection is the main channel, and a second one is opened for the snapshot.
+//! The replica's side of a full sync over two connections (protocol: see `rdb_channel`): the link's own connection is the
+//! main channel, and a second one is opened for the snapshot.
 //!
 //! ```text
 //!  stage of the link     rdb channel                       main channel
 //!  OpensRdbChannel       connects, introduces itself, SYNC Idle
-//!  Transfer              the snapshot                      Asks -> Keeps -> Full
+//!  Transfer              the snapshot                      Handshake -> Buffers -> Full
 //!  Loading               may end                           the same
 //!  Connected             closed                            the buffered stream is applied, then new input
 //! ```
 //!
 //! 1. The link's `channels` exist from the primary's offer until the snapshot is loaded or the sync is abandoned.
 //! 2. Until then the stream is buffered here, up to the hard limit of `client-output-buffer-limit replica`: beyond that
-//!    the primary keeps it, and closes a replica that is too far behind.
-//! 3. While buffered bytes remain, nothing is read from the primary: the stream stays in order.
+//!    the primary buffers it, and closes a replica that is too far behind.
+//! 3. While buffered bytes remain, the primary's connection is not read: the stream stays in order.
 //!
 //! The buffered stream is in the blocks of a [`SharedLog`], not in the connection's own buffer: that is contiguous,
 //! copied when it grows and moved at each command that is taken from its front.
@@ -27,14 +27,14 @@ use crate::server::Server;
 use crate::session::ClientHandle;
 use structures::shared_log::SharedLog;
 
-/// Buffered bytes passed on in one turn of the loop.
+/// Maximum number of buffered bytes applied in one turn of the loop.
 const PASSED_BYTES: usize = 256 << 10;
 /// A buffer larger than this is freed in the background.
 const FREED_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// The two connections of a sync.
 pub(super) struct Channels {
-    /// `None` once it has closed after the whole snapshot.
+    /// The rdb channel; `None` once it has closed after the whole snapshot.
     pub rdb: Option<ClientHandle>,
     /// State of the main channel.
     pub main: Main,
@@ -44,14 +44,14 @@ pub(super) struct Channels {
 pub(super) enum Main {
     /// Idle until the snapshot's offset is known.
     Idle,
-    Asks(Handshake),
+    Handshake(Handshake),
     /// The stream is received and buffered.
-    Keeps,
+    Buffers,
     /// The buffer has reached its limit.
     Full,
 }
 
-/// The received stream, none of which is applied yet.
+/// The received part of the stream, not applied yet.
 pub(super) struct KeptStream {
     log: SharedLog,
     passed: u64,
@@ -87,7 +87,7 @@ impl KeptStream {
     }
 }
 
-/// The primary's line that precedes a snapshot.
+/// The primary's `$ENDOFF` line, which precedes a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     /// Position of the stream after the snapshot.
@@ -115,7 +115,7 @@ impl Upstream {
         if let Some(link) = &mut self.link {
             link.stage = Stage::OpensRdbChannel(Handshake::of_rdb_channel());
             link.channels = Some(Box::new(Channels { rdb: Some(client), main: Main::Idle }));
-            link.heard(server.now.monotonic_us);
+            link.note_input(server.now.monotonic_us);
         }
         self.note_link(server);
     }
@@ -130,11 +130,11 @@ impl Upstream {
         channels.is_some_and(|channels| channels.rdb == Some(handle))
     }
 
-    /// The stream follows over the main channel: it is buffered.
+    /// Begins to buffer the stream, which follows over the main channel.
     pub(super) fn keep_stream(&mut self, server: &mut Server) {
         let Some(link) = &mut self.link else { return };
         if let Some(channels) = &mut link.channels {
-            channels.main = Main::Keeps;
+            channels.main = Main::Buffers;
         }
         link.kept = Some(KeptStream::new());
         server.observed.replication.kept_peak_bytes = 0;
@@ -148,8 +148,8 @@ impl Upstream {
         let Some(link) = &mut self.link else { return Some(0) };
         let Some(channels) = &mut link.channels else { return Some(0) };
         match (&channels.main, &mut link.kept) {
-            (Main::Idle | Main::Asks(_), _) => None,
-            (Main::Keeps, Some(kept)) => {
+            (Main::Idle | Main::Handshake(_), _) => None,
+            (Main::Buffers, Some(kept)) => {
                 kept.log.append(bytes);
                 server.observed.replication.kept_peak_bytes =
                     kept.len().max(server.observed.replication.kept_peak_bytes);
@@ -161,11 +161,11 @@ impl Upstream {
                 }
                 Some(bytes.len())
             }
-            (Main::Keeps | Main::Full, _) => Some(0),
+            (Main::Buffers | Main::Full, _) => Some(0),
         }
     }
 
-    /// Returns whether this connection is not read for now.
+    /// Returns whether reading of this connection is suspended.
     #[inline]
     pub fn leaves_unread(&self, server: &Server, handle: ClientHandle) -> bool {
         server.clients[handle].is_primary && self.link_leaves_unread(handle)
@@ -222,7 +222,7 @@ impl Upstream {
         }
     }
 
-    /// Moves a part of the buffered bytes to the input, before anything newly read.
+    /// Moves a part of the buffered bytes to the input, before newly read bytes.
     pub fn pass_kept_stream(&mut self, server: &mut Server, input: &mut Vec<u8>) {
         let Some(link) = &mut self.link else { return };
         let Some(kept) = &mut link.kept else { return };
@@ -231,14 +231,14 @@ impl Upstream {
             link.kept = None;
             log::info!("Dual channel replication: Successfully streamed replication data into memory");
         }
-        link.heard(server.now.monotonic_us);
+        link.note_input(server.now.monotonic_us);
         self.note_link(server);
     }
 }
 
 impl Executor {
-    /// The snapshot comes over the rdb channel; its primary keeps the stream from its offset on, which is requested over
-    /// the main channel.
+    /// Handles the `$ENDOFF` line: the snapshot follows over the rdb channel, and the main channel requests the stream from the
+    /// snapshot's offset on.
     pub(super) fn take_promise(&mut self, handle: ClientHandle, promise: Promise) {
         let Some(main) = self.replication.upstream.link_client() else { return };
         self.begin_transfer(handle, Some(promise.origin.clone()));
@@ -246,7 +246,7 @@ impl Executor {
             return;
         };
         let Some(channels) = &mut link.channels else { return };
-        channels.main = Main::Asks(Handshake::of_main_channel(promise));
+        channels.main = Main::Handshake(Handshake::of_main_channel(promise));
         self.go_on_with_handshake(main, Event::Established);
     }
 

@@ -1,18 +1,18 @@
-//! FAILOVER: this server hands its role over to one of its replicas, and becomes a replica of it. It is a machine, as the
-//! handshake is: [`Failover::step`] is given what has happened and returns what is to be done.
+//! FAILOVER: this server transfers its role to one of its replicas, and becomes a replica of it. A state machine, as the
+//! handshake: [`Failover::step`] takes an event and returns actions.
 //!
 //! ```text
-//! WaitsForSync --(the target has acknowledged all)--> HandsOver --(+CONTINUE)--> over: this is a replica
+//! WaitsForSync --(the target has acknowledged all)--> HandsOver --(+CONTINUE)--> end: this server is a replica
 //!      |                                                 |
-//!      +--(the time is over)--> aborted                  +--(the target refuses)--> aborted: a primary again
+//!      +--(timeout)--> aborted                           +--(the target refuses)--> aborted: a primary again
 //! ```
 //!
-//! 1. The data does not change from beginning to end: the target has acknowledged all of it. Commands that may write
-//!    wait; in HandsOver they are refused, as on every replica.
+//! 1. The data does not change during a failover: the target has acknowledged all of it. Commands that may write wait; in
+//!    HandsOver they are refused, as on every replica.
 //! 2. In HandsOver this server is already a replica of the target: there are never two primaries, if the target takes
 //!    over only on request.
-//! 3. Without a timeout, a target that disconnects is waited for until FAILOVER ABORT: while a failover runs, no replica
-//!    may sync.
+//! 3. Without a timeout, the wait for a disconnected target lasts until FAILOVER ABORT: no replica may sync during a
+//!    failover.
 
 use super::super::Executor;
 use super::Replication;
@@ -24,7 +24,7 @@ use crate::config::ReplicaOf;
 use crate::error::ClientError;
 use crate::observe::replication::FailoverState;
 use crate::server::pause::{Pause, PausePurpose};
-use crate::server::{FailoverWish, Server};
+use crate::server::{FailoverRequest, Server};
 use crate::session::ClientHandle;
 use wire::reply::ReplyBuffer;
 
@@ -35,9 +35,10 @@ const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
 enum Stage {
     WaitsForSync,
     HandsOver {
-        /// Number of takeover requests sent. The connection may end before the reply.
+        /// Number of takeover requests sent; the connection may end before the reply.
         requests: u32,
-        /// The target is a primary already: it is asked only for the stream, of which it has all if it did take over.
+        /// The target is a primary already: the next request is for the stream alone. If the target took over, it has the whole
+        /// stream.
         is_primary: bool,
     },
 }
@@ -45,7 +46,7 @@ enum Stage {
 #[derive(Debug)]
 struct Running {
     stage: Stage,
-    /// `None`: the first replica that has all of the stream.
+    /// `None`: the first replica with the whole stream.
     target: Option<ReplicaOf>,
     /// On the monotonic clock.
     deadline_us: Option<u64>,
@@ -58,37 +59,37 @@ pub(super) struct Failover {
     running: Option<Running>,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     /// FAILOVER.
-    Requested(FailoverWish),
+    Requested(FailoverRequest),
     /// FAILOVER ABORT.
     AbortRequested,
-    /// Time has passed, or a replica has acknowledged more.
+    /// Time has passed, or a replica has acknowledged a later offset.
     Tick,
-    /// The target is asked for the stream.
-    Asked,
-    /// The target continues the stream, or begins another that replaces the data here.
+    /// A takeover request was sent to the target.
+    RequestSent,
+    /// The target continues the stream, or begins another one that replaces the data of this server.
     TakenOver,
     /// Any other reply of the target.
     Refused(&'a [u8]),
 }
 
-/// What is to be done, in this order.
+/// An action; actions are carried out in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Log(String),
-    /// The command fails.
+    /// Reply to the command with this error.
     Refuse(&'static str),
-    /// Commands that may write wait.
+    /// Hold commands that may write.
     PauseWrites,
     EndPause,
     Follow(ReplicaOf),
-    FollowNobody,
-    /// Close the connection to the target and try again.
+    Promote,
+    /// Close the connection to the target and reconnect.
     Leave,
-    /// Clients that wait for what only a primary serves are unblocked.
+    /// Unblock clients whose commands only a primary serves.
     EndWaiting,
 }
 
@@ -105,12 +106,12 @@ pub(super) struct Candidate {
     pub acknowledged: Option<u64>,
 }
 
-/// What the failover depends on.
+/// State on which the failover depends.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     /// On the monotonic clock.
     pub now_us: u64,
-    /// The end of the stream.
+    /// Offset of the stream's end.
     pub offset: u64,
     /// Whether this server is a replica.
     pub is_replica: bool,
@@ -139,7 +140,7 @@ impl Running {
         }
     }
 
-    /// Returns the target, if it has all of the stream; without a fixed target, any reachable replica that has.
+    /// Returns the target, if it has the whole stream; without a fixed target, any reachable replica that has it.
     fn synced_target(&self, facts: &Facts<'_>) -> Option<ReplicaOf> {
         if let Some(target) = &self.target {
             return facts.replica_at(target).filter(|replica| facts.has_all(replica)).map(|_| target.clone());
@@ -175,11 +176,11 @@ fn target_of(facts: &Facts<'_>, (host, port): (Vec<u8>, i64)) -> Result<ReplicaO
 }
 
 impl Failover {
-    /// Takes an event; returns what is to be done.
+    /// Takes an event; returns the actions.
     pub fn step(&mut self, event: Event<'_>, facts: &Facts<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Requested(wish) => match self.begin(wish, facts) {
+            Event::Requested(request) => match self.begin(request, facts) {
                 Ok(text) => actions.extend([Action::Log(text), Action::PauseWrites]),
                 Err(text) => actions.push(Action::Refuse(text)),
             },
@@ -188,7 +189,7 @@ impl Failover {
             }
             Event::AbortRequested => self.abort("Failover manually aborted", &mut actions),
             Event::Tick => self.go_on(facts, &mut actions),
-            Event::Asked => {
+            Event::RequestSent => {
                 if let Some(Running { stage: Stage::HandsOver { requests, .. }, .. }) = &mut self.running {
                     *requests += 1;
                 }
@@ -197,13 +198,13 @@ impl Failover {
                 self.running = None;
                 actions.extend([Action::EndWaiting, Action::EndPause]);
             }
-            Event::Refused(line) => self.hear_refusal(line, &mut actions),
+            Event::Refused(line) => self.handle_refusal(line, &mut actions),
         }
         actions
     }
 
-    /// Begins a failover, if it may be; returns the line for the log.
-    fn begin(&mut self, wish: FailoverWish, facts: &Facts<'_>) -> Result<String, &'static str> {
+    /// Begins a failover, unless it is refused; returns the line for the log.
+    fn begin(&mut self, request: FailoverRequest, facts: &Facts<'_>) -> Result<String, &'static str> {
         if self.running.is_some() {
             return Err("ERR FAILOVER already in progress.");
         }
@@ -213,18 +214,18 @@ impl Failover {
         if facts.replicas.is_empty() {
             return Err("ERR FAILOVER requires connected replicas.");
         }
-        if wish.force && (wish.timeout_ms.is_none() || wish.target.is_none()) {
+        if request.force && (request.timeout_ms.is_none() || request.target.is_none()) {
             return Err("ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
         }
-        let target = wish.target.map(|target| target_of(facts, target)).transpose()?;
-        let deadline_us = wish.timeout_ms.map(|ms| facts.now_us.saturating_add(ms.saturating_mul(1000)));
-        let running = Running { stage: Stage::WaitsForSync, target, deadline_us, force: wish.force };
+        let target = request.target.map(|target| target_of(facts, target)).transpose()?;
+        let deadline_us = request.timeout_ms.map(|ms| facts.now_us.saturating_add(ms.saturating_mul(1000)));
+        let running = Running { stage: Stage::WaitsForSync, target, deadline_us, force: request.force };
         let text = format!("FAILOVER requested to {}.", running.target_name());
         self.running = Some(running);
         Ok(text)
     }
 
-    /// Hands over once the target has all of the stream, or aborts after the deadline.
+    /// Hands over once the target has the whole stream, or aborts after the deadline.
     fn go_on(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
         let Some(running) = self.running.as_mut().filter(|running| running.is_waiting()) else { return };
         if running.deadline_us.is_some_and(|deadline_us| deadline_us <= facts.now_us) {
@@ -243,12 +244,12 @@ impl Failover {
         }
     }
 
-    fn hear_refusal(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+    fn handle_refusal(&mut self, line: &[u8], actions: &mut Vec<Action>) {
         let stage = self.running.as_mut().map(|running| &mut running.stage);
         if let Some(Stage::HandsOver { requests: 2.., is_primary: is_primary @ false }) = stage
             && line.starts_with(IS_PRIMARY)
         {
-            // It may have taken over before, and its reply may have been lost.
+            // The target may have taken over before, and its reply may have been lost.
             *is_primary = true;
             return actions.push(Action::Leave);
         }
@@ -259,7 +260,7 @@ impl Failover {
         let Some(running) = self.running.take() else { return };
         actions.push(Action::Log(format!("FAILOVER to {} aborted: {why}", running.target_name())));
         if !running.is_waiting() {
-            actions.push(Action::FollowNobody);
+            actions.push(Action::Promote);
         }
         actions.push(Action::EndPause);
     }
@@ -269,7 +270,7 @@ impl Failover {
         self.running.is_some()
     }
 
-    /// Returns whether it waits for replicas: only then does time or an acknowledgement change anything.
+    /// Returns whether it waits for replicas, so that time and acknowledgements matter.
     fn is_waiting(&self) -> bool {
         self.running.as_ref().is_some_and(Running::is_waiting)
     }
@@ -284,8 +285,8 @@ impl Failover {
         self.running.as_ref().filter(|running| running.is_waiting())?.deadline_us
     }
 
-    /// Returns the handover, if it has come to the link to the target. A target found to be a primary may have restarted
-    /// without the data it acknowledged: that does not replace the data here.
+    /// Returns the handover, once the link to the target is in use. A target that was found to be a primary may have restarted
+    /// without the acknowledged data; its data does not replace the data of this server.
     pub fn handover(&self) -> Option<Handover> {
         let running = self.running.as_ref()?;
         let Stage::HandsOver { is_primary, .. } = running.stage else { return None };
@@ -309,7 +310,7 @@ impl Running {
 }
 
 impl Replication {
-    /// Gives the failover an event, and publishes its state.
+    /// Passes an event to the failover, and publishes its state.
     fn step_failover(&mut self, server: &mut Server, event: Event<'_>) -> Vec<Action> {
         let candidates: Vec<Candidate> = self
             .replicas
@@ -338,12 +339,12 @@ impl Replication {
 }
 
 impl Executor {
-    /// Returns whether a replica has been asked to take over, or is about to be.
+    /// Returns whether a takeover request has been sent to a replica, or is about to be sent.
     pub(in crate::engine) fn is_handing_over(&self) -> bool {
         self.replication.failover.handover().is_some()
     }
 
-    /// Does what FAILOVER or FAILOVER ABORT has requested.
+    /// Carries out FAILOVER and FAILOVER ABORT.
     pub(super) fn fail_over_on_request(
         &mut self,
         event: Event<'_>,
@@ -364,7 +365,7 @@ impl Executor {
         if !failover.is_waiting() {
             return;
         }
-        // Called in each tick: the addresses of all replicas are copied only if one may take over.
+        // Called in each tick: the replicas' addresses are copied only if one may take over.
         let (now_us, offset) = (self.server.now.monotonic_us, outgoing.offset());
         let is_over = failover.deadline_us().is_some_and(|deadline_us| deadline_us <= now_us);
         let has_all = |replica: &Replica| replica.is_online() && replica.acknowledged.stream == Some(offset);
@@ -373,7 +374,7 @@ impl Executor {
         }
     }
 
-    /// Gives the failover an event; `handle` is the connection to the target.
+    /// Passes an event to the failover; `handle` is the connection to the target.
     pub(super) fn fail_over(&mut self, handle: Option<ClientHandle>, event: Event<'_>) {
         let actions = self.replication.step_failover(&mut self.server, event);
         self.perform_failover(handle, actions);
@@ -391,10 +392,10 @@ impl Executor {
                 Action::EndPause => {
                     self.server.pauses.end(PausePurpose::Failover);
                     // Held reads, meant for redirection to the target, are checked again.
-                    self.server.pauses.look_at_who_waits();
+                    self.server.pauses.recheck_held();
                 }
                 Action::Follow(target) => self.follow(target),
-                Action::FollowNobody => self.follow_nobody(),
+                Action::Promote => self.promote(),
                 Action::Leave => handle.into_iter().for_each(|handle| self.leave(handle)),
                 Action::EndWaiting => end_waiting_of_all(&mut self.server),
             }

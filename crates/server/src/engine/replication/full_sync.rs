@@ -1,14 +1,14 @@
-//! Full syncs, for replicas that cannot continue from their offset: a child writes a snapshot, to a file that each
-//! replica is sent when it is complete, or through a pipe to all of them as it is written.
+//! Full syncs, for replicas that cannot continue from their offset: a child writes a snapshot, either to a file that is
+//! then sent to each replica, or into a pipe whose bytes are sent to all of them at once.
 //!
 //! ```text
 //!  file   +FULLRESYNC id offset    $<length>      RDB                      the stream from the offset on
 //!  pipe   +FULLRESYNC id offset    $EOF:<mark>    RDB  <mark>   ACK of the replica   the stream
 //! ```
 //!
-//! A pipe is read while its slowest replica is less than [`TRANSFER_BYTES_MAX`] behind: the memory of a sync does not
-//! depend on the size of the data. The mark, forty random digits, is sent only after the child has succeeded: a partial
-//! snapshot never looks complete.
+//! 1. A pipe is read while its slowest replica is less than [`TRANSFER_BYTES_MAX`] behind: the memory of a sync does not
+//!    depend on the size of the data.
+//! 2. The mark, forty random digits, is sent only after the child has succeeded: a partial snapshot never looks complete.
 
 use super::super::Executor;
 use super::super::saving::{Target, configured_snapshot};
@@ -93,7 +93,7 @@ struct Transfer {
     number: u64,
     /// Bytes read and not yet sent to all.
     log: SharedLog,
-    /// `None` when everything has been read.
+    /// The child's pipe; `None` once it has been read to its end.
     pipe: Option<ChildPipe>,
     mark: String,
     /// The child has succeeded.
@@ -143,7 +143,7 @@ pub(crate) struct FullSyncs {
     /// The offset of the last snapshot begun.
     snapshot_offset: u64,
     plan: SyncPlan,
-    /// A file written for replicas only, or received, to be removed.
+    /// A file written for replicas only, or received; it will be removed.
     sync_file: Option<PathBuf>,
 }
 
@@ -180,7 +180,7 @@ impl FullSyncs {
         self.transfer.as_ref().is_some_and(|transfer| transfer.pipe.is_none() && !transfer.is_written)
     }
 
-    /// A snapshot has begun, at this offset.
+    /// Records the start of a snapshot at this offset.
     pub fn note_begun(&mut self, offset: u64) {
         self.snapshot_offset = offset;
     }
@@ -224,13 +224,13 @@ impl FullSyncs {
         self.sync_file = Some(path);
     }
 
-    /// Forgets the file that was written or received for a sync: it is gone or reused.
+    /// Keeps the file of a sync, which was renamed or is reused.
     pub fn forget_sync_file(&mut self) {
         self.sync_file = None;
     }
 }
 
-/// Returns what the plan of syncs depends on.
+/// Returns the state on which the plan of syncs depends.
 fn facts_of<'a>(
     server: &'a Server,
     disk: &Disk,
@@ -248,7 +248,7 @@ fn facts_of<'a>(
     }
 }
 
-pub(super) fn pause_after_fork_if_wanted(server: &Server) {
+pub(super) fn debug_pause_after_fork(server: &Server) {
     if server.switches.pause_after_fork {
         log::info!("Process is about to stop.");
         process::stop();
@@ -274,7 +274,7 @@ impl Replication {
         self.note_stream(db, server);
     }
 
-    /// Gives the plan an event; returns what is to be done.
+    /// Passes an event to the plan; returns the actions.
     fn step_syncs(&mut self, server: &Server, disk: &Disk, is_busy: bool, event: Event<'_>) -> Vec<Action> {
         let syncing = self.syncing(server, |_| true);
         let facts = facts_of(server, disk, &self.full_syncs, is_busy, &syncing);
@@ -305,7 +305,7 @@ impl Replication {
         snapshot
     }
 
-    /// Lets a replica share the snapshot that another waits for.
+    /// Attaches a replica to the snapshot for which another one waits.
     fn join_snapshot(&mut self, server: &mut Server, handle: ClientHandle, other: ClientHandle) {
         let position = self.replicas.get(other).and_then(|replica| replica.position);
         let offset = position.unwrap_or(self.full_syncs.snapshot_offset);
@@ -315,18 +315,18 @@ impl Replication {
     /// Records the offset of the snapshot that the replica will be sent.
     fn snapshot_begun(&mut self, server: &mut Server, handle: ClientHandle, stage: Stage, offset: u64) {
         let profile = profile_of(server, handle);
-        let (wants_stream, is_told) = (!profile.snapshot_only, !profile.attached_with_sync);
+        let (needs_stream, needs_offset) = (!profile.snapshot_only, !profile.attached_with_sync);
         if let Some(replica) = self.replicas.change(handle) {
             replica.stage = stage;
-            replica.position = wants_stream.then_some(offset);
+            replica.position = needs_stream.then_some(offset);
         }
-        if is_told {
+        if needs_offset {
             let line = format!("+FULLRESYNC {} {offset}\r\n", self.outgoing.history().id());
             server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
         }
     }
 
-    /// A snapshot for this group has begun: to the pipe, or to the file that is to be removed afterwards, if any.
+    /// Records the start of a snapshot for this group, into the pipe or the file. `removed_file`: removed afterwards.
     fn sync_begun(
         &mut self,
         server: &mut Server,
@@ -399,8 +399,8 @@ impl Replication {
         Some(self.full_syncs.transfer.as_ref()?.pipe.as_ref()?.as_fd())
     }
 
-    /// Removes a file written for replicas only once they have it, if configured.
-    pub(super) fn remove_sync_file_if_wanted(&mut self, server: &Server, disk: &Disk) {
+    /// Removes a file that was written for replicas only, once they have it, if `rdb-del-sync-files` is on.
+    pub(super) fn remove_unneeded_sync_file(&mut self, server: &Server, disk: &Disk) {
         let config = &server.config;
         if !config.rdb_del_sync_files {
             self.full_syncs.forget_sync_file();
@@ -414,7 +414,7 @@ impl Replication {
         if disk.world().exists(&path) {
             log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
             if let Err(error) = disk.world().remove_in_background(vec![path]) {
-                log::warn!("Removing the RDB file: {error}");
+                log::warn!("Cannot remove the RDB file: {error}");
             }
         }
     }
@@ -435,12 +435,12 @@ impl Executor {
         self.plan_syncs(Event::Attached(handle));
     }
 
-    /// Returns whether a suspended script has made partial changes, or a load, which must not be in a snapshot.
+    /// Returns whether a suspended script or a load has made partial changes, which must not be in a snapshot.
     fn has_partial_data(&self) -> bool {
         self.has_load_under_way() || self.is_busy()
     }
 
-    /// Gives the plan of syncs an event, and does what it wants done.
+    /// Passes an event to the plan of syncs, and carries out its actions.
     pub(super) fn plan_syncs(&mut self, event: Event<'_>) {
         let is_busy = self.has_partial_data();
         for action in self.replication.step_syncs(&self.server, &self.disk, is_busy, event) {
@@ -477,7 +477,7 @@ impl Executor {
         if !self.saving.start_snapshot(&mut self.disk, &self.db, &mut self.server, target, snapshot) {
             return self.plan_syncs(Event::NotBegun);
         }
-        pause_after_fork_if_wanted(&self.server);
+        debug_pause_after_fork(&self.server);
         let is_removed = target == Target::File && self.server.config.rdb_del_sync_files;
         let removed_file = is_removed.then(|| self.saving.target().to_owned());
         self.replication.sync_begun(&mut self.server, group, self.disk.take_output(), removed_file);
@@ -535,7 +535,7 @@ impl Executor {
         }
     }
 
-    /// Ends a snapshot that no other replica needs, when a replica leaves.
+    /// Ends the snapshot of a detached replica, if no other replica needs it.
     pub(super) fn leave_sync(&mut self, replica: &Replica) {
         let phase = replica.phase();
         if !matches!(phase, Phase::Snapshot | Phase::Piped { .. } | Phase::RdbChannel) {

@@ -1,6 +1,6 @@
 //! The handshake between a replica and its primary: the replica's identity, its capabilities, and the offset from which
-//! it needs the stream. It is a machine: [`Handshake::step`] is given what has arrived and returns what is to be done,
-//! without socket, file or clock. `tests/traces` has its traces.
+//! it needs the stream. A state machine: [`Handshake::step`] takes an event and returns actions, without socket, file or
+//! clock. `tests/traces` has its traces.
 //!
 //! ```text
 //! purpose      requests                                    ends with
@@ -17,7 +17,7 @@
 use super::super::Executor;
 use super::channels::{Channels, Main, Promise, promise_of};
 use super::failover;
-use super::full_sync::pause_after_fork_if_wanted;
+use super::full_sync::debug_pause_after_fork;
 use super::history::History;
 use super::link::{Link, Stage, Upstream};
 use super::stream_load::loads_while_receiving;
@@ -43,9 +43,9 @@ const CONTINUE: &[u8] = b"+CONTINUE";
 /// Length of an id in +FULLRESYNC and +CONTINUE.
 const ID_BYTES: usize = super::history::ID_LEN;
 
-/// The request that the next reply answers.
+/// A request whose reply is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum Request {
     Ping,
     Auth,
     /// An optional request: its refusal changes nothing.
@@ -64,10 +64,10 @@ enum Purpose {
     MainChannel { rdb_client: u64 },
 }
 
-/// What has arrived.
+/// An event of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event<'a> {
-    /// The connection is established, or may be used.
+    /// The connection is established, or becomes available.
     Established,
     /// A line without its end.
     Line(&'a [u8]),
@@ -75,15 +75,15 @@ pub(super) enum Event<'a> {
     EndlessLine,
 }
 
-/// What is to be done, in this order.
+/// An action; actions are carried out in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Log(Level, String),
     Send(Vec<Vec<u8>>),
     SendSync,
-    /// Stop the process, if DEBUG has asked for that.
-    PauseIfWanted,
-    /// Close the connection and try again.
+    /// Stop the process, if DEBUG requested it.
+    DebugPause,
+    /// Close the connection and reconnect.
     Leave,
     /// The snapshot follows on this connection.
     BeginTransfer(Option<Origin>),
@@ -97,26 +97,26 @@ pub(super) enum Action {
         new_id: Option<String>,
     },
     CountTakeoverRequest,
-    HearFailoverRefused(Vec<u8>),
+    FailoverRefused(Vec<u8>),
     CompleteFailover,
 }
 
-/// A FAILOVER that hands this server's role over to the primary of this link.
+/// A FAILOVER that transfers this server's role to the primary of this link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handover {
     /// The target is a primary already.
     pub is_primary: bool,
-    /// The target's data may replace the data here.
+    /// The target's data may replace the data of this server.
     pub gives_way: bool,
 }
 
-/// What the handshake depends on.
+/// State on which the handshake depends.
 pub(super) struct Facts<'a> {
     /// Options of this server.
     pub config: &'a Config,
     /// This server's history, for a partial sync.
     pub history: &'a History,
-    /// The data here is that of the history up to its offset.
+    /// The data of this server is that of the history up to its offset.
     pub continues: bool,
     /// The failover that ends with this handshake.
     pub handover: Option<Handover>,
@@ -125,13 +125,13 @@ pub(super) struct Facts<'a> {
 #[derive(Debug)]
 pub(super) struct Handshake {
     purpose: Purpose,
-    asked: VecDeque<Asked>,
+    pending: VecDeque<Request>,
     /// Stream position after a snapshot that comes over another connection.
     promised: Option<Origin>,
     is_over: bool,
 }
 
-/// Returns the first line without its end, and the number of bytes it takes.
+/// Returns the first line without its end, and its length including the end.
 pub(super) fn line_of(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', bytes)?;
     let line = &bytes[..end];
@@ -167,31 +167,31 @@ impl Facts<'_> {
 
 impl Handshake {
     fn new(purpose: Purpose) -> Self {
-        Handshake { purpose, asked: VecDeque::new(), promised: None, is_over: false }
+        Handshake { purpose, pending: VecDeque::new(), promised: None, is_over: false }
     }
 
-    /// The handshake of the link's own connection.
+    /// Creates the handshake of the link's own connection.
     pub fn of_link() -> Self {
         Handshake::new(Purpose::Link)
     }
 
-    /// The handshake of the connection that a snapshot is requested over.
+    /// Creates the handshake of an rdb channel, which requests a snapshot.
     pub fn of_rdb_channel() -> Self {
         Handshake::new(Purpose::RdbChannel)
     }
 
-    /// The handshake of the connection that the stream after such a snapshot is requested over.
+    /// Creates the handshake of a main channel, which requests the stream after such a snapshot.
     pub fn of_main_channel(Promise { origin, client_id }: Promise) -> Self {
         let purpose = Purpose::MainChannel { rdb_client: client_id };
         Handshake { promised: Some(origin), ..Handshake::new(purpose) }
     }
 
-    /// The snapshot has been loaded: the stream may follow at once.
+    /// Continues after the snapshot was loaded: the stream may follow at once.
     pub fn after_load(self) -> Self {
         Handshake { purpose: Purpose::Link, ..self }
     }
 
-    /// Takes an event; returns what is to be done.
+    /// Takes an event; returns the actions.
     pub fn step(&mut self, event: Event<'_>, facts: &Facts<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -205,12 +205,12 @@ impl Handshake {
             }
             Event::Line(b"") => {}
             Event::Line(line) => {
-                if let Some(asked) = self.asked.pop_front() {
-                    self.hear(asked, line, facts, &mut actions);
+                if let Some(request) = self.pending.pop_front() {
+                    self.handle_reply(request, line, facts, &mut actions);
                 }
             }
         }
-        if self.asked.is_empty() && !self.is_over {
+        if self.pending.is_empty() && !self.is_over {
             self.go_on(facts, &mut actions);
         }
         actions
@@ -221,52 +221,52 @@ impl Handshake {
         actions.extend([Action::Log(level, why), Action::Leave]);
     }
 
-    fn ask(&mut self, asked: Asked, words: Vec<Vec<u8>>, actions: &mut Vec<Action>) {
-        self.asked.push_back(asked);
+    fn send(&mut self, request: Request, words: Vec<Vec<u8>>, actions: &mut Vec<Action>) {
+        self.pending.push_back(request);
         actions.push(Action::Send(words));
     }
 
     fn begin(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
         match self.purpose {
-            Purpose::Link => self.ask(Asked::Ping, words(&[b"PING"]), actions),
+            Purpose::Link => self.send(Request::Ping, words(&[b"PING"]), actions),
             Purpose::RdbChannel => self.introduce_rdb_channel(facts, actions),
             Purpose::MainChannel { rdb_client } => {
                 let number = rdb_client.to_string();
                 let command = words(&[b"REPLCONF", b"set-rdb-client-id", number.as_bytes()]);
-                self.ask(Asked::Channel, command, actions);
+                self.send(Request::Channel, command, actions);
             }
         }
     }
 
-    fn hear(&mut self, asked: Asked, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+    fn handle_reply(&mut self, request: Request, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
         let is_refused = line.starts_with(b"-");
-        match asked {
-            Asked::Ping => self.hear_pong(line, facts, actions),
-            Asked::Auth if is_refused => {
+        match request {
+            Request::Ping => self.handle_pong(line, facts, actions),
+            Request::Auth if is_refused => {
                 self.leave(Level::Warn, format!("Unable to AUTH to PRIMARY: {}", shown(line)), actions);
             }
-            Asked::Option(name) if is_refused => {
+            Request::Option(name) if is_refused => {
                 let text =
                     format!("(Non critical) Primary does not understand REPLCONF {name}: {}", shown(line));
                 actions.push(Action::Log(Level::Info, text));
             }
-            Asked::Channel if is_refused => {
+            Request::Channel if is_refused => {
                 let text = format!(
                     "Dual channel replication: Primary refuses a sync over two connections: {}",
                     shown(line)
                 );
                 self.leave(Level::Warn, text, actions);
             }
-            Asked::Auth | Asked::Option(_) | Asked::Channel => {}
-            Asked::Promise => self.hear_promise(line, actions),
-            Asked::Psync => match self.purpose {
-                Purpose::MainChannel { .. } => self.hear_main_channel(line, actions),
-                Purpose::Link | Purpose::RdbChannel => self.hear_psync(line, facts, actions),
+            Request::Auth | Request::Option(_) | Request::Channel => {}
+            Request::Promise => self.handle_promise(line, actions),
+            Request::Psync => match self.purpose {
+                Purpose::MainChannel { .. } => self.handle_main_channel(line, actions),
+                Purpose::Link | Purpose::RdbChannel => self.handle_psync(line, facts, actions),
             },
         }
     }
 
-    fn hear_pong(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+    fn handle_pong(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
         const TAKEN: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
         if !TAKEN.iter().any(|beginning| line.starts_with(beginning)) {
             let text = format!("Error reply to PING from primary: '{}'", shown(line));
@@ -280,27 +280,27 @@ impl Handshake {
     /// Sends all requests that describe this replica at once.
     fn introduce(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
         if let Some(command) = facts.authentication() {
-            self.ask(Asked::Auth, command, actions);
+            self.send(Request::Auth, command, actions);
         }
         let port = facts.announced_port();
         let command = words(&[b"REPLCONF", b"listening-port", &port]);
-        self.ask(Asked::Option("listening-port"), command, actions);
+        self.send(Request::Option("listening-port"), command, actions);
         if let Some(address) = &facts.config.replica_announce_ip {
             let command = words(&[b"REPLCONF", b"ip-address", address]);
-            self.ask(Asked::Option("ip-address"), command, actions);
+            self.send(Request::Option("ip-address"), command, actions);
         }
         let mut capabilities = words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
         if facts.config.dual_channel_replication_enabled {
             capabilities.extend(words(&[b"capa", b"dual-channel"]));
         }
-        self.ask(Asked::Option("capa"), capabilities, actions);
+        self.send(Request::Option("capa"), capabilities, actions);
         let command = words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]);
-        self.ask(Asked::Option("VERSION"), command, actions);
+        self.send(Request::Option("VERSION"), command, actions);
     }
 
     fn introduce_rdb_channel(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
         if let Some(command) = facts.authentication() {
-            self.ask(Asked::Auth, command, actions);
+            self.send(Request::Auth, command, actions);
         }
         let port = facts.announced_port();
         let command = words(&[
@@ -316,20 +316,20 @@ impl Handshake {
             b"version",
             VALKEY_VERSION.as_bytes(),
         ]);
-        self.ask(Asked::Channel, command, actions);
+        self.send(Request::Channel, command, actions);
         if let Some(address) = &facts.config.replica_announce_ip {
-            self.ask(Asked::Channel, words(&[b"REPLCONF", b"ip-address", address]), actions);
+            self.send(Request::Channel, words(&[b"REPLCONF", b"ip-address", address]), actions);
         }
     }
 
     /// Sends the main request once all earlier ones are answered.
     fn go_on(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
         if let Purpose::RdbChannel = self.purpose {
-            self.asked.push_back(Asked::Promise);
+            self.pending.push_back(Request::Promise);
             return actions.push(Action::SendSync);
         }
         if self.promised.is_some() {
-            actions.push(Action::PauseIfWanted);
+            actions.push(Action::DebugPause);
         }
         let command = match (&self.purpose, &self.promised) {
             (Purpose::MainChannel { .. }, Some(origin)) => {
@@ -343,10 +343,10 @@ impl Handshake {
             }
             _ => psync(facts, actions),
         };
-        self.ask(Asked::Psync, command, actions);
+        self.send(Request::Psync, command, actions);
     }
 
-    fn hear_promise(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+    fn handle_promise(&mut self, line: &[u8], actions: &mut Vec<Action>) {
         let Some(promise) = promise_of(line) else {
             let text =
                 format!("Dual channel replication: Received unexpected $ENDOFF response: {}", shown(line));
@@ -357,7 +357,7 @@ impl Handshake {
     }
 
     /// Handles the main channel's reply to PSYNC, while the snapshot comes.
-    fn hear_main_channel(&mut self, line: &[u8], actions: &mut Vec<Action>) {
+    fn handle_main_channel(&mut self, line: &[u8], actions: &mut Vec<Action>) {
         let promised = self.promised.take();
         let is_promised = |rest: &[u8]| {
             let id = id_of(rest.strip_prefix(b" ").unwrap_or(rest));
@@ -375,12 +375,12 @@ impl Handshake {
         actions.extend([Action::Log(Level::Info, text.to_owned()), Action::KeepStream]);
     }
 
-    fn hear_psync(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
+    fn handle_psync(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
         self.is_over = true;
         if let Some(handover) = facts.handover {
             let begins_anew = [FULL, DUAL_CHANNEL].iter().any(|answer| line.starts_with(answer));
             if !line.starts_with(CONTINUE) && !(begins_anew && handover.gives_way) {
-                return actions.push(Action::HearFailoverRefused(line.to_vec()));
+                return actions.push(Action::FailoverRefused(line.to_vec()));
             }
         }
         self.follow_answer(line, facts, actions);
@@ -474,14 +474,14 @@ impl Link {
             (Stage::OpensRdbChannel(handshake), Some(channels)) if channels.rdb == Some(handle) => {
                 Some(handshake)
             }
-            (_, Some(Channels { main: Main::Asks(handshake), .. })) if is_main => Some(handshake),
+            (_, Some(Channels { main: Main::Handshake(handshake), .. })) if is_main => Some(handshake),
             _ => None,
         }
     }
 }
 
 impl Upstream {
-    /// Makes a handshake the stage of the link.
+    /// Sets the stage of the link to a handshake.
     pub(super) fn expect(&mut self, server: &mut Server, handshake: Handshake) {
         if let Some(link) = &mut self.link {
             link.stage = Stage::Handshake(handshake);
@@ -492,7 +492,7 @@ impl Upstream {
 
 impl Executor {
     /// Handles a line, if it is complete; returns the number of bytes taken.
-    pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
+    pub(super) fn handle_line(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
         let Some((line, taken)) = line_of(bytes) else {
             if bytes.len() > LINE_BYTES_MAX && !self.go_on_with_handshake(handle, Event::EndlessLine) {
                 // Between two handshakes of the main channel.
@@ -505,7 +505,7 @@ impl Executor {
         taken
     }
 
-    /// Gives an event to the connection's handshake; returns whether there is one.
+    /// Passes an event to the connection's handshake; returns whether there is one.
     pub(super) fn go_on_with_handshake(&mut self, handle: ClientHandle, event: Event<'_>) -> bool {
         let handover = self.replication.failover.handover();
         let Some(link) = &mut self.replication.upstream.link else { return false };
@@ -527,15 +527,15 @@ impl Executor {
                 self.server.clients.push(handle, |output| output.raw(&command));
             }
             Action::SendSync => self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n")),
-            Action::PauseIfWanted => pause_after_fork_if_wanted(&self.server),
+            Action::DebugPause => debug_pause_after_fork(&self.server),
             Action::Leave => self.leave(handle),
             Action::BeginTransfer(origin) => self.begin_transfer(handle, origin),
             Action::OpenRdbChannel => self.replication.upstream.open_rdb_channel(&mut self.server),
             Action::TakePromise(promise) => self.take_promise(handle, promise),
             Action::KeepStream => self.replication.upstream.keep_stream(&mut self.server),
             Action::FollowStream { new_id } => self.go_on_with_stream(handle, new_id),
-            Action::CountTakeoverRequest => self.fail_over(Some(handle), failover::Event::Asked),
-            Action::HearFailoverRefused(line) => {
+            Action::CountTakeoverRequest => self.fail_over(Some(handle), failover::Event::RequestSent),
+            Action::FailoverRefused(line) => {
                 self.fail_over(Some(handle), failover::Event::Refused(&line));
             }
             Action::CompleteFailover => self.fail_over(Some(handle), failover::Event::TakenOver),
@@ -563,7 +563,7 @@ impl Executor {
 
     /// Continues the stream from the last offset.
     fn go_on_with_stream(&mut self, handle: ClientHandle, new_id: Option<String>) {
-        supervisor::tell(
+        supervisor::notify(
             "STATUS=PRIMARY <-> REPLICA sync: Partial Resynchronization accepted. Ready to accept connections in read-write mode.\n",
         );
         if let Some(id) = new_id {

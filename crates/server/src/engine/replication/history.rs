@@ -1,8 +1,8 @@
 //! Histories: an id and an offset identify the stream of changes. A replica that has followed the same history up to an
 //! offset can continue with the bytes after it.
 //!
-//! A server that takes over a history from its primary keeps the primary's id as its *second* one, valid up to the
-//! offset at which the two parted: replicas of the old primary can then follow the new one.
+//! A server that takes over a history from its primary keeps the primary's id as its *second* id, valid up to the offset
+//! at which its own history begins: replicas of the old primary can then continue with the new one.
 
 use std::ops::RangeInclusive;
 
@@ -31,7 +31,7 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The replica reports no history.
-    KnowsNone,
+    NoHistory,
     OtherHistory,
     /// Beyond the end of the second id.
     BeyondSecond {
@@ -105,7 +105,7 @@ impl History {
         let is = |own: &str| own.as_bytes().eq_ignore_ascii_case(id);
         if !is(&self.id) {
             match &self.second {
-                _ if id.starts_with(b"?") => return Err(Refusal::KnowsNone),
+                _ if id.starts_with(b"?") => return Err(Refusal::NoHistory),
                 Some(second) if is(&second.id) => {
                     if u64::try_from(next).is_ok_and(|next| next > second.first_other) {
                         return Err(Refusal::BeyondSecond { first_other: second.first_other });
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ask('b', 52), Err(Refusal::BeyondSecond { first_other: 51 }));
         assert_eq!(ask('b', -7), Err(Refusal::OutOfBacklog { numbers: 21..=101 }));
         assert_eq!(ask('c', 51), Err(Refusal::OtherHistory));
-        assert_eq!(history.may_continue(b"?", -1, Some(21..=101)), Err(Refusal::KnowsNone));
+        assert_eq!(history.may_continue(b"?", -1, Some(21..=101)), Err(Refusal::NoHistory));
         assert_eq!(history.may_continue(b"", 30, Some(21..=101)), Err(Refusal::OtherHistory));
     }
 

@@ -5,15 +5,15 @@
 //!    ^                                         |                     ^                            ^
 //!    |                                         +-+DUALCHANNELSYNC--> OpensRdbChannel              |
 //!    |                                         +--------------------+CONTINUE---------------------+
-//!    +------- any failure, and the end of the connection, lead back here
+//!    +------- after any failure, and after the end of the connection
 //! ```
 //!
 //! 1. There is a link exactly while `replicaof` names a primary.
 //! 2. The connection's client exists from Connecting on; while a snapshot is received or loaded it may have
 //!    disconnected.
-//! 3. If `continues`, the history's id and offset are those of the primary's stream as far as it has been applied.
+//! 3. If `continues`, the history's id and offset are those of the applied part of the primary's stream.
 //!
-//! `handshake` comes first, `transfer` receives the snapshot, and `stream` applies what follows it; `channels` is the
+//! `handshake` comes first, `transfer` receives the snapshot, and `stream` applies the stream after it; `channels` is the
 //! second connection of a sync.
 
 use super::super::Executor;
@@ -71,22 +71,23 @@ pub(crate) struct Link {
     /// The open transaction of the stream, encoded.
     pub(super) open_transaction: Vec<u8>,
     pub(super) log_points: LogPoints,
-    /// Exists while the snapshot comes over another connection; see there.
+    /// State of the two connections, while the snapshot is received over the second one; see there.
     pub(super) channels: Option<Box<Channels>>,
-    /// The part of the stream received meanwhile and not yet applied.
+    /// The stream received during the snapshot and not yet applied.
     pub(super) kept: Option<KeptStream>,
-    /// The snapshot being loaded while received; see there.
+    /// The load of a snapshot that is still being received; see there.
     pub(super) load: Option<Box<StreamLoad>>,
-    /// When the last sign of life during a load was sent, on the monotonic clock.
+    /// Monotonic time of the last keep-alive sent during a load.
     pub(super) signed_us: u64,
-    /// When the last log line about a failing disk was written, on the monotonic clock.
-    pub(super) disk_trouble_told_us: u64,
-    /// Since when it is disconnected, in seconds since 1970.
+    /// Monotonic time of the last log line about a failing disk.
+    pub(super) disk_trouble_logged_us: u64,
+    /// Time of the disconnection, in seconds since 1970.
     pub(super) down_since_s: Option<i64>,
 }
 
 impl Link {
-    /// `continues`: the data here may be that of the primary up to the history's offset.
+    /// Creates a link to be connected. `continues`: the data of this server may be that of the primary up to the history's
+    /// offset.
     fn new(continues: bool) -> Self {
         Link {
             stage: Stage::Connect,
@@ -100,7 +101,7 @@ impl Link {
             kept: None,
             load: None,
             signed_us: 0,
-            disk_trouble_told_us: 0,
+            disk_trouble_logged_us: 0,
             down_since_s: None,
         }
     }
@@ -125,10 +126,10 @@ impl Link {
         }
     }
 
-    /// The primary's silence begins anew.
+    /// Records input from the primary, which restarts the timeout.
     #[inline]
-    pub(super) fn heard(&mut self, now_us: u64) {
-        self.timers.heard(now_us);
+    pub(super) fn note_input(&mut self, now_us: u64) {
+        self.timers.note_input(now_us);
     }
 
     /// Returns whether a complete snapshot has been received but not yet loaded.
@@ -144,7 +145,7 @@ impl Link {
         self.channels.as_ref().and_then(|channels| channels.rdb)
     }
 
-    /// Returns whether the timeout applies to this connection: the snapshot's, until it has come.
+    /// Returns whether the timeout applies to this connection: the snapshot's, until it has been received.
     fn listens_to(&self, handle: ClientHandle) -> bool {
         match self.stage {
             Stage::OpensRdbChannel(_) | Stage::Transfer(_) if self.channels.is_some() => {
@@ -155,7 +156,7 @@ impl Link {
     }
 }
 
-/// The side of this server's own primary, if it has one.
+/// State of the replica's role.
 #[derive(Default)]
 pub struct Upstream {
     pub(super) link: Option<Link>,
@@ -202,7 +203,7 @@ impl Upstream {
         let client = connect_client_to(server, target);
         if let Some(link) = &mut self.link {
             (link.stage, link.client) = (Stage::Connecting, Some(client));
-            link.heard(server.now.monotonic_us);
+            link.note_input(server.now.monotonic_us);
         }
         log::info!("PRIMARY <-> REPLICA sync started");
         self.note_link(server);
@@ -239,7 +240,7 @@ impl Upstream {
         takes && !server.clients[handle].close_asap
     }
 
-    /// Detaches the client, keeping applied data; `false`: it is not the link's.
+    /// Detaches the client and keeps the applied data; `false`: it is not the link's.
     fn detach(&mut self, server: &Server, handle: ClientHandle) -> bool {
         if let Some(channels) = self.link.as_mut().and_then(|link| link.channels.as_mut())
             && channels.rdb.take_if(|rdb| *rdb == handle).is_some()
@@ -270,7 +271,7 @@ impl Upstream {
             LinkFigures {
                 state: link.state(),
                 continues: link.continues,
-                heard_us: link.timers.heard_us(),
+                last_input_us: link.timers.last_input_us(),
                 down_since_s: link.down_since_s,
                 transfer,
             }
@@ -279,7 +280,7 @@ impl Upstream {
 }
 
 impl Replication {
-    /// Returns the database selected in the stream that replicas are sent. With none, the next command selects its own.
+    /// Returns the database selected in the stream to replicas; `None`: the next command selects its own.
     pub(super) fn selected_db(&self, server: &Server) -> Option<usize> {
         self.upstream.streamed_db(server).or(self.outgoing.selected())
     }
@@ -320,13 +321,13 @@ impl Replication {
         }
     }
 
-    /// Gives the timers of the link an event.
+    /// Passes an event to the timers of the link.
     fn step_timers(&mut self, server: &Server, event: link_timers::Event) -> Vec<link_timers::Action> {
         let facts = self.timer_facts(server);
         self.upstream.link.as_mut().map_or_else(Vec::new, |link| link.timers.step(event, facts))
     }
 
-    /// Gives the timers the time; also makes the link configured at the start.
+    /// Passes the time to the timers; also creates the link that the configuration names at the start.
     fn tick_link(&mut self, server: &Server) -> Vec<link_timers::Action> {
         if server.config.replicaof.is_none() {
             return Vec::new();
@@ -335,22 +336,27 @@ impl Replication {
         self.step_timers(server, link_timers::Event::Tick(phase))
     }
 
-    /// Records that the primary or a replica has sent bytes, if only a part of a command.
+    /// Records bytes from the primary or a replica, even a part of a command.
     #[cold]
-    pub(in crate::engine) fn note_heard(&mut self, server: &mut Server, handle: ClientHandle, bytes: usize) {
+    pub(in crate::engine) fn note_received(
+        &mut self,
+        server: &mut Server,
+        handle: ClientHandle,
+        bytes: usize,
+    ) {
         let now_us = server.now.monotonic_us;
         if let Some(link) = &mut self.upstream.link
             && (link.is_of(handle) || link.rdb_channel() == Some(handle))
         {
             if link.listens_to(handle) {
-                link.heard(now_us);
+                link.note_input(now_us);
             }
             if !matches!(link.stage, Stage::Handshake(_) | Stage::OpensRdbChannel(_)) {
                 server.observed.statistics.replication_input_bytes += bytes as u64;
             }
         }
         if let Some(replica) = self.replicas.get_mut(handle) {
-            replica.note_heard(now_us);
+            replica.note_sign_of_life(now_us);
         }
     }
 }
@@ -406,7 +412,7 @@ pub(super) fn connect_client_to(server: &mut Server, target: Target) -> ClientHa
     server.clients[client].is_primary = true;
     server.clients[client].is_linking = true;
     server.clients.set_user(client, UserHandle::SUPERUSER);
-    // None of its commands may block, since all later ones would wait.
+    // Commands of the stream must not block: all later ones would wait.
     server.clients[client].deny_blocking = true;
     server.process_requests.push(ProcessRequest::Connect { client, target });
     client
@@ -435,7 +441,7 @@ impl Executor {
         }
         let Some(primary) = primary else {
             if self.is_replica() {
-                self.follow_nobody();
+                self.promote();
                 log::info!("PRIMARY MODE enabled (user request)");
             }
             reply.ok();
@@ -489,7 +495,7 @@ impl Executor {
     }
 
     /// Promotes this server to a primary.
-    pub(super) fn follow_nobody(&mut self) {
+    pub(super) fn promote(&mut self) {
         if self.server.config.replicaof.is_none() {
             return;
         }
@@ -510,7 +516,7 @@ impl Executor {
         );
     }
 
-    /// Closes the connection, if there is one; applied data stays.
+    /// Closes the connection, if there is one; the applied data stays.
     fn drop_link(&mut self) {
         if let Some(handle) = self.replication.upstream.link_client() {
             self.leave(handle);
@@ -565,19 +571,19 @@ impl Executor {
         while taken < bytes.len() && self.replication.upstream.takes_bytes(&self.server, handle) {
             let Some(link) = &mut self.replication.upstream.link else { break };
             if link.listens_to(handle) {
-                link.heard(self.server.now.monotonic_us);
+                link.note_input(self.server.now.monotonic_us);
             }
             let rest = &bytes[taken..];
             let more = match &link.stage {
                 _ if link.channels.is_some() && link.is_of(handle) => {
                     match self.replication.upstream.keep_bytes(&mut self.server, rest) {
                         Some(kept) => kept,
-                        None => self.hear(handle, rest),
+                        None => self.handle_line(handle, rest),
                     }
                 }
-                Stage::Handshake(_) | Stage::OpensRdbChannel(_) => self.hear(handle, rest),
+                Stage::Handshake(_) | Stage::OpensRdbChannel(_) => self.handle_line(handle, rest),
                 Stage::Transfer(transfer) if !transfer.is_whole() => self.take_in(handle, rest),
-                // After the snapshot nothing comes over its channel.
+                // The rdb channel carries no bytes after the snapshot.
                 _ => rest.len(),
             };
             if more == 0 {
@@ -634,16 +640,16 @@ impl Executor {
         }
     }
 
-    /// Detaches the client, keeping applied data; `false`: it is not the link's.
+    /// Detaches the client and keeps the applied data; `false`: it is not the link's.
     fn forget_connection(&mut self, handle: ClientHandle) -> bool {
         if self.is_put_aside(handle) {
-            self.hand_on_script(handle);
+            self.forward_script(handle);
         }
         self.replication.upstream.detach(&self.server, handle)
     }
 
     /// Schedules a full sync after a delay, when the primary's stream cannot be followed.
-    pub(super) fn desert(&mut self, handle: ClientHandle) {
+    pub(super) fn schedule_full_sync(&mut self, handle: ClientHandle) {
         self.retry_later(handle);
         if let Some(link) = &mut self.replication.upstream.link {
             link.continues = false;
@@ -651,7 +657,7 @@ impl Executor {
         self.replication.upstream.note_link(&mut self.server);
     }
 
-    /// Reconnects after a delay, when the primary's input is invalid but the data here is intact.
+    /// Reconnects after a delay, when the primary's input is invalid but the data of this server is intact.
     pub(super) fn retry_later(&mut self, handle: ClientHandle) {
         self.leave(handle);
         self.replication.step_timers(&self.server, link_timers::Event::Refused);

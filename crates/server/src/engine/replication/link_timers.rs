@@ -1,9 +1,9 @@
-//! When the link to the primary connects, reports its offset, and gives a silent primary up. It is a machine, as the
-//! handshake is: [`Timers::step`] is given what has happened and the time, and returns what is to be done.
+//! Timers of the link to the primary: connections, acknowledgements, and the timeout of a silent primary. A state machine,
+//! as the handshake: [`Timers::step`] takes an event and the time, and returns actions.
 //!
 //! ```text
-//! phase         after a period of silence within the timeout   beyond the timeout
-//! ToConnect     connects, once the delay of a retry is over    the same
+//! phase         at each period within the timeout              beyond the timeout
+//! ToConnect     connects, after the delay of a retry           the same
 //! Connecting    -                                              reconnects
 //! Receiving     -                                              reconnects
 //! Loading       -                                              -
@@ -12,16 +12,16 @@
 
 /// Period of the timers.
 const PERIOD_US: u64 = 1_000_000;
-/// The same during a failover, when there is no primary yet.
+/// Period of the timers during a failover, when there is no primary yet.
 const FAILOVER_PERIOD_US: u64 = 100_000;
-/// Delay before a connection after a stream or snapshot that could not be applied.
+/// Delay before the next connection, after a stream or snapshot that could not be applied.
 const RETRY_DELAY_US: u64 = 5_000_000;
 
-/// What the link does.
+/// Phase of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     ToConnect,
-    /// It connects, or the handshake is under way.
+    /// It connects, or the handshake is in progress.
     Connecting,
     /// A snapshot is received.
     Receiving,
@@ -31,18 +31,18 @@ pub(super) enum Phase {
     Applying,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Time has passed.
     Tick(Phase),
     /// The connection has ended.
     Lost,
-    /// What the primary sends cannot be used: the next connection is delayed.
+    /// The primary's input cannot be applied: the next connection is delayed.
     Refused,
 }
 
-/// What is to be done.
+/// An action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Connect,
@@ -55,21 +55,21 @@ pub(super) enum Action {
     Publish,
 }
 
-/// What the timers depend on; times are on the monotonic clock.
+/// State on which the timers depend; times are on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     /// Present time.
     pub now_us: u64,
     /// The option `repl-timeout`.
     pub timeout_us: u64,
-    /// A failover hands this server's role over to the primary.
+    /// A failover transfers this server's role to the primary.
     pub is_failing_over: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
-    /// Time of the last input from the primary, or of the last step begun.
-    heard_us: u64,
+    /// Time of the last input from the primary, or of the last change of phase.
+    last_input_us: u64,
     /// Next run.
     next_us: u64,
     /// Earliest time of a connection.
@@ -77,18 +77,18 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Returns when the primary was last heard.
-    pub fn heard_us(&self) -> u64 {
-        self.heard_us
+    /// Returns the time of the last input from the primary.
+    pub fn last_input_us(&self) -> u64 {
+        self.last_input_us
     }
 
-    /// The primary has sent bytes, or another step has begun: its silence begins anew.
+    /// Records input from the primary, or a change of phase, which restarts the timeout.
     #[inline]
-    pub fn heard(&mut self, now_us: u64) {
-        self.heard_us = now_us;
+    pub fn note_input(&mut self, now_us: u64) {
+        self.last_input_us = now_us;
     }
 
-    /// Takes an event; returns what is to be done.
+    /// Takes an event; returns the actions.
     pub fn step(&mut self, event: Event, facts: Facts) -> Vec<Action> {
         let period_us = if facts.is_failing_over { FAILOVER_PERIOD_US } else { PERIOD_US };
         match event {
@@ -104,7 +104,7 @@ impl Timers {
     }
 
     fn due(&self, phase: Phase, facts: Facts) -> Option<Action> {
-        let is_silent = facts.now_us - self.heard_us > facts.timeout_us;
+        let is_silent = facts.now_us - self.last_input_us > facts.timeout_us;
         let why = match phase {
             Phase::ToConnect if facts.now_us >= self.retry_us => return Some(Action::Connect),
             Phase::Applying if !is_silent => return Some(Action::Acknowledge),

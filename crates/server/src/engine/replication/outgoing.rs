@@ -1,4 +1,4 @@
-//! The stream that this server sends its replicas: its history and its last bytes, the *backlog*.
+//! The stream to this server's replicas: its history and its last bytes, the *backlog*.
 //!
 //! 1. With a backlog, its end is the history's offset.
 
@@ -27,14 +27,14 @@ pub(crate) struct OutgoingStream {
 }
 
 impl OutgoingStream {
-    /// The seed must differ between processes: ids of histories are drawn from it.
+    /// Creates an empty stream. `seed` must differ between processes: ids of histories are drawn from it.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let history = History::new(draw_id(&mut random));
         OutgoingStream { history, backlog: None, control: 0..0, selected: None, has_grown: false, random }
     }
 
-    /// Draws an id that no history has had.
+    /// Draws a random id for a history.
     pub fn draw_id(&mut self) -> String {
         draw_id(&mut self.random)
     }
@@ -55,7 +55,7 @@ impl OutgoingStream {
         self.selected
     }
 
-    /// Makes the next command select its database, because a receiver begins with it.
+    /// Makes the next command select its database, because a receiver begins there.
     pub fn forget_selected(&mut self) {
         self.selected = None;
     }
@@ -71,7 +71,7 @@ impl OutgoingStream {
         self.history.take_over(id, offset);
     }
 
-    /// Continues the primary's history under the id that it has now.
+    /// Continues the primary's history under its new id.
     pub fn take_new_id(&mut self, id: String) {
         self.history.part(id);
     }
@@ -82,13 +82,13 @@ impl OutgoingStream {
         self.create_backlog();
     }
 
-    /// Starts this server's own history after that of its primary, as which it was applied.
+    /// Starts this server's own history after the applied part of its primary's.
     pub fn part_from_primary(&mut self) {
         let id = self.draw_id();
         self.history.part(id);
         // The former primary's control commands are not distinguished.
         self.control = 0..0;
-        // A continuing replica does not know which database the last command here used.
+        // A replica that continues from here has not received this server's last SELECT.
         self.selected = None;
     }
 
@@ -128,12 +128,12 @@ impl OutgoingStream {
         }
     }
 
-    /// Returns the range of byte numbers from which a replica could continue the stream.
+    /// Returns the range of byte numbers from which a replica can continue the stream.
     pub fn sendable(&self) -> Option<RangeInclusive<u64>> {
         self.backlog.as_ref().map(|log| log.start() + 1..=log.end() + 1)
     }
 
-    /// Returns the memory held for the stream.
+    /// Returns the memory of the stream.
     pub fn memory_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, SharedLog::memory_bytes)
     }

@@ -1,4 +1,4 @@
-//! Output of replicas beside replies: the snapshot, then the stream, passed to the socket as slices without copying.
+//! Output to replicas besides replies: the snapshot, then the stream, passed to the socket as slices without copying.
 
 use super::super::Executor;
 use super::Replication;
@@ -77,7 +77,7 @@ impl Replication {
         }
     }
 
-    /// Reads more of the file that a replica is sent, once all earlier bytes are sent; `false` on failure.
+    /// Reads the next piece of the file being sent to a replica, once all earlier bytes are sent; `false` on failure.
     fn read_on_for(&mut self, handle: ClientHandle) -> bool {
         let Some(replica) = self.replicas.get_mut(handle) else { return true };
         let Stage::File(transfer) = &mut replica.stage else { return true };
@@ -118,8 +118,8 @@ impl Replication {
         }
     }
 
-    /// Ends the snapshot phase of a replica; returns whether it is sent the stream. After a snapshot with an end mark, the
-    /// stream starts only once the replica has acknowledged finding the mark.
+    /// Ends the snapshot phase of a replica; returns whether the stream follows. After a snapshot with an end mark, the stream
+    /// starts only once the replica has acknowledged the mark.
     fn put_online(
         &mut self,
         server: &mut Server,
@@ -133,11 +133,11 @@ impl Replication {
             );
         }
         let profile = server.clients[handle].replica.as_ref();
-        let wants_no_more = profile.is_some_and(|profile| profile.snapshot_only);
+        let is_snapshot_only = profile.is_some_and(|profile| profile.snapshot_only);
         let Some(replica) = self.replicas.change(handle) else { return false };
         replica.stage = Stage::Online { awaits_acknowledgement };
-        replica.heard_us = server.now.monotonic_us;
-        if wants_no_more {
+        replica.last_ack_us = server.now.monotonic_us;
+        if is_snapshot_only {
             log::info!("RDB transfer completed, rdb only replica ({name}) should be disconnected asap");
             server.close_asap(handle);
             return false;

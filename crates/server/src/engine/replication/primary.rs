@@ -1,4 +1,4 @@
-//! Replicas of this server: attaching, their commands, and detaching.
+//! The primary's role: attachment of replicas, their commands, and their detachment.
 
 use super::super::Executor;
 use super::failover;
@@ -19,7 +19,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 impl Executor {
-    /// Does what a command has requested of replication.
+    /// Carries out a command's request to replication.
     pub(in crate::engine) fn replicate(
         &mut self,
         handle: ClientHandle,
@@ -29,13 +29,13 @@ impl Executor {
         match request {
             ReplicationRequest::Follow(primary) => return self.follow_on_request(handle, primary, reply),
             ReplicationRequest::Synchronize { from } => self.synchronize(handle, from, reply)?,
-            ReplicationRequest::Acknowledged { stream, on_disk, is_heard } => {
+            ReplicationRequest::Acknowledged { stream, on_disk, is_sign_of_life } => {
                 self.replication.take_acknowledgement(
                     &mut self.db,
                     &mut self.server,
                     &self.clock,
                     handle,
-                    Acknowledgement { stream, on_disk, is_heard },
+                    Acknowledgement { stream, on_disk, is_sign_of_life },
                 );
             }
             ReplicationRequest::Failover(wanted) => {
@@ -121,15 +121,14 @@ impl Executor {
         if !self.replication.outgoing.history().id().as_bytes().eq_ignore_ascii_case(id) {
             return Err(ClientError::text("ERR PSYNC FAILOVER replid must match my replid."));
         }
-        self.follow_nobody();
+        self.promote();
         let client = &self.server.clients[handle];
         let (id, address) = (client.id, &client.connection.address);
         log::info!("PRIMARY MODE enabled (failover request from 'id={id} addr={address}')");
         Ok(())
     }
 
-    /// Refuses to serve replicas while this replica has no link to its own primary, or while this server is handing its
-    /// role over.
+    /// Refuses to serve replicas while this replica has no link to its own primary, or during a failover.
     fn may_serve_replicas(&self) -> Result<(), ClientError> {
         if self.replication.failover.is_running() {
             return Err(ClientError::text("NOMASTERLINK Can't SYNC while failing over"));
@@ -142,23 +141,23 @@ impl Executor {
     }
 }
 
-/// What a replica acknowledges.
+/// An acknowledgement of a replica (REPLCONF ACK).
 struct Acknowledgement {
     stream: i64,
     on_disk: Option<i64>,
-    /// It is a sign of life.
-    is_heard: bool,
+    /// It counts as a sign of life.
+    is_sign_of_life: bool,
 }
 
 impl Replication {
-    /// Continues a replica from its offset, if the backlog still has the rest; returns whether it does.
+    /// Continues a replica from its offset, if the backlog has all bytes from there on; returns whether it does.
     fn go_on_from(&mut self, server: &mut Server, handle: ClientHandle, id: &[u8], next: i64) -> bool {
         let sendable = self.outgoing.sendable();
         let next = match self.outgoing.history().may_continue(id, next, sendable) {
             Ok(next) => next,
             Err(refusal) => {
                 let statistics = &mut server.observed.statistics;
-                statistics.partial_syncs_refused += u64::from(refusal != Refusal::KnowsNone);
+                statistics.partial_syncs_refused += u64::from(refusal != Refusal::NoHistory);
                 self.log_refusal(&replica_name(server, handle), id, next, &refusal);
                 return false;
             }
@@ -185,13 +184,13 @@ impl Replication {
 
     fn log_refusal(&self, name: &str, id: &[u8], next: i64, refusal: &Refusal) {
         let history = self.outgoing.history();
-        let asked = String::from_utf8_lossy(id);
+        let shown_id = String::from_utf8_lossy(id);
         match refusal {
-            Refusal::KnowsNone => log::info!("Full resync requested by replica {name}"),
+            Refusal::NoHistory => log::info!("Full resync requested by replica {name}"),
             Refusal::OtherHistory => {
                 let second = history.second().map_or_else(no_id, |second| second.id.clone());
                 log::info!(
-                    "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{asked}', my replication IDs are '{}' and '{second}')",
+                    "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{shown_id}', my replication IDs are '{}' and '{second}')",
                     history.id()
                 );
             }
@@ -199,10 +198,10 @@ impl Replication {
                 "Partial resynchronization not accepted: Requested offset for second ID was {next}, but I can reply up to {first_other}"
             ),
             Refusal::NoBacklog => log::info!(
-                "Unable to partial resync with replica {name} for lack of backlog (Replica request was: {asked}:{next})."
+                "Unable to partial resync with replica {name} for lack of backlog (Replica request was: {shown_id}:{next})."
             ),
             Refusal::OutOfBacklog { numbers } => log::info!(
-                "Unable to partial resync with replica {name} for lack of backlog (Replica request was {asked}:{next}, and I can only reply with the range [{}, {}]).",
+                "Unable to partial resync with replica {name} for lack of backlog (Replica request was {shown_id}:{next}, and I can only reply with the range [{}, {}]).",
                 numbers.start(),
                 numbers.end()
             ),
@@ -216,7 +215,7 @@ impl Replication {
         }
     }
 
-    /// Starts the stream to a replica, with at least one command, so that the replica learns an offset.
+    /// Starts the stream to a replica, with at least one command, so that the replica acknowledges an offset.
     pub(super) fn begin_stream(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
         if self.outgoing.offset() == 0 && self.feeds_stream(&server.config) {
             self.append_control(db, server, clock, PING);
@@ -240,11 +239,11 @@ impl Replication {
         acknowledged.stream = acknowledged.stream.max(known(said.stream));
         acknowledged.on_disk = acknowledged.on_disk.max(said.on_disk.and_then(known));
         self.replicas.note_change();
-        if !said.is_heard {
+        if !said.is_sign_of_life {
             return;
         }
         let Some(replica) = self.replicas.get_mut(handle) else { return };
-        replica.heard_us = server.now.monotonic_us;
+        replica.last_ack_us = server.now.monotonic_us;
         match replica.stage {
             Stage::Online { awaits_acknowledgement: true } => {}
             // The snapshot is loaded.
@@ -258,7 +257,7 @@ impl Replication {
     }
 
     /// Requests acknowledgements from all replicas, unless the stream must not grow.
-    pub(in crate::engine) fn ask_replicas_at_once(
+    pub(in crate::engine) fn request_acknowledgements_now(
         &mut self,
         db: &mut Db,
         server: &mut Server,
@@ -286,7 +285,7 @@ impl Replication {
                 synced += 1;
                 continue;
             }
-            let silent_us = server.now.monotonic_us.saturating_sub(replica.heard_us);
+            let silent_us = server.now.monotonic_us.saturating_sub(replica.last_ack_us);
             log::info!(
                 "Lagging replica {} reported offset {} behind master, lag={}, state={}.",
                 replica_name(server, handle),
@@ -301,15 +300,15 @@ impl Replication {
     }
 
     /// Requests acknowledgements, once for all clients that blocked since the last request.
-    pub(in crate::engine) fn ask_for_acknowledgements(
+    pub(in crate::engine) fn request_acknowledgements(
         &mut self,
         db: &mut Db,
         server: &mut Server,
         clock: &Clock,
     ) {
         // While writes are paused the stream must not grow: a client may wait for replicas to catch up.
-        if server.replicas.acknowledgements_wanted && !server.pauses.are_any() {
-            server.replicas.acknowledgements_wanted = false;
+        if server.replicas.acknowledgements_requested && !server.pauses.are_any() {
+            server.replicas.acknowledgements_requested = false;
             if self.feeds_stream(&server.config) && !self.replicas.is_empty() {
                 self.append_control(db, server, clock, GETACK);
             }
@@ -317,7 +316,7 @@ impl Replication {
         self.note_replicas(db, server);
     }
 
-    /// Returns whether what clients wait for may have changed since the last call.
+    /// Returns whether acknowledgements may have changed since the last call.
     fn has_new_acknowledgements(&mut self, server: &Server) -> bool {
         let known = KnownAcknowledgements {
             replicas: server.replicas.acknowledged.clone(),
@@ -337,7 +336,7 @@ impl Replication {
         self.replicas.note_snapshots_under_way(now_us);
     }
 
-    /// Releases what is kept for main channels and replicas and is no longer needed, once a second.
+    /// Releases the parts of the stream that no main channel or replica needs any more, once a second.
     fn backlog_cron(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
         self.reservations.expire(server);
         self.limit_backlog(db, server, clock);
@@ -384,7 +383,7 @@ impl Executor {
             return;
         }
         self.aof.note_log(&mut self.server);
-        // Waiting clients were checked against the last known state: they are checked again when it has changed.
+        // Waiting clients are checked again only when the acknowledgements have changed.
         if !self.replication.has_new_acknowledgements(&self.server) {
             return;
         }
@@ -404,7 +403,7 @@ impl Executor {
         }
     }
 
-    /// Closes a replica whose command produced a reply: it would take the reply for a part of the stream.
+    /// Closes a replica whose command produced a reply: it would apply the reply as a part of the stream.
     #[cold]
     pub(in crate::engine) fn close_talkative_replica(&mut self, handle: ClientHandle, reply: &[u8]) {
         let client = &self.server.clients[handle];
@@ -423,7 +422,7 @@ impl Executor {
         self.server.close_asap(handle);
     }
 
-    /// Removes a disconnected replica, and ends work done only for it.
+    /// Removes a disconnected replica, and ends the work for that replica alone.
     pub(in crate::engine) fn forget_replica(&mut self, handle: ClientHandle) {
         let now_us = self.server.now.monotonic_us;
         let Some(replica) = self.replication.replicas.remove(handle, now_us) else { return };
@@ -436,15 +435,15 @@ impl Executor {
         }
         self.replication.reservations.orphan(&self.server, handle);
         self.leave_sync(&replica);
-        // Frees the bytes kept only for it.
+        // Frees the bytes that only this replica needed.
         self.replication.limit_backlog(&mut self.db, &mut self.server, &self.clock);
     }
 
-    /// Closes all replicas: the following stream does not continue theirs.
+    /// Closes all replicas: this server's stream no longer continues their history.
     pub fn disconnect_replicas(&mut self) {
         self.replication.reservations.forget(&mut self.server);
         for handle in self.replication.replicas.those(|_| true) {
-            // None of them reads the backlog any more, which may now be freed.
+            // No replica reads the backlog any more; it may be freed.
             self.forget_replica(handle);
             self.server.close_asap(handle);
         }
@@ -462,7 +461,7 @@ impl Executor {
         self.plan_syncs(sync_plan::Event::Second);
         self.replication.backlog_cron(&mut self.db, &mut self.server, &self.clock);
         self.plan_syncs(sync_plan::Event::Tick);
-        self.replication.remove_sync_file_if_wanted(&self.server, &self.disk);
+        self.replication.remove_unneeded_sync_file(&self.server, &self.disk);
     }
 }
 

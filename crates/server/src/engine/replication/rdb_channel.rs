@@ -1,6 +1,6 @@
-//! A full sync over two connections: a child writes the snapshot to the socket of one, the *rdb channel*; at the same
-//! time the stream goes over the other, the *main channel*, and the replica buffers it until the snapshot is loaded. So
-//! this server's memory does not depend on the duration of the load.
+//! The primary's side of a full sync over two connections: a child writes the snapshot to the *rdb channel*, while the
+//! stream is sent over the *main channel*; the replica buffers the stream until the snapshot is loaded. So this server's
+//! memory does not depend on the duration of the load.
 //!
 //! ```text
 //!  main channel                                          rdb channel
@@ -11,14 +11,13 @@
 //!  PSYNC <id> <offset + 1>    +CONTINUE, the stream
 //! ```
 //!
-//! 1. From the snapshot until a main channel requests the stream, a *reservation* keeps all of the stream: also for a
-//!    while after the rdb channel has closed, for a small snapshot may be loaded before the main channel sends its
-//!    request. It is released when it holds more than a replica may be behind, or when no main channel has come within
-//!    the replica timeout.
-//! 2. While a child writes to a socket, nothing else does.
+//! 1. From the snapshot until a main channel requests the stream, a *reservation* keeps the whole stream, even after the
+//!    rdb channel has closed: a small snapshot may be loaded before the main channel sends its request. The reservation is
+//!    released when it exceeds the output limit of replicas, or after the replica timeout.
+//! 2. While a child writes to a socket, this process does not.
 
 use super::super::Executor;
-use super::full_sync::pause_after_fork_if_wanted;
+use super::full_sync::debug_pause_after_fork;
 use super::replicas::{Replica, Stage, replica_name};
 use super::sync_plan::{self, Format};
 use super::{OutputLimit, Replication, SoftLimit, note_exceeded_limit};
@@ -33,13 +32,13 @@ use wire::convert::signed_len;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// The sockets of replicas, as a child writes to them: it blocks on each.
+/// The sockets of replicas, for a child that writes to them in blocking mode.
 pub trait ReplicaSockets {
     /// Returns their file descriptors.
     fn files(&self) -> Vec<RawFd>;
     /// Writes all bytes to one of them; a failed socket is skipped from then on.
     fn write_to(&mut self, place: usize, bytes: &[u8]);
-    /// As [`Self::write_to`], to all of them; returns the total sent. An error when none is left.
+    /// As [`Self::write_to`], to all of them; returns the total sent, or an error if all have failed.
     fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64>;
 }
 
@@ -51,11 +50,11 @@ struct Reservation {
     address: String,
     name: String,
     soft_limit: SoftLimit,
-    /// It has held bytes.
+    /// It has kept bytes.
     holds_bytes: bool,
-    /// On the monotonic clock, as below.
+    /// Monotonic time of its creation.
     since_us: u64,
-    /// Since when the rdb channel is closed.
+    /// Monotonic time at which the rdb channel was closed.
     orphaned_us: Option<u64>,
 }
 
@@ -99,12 +98,12 @@ impl Reservations {
         self.kept.insert(client_id, reservation);
     }
 
-    /// Publishes the state that commands depend on.
+    /// Publishes the state on which commands depend.
     fn publish(&self, server: &mut Server) {
         server.replicas.awaiting_main_channel = self.kept.keys().copied().collect();
     }
 
-    /// Hands the kept stream over to a main channel; returns the rdb channel of the reservation.
+    /// Transfers the reservation to a main channel; returns its rdb channel.
     pub fn take_up(&mut self, server: &mut Server, handle: ClientHandle) -> Option<ClientHandle> {
         let client_id = server.clients[handle].replica.as_ref()?.rdb_client?;
         let kept = self.kept.shift_remove(&client_id)?;
@@ -129,7 +128,7 @@ impl Reservations {
         self.publish(server);
     }
 
-    /// Handles a closed rdb channel; its main channel may yet come.
+    /// Handles a closed rdb channel; its main channel may follow.
     pub fn orphan(&mut self, server: &Server, handle: ClientHandle) {
         let (now_us, delay_s) = (server.now.monotonic_us, server.switches.rdb_client_free_delay_s);
         let mut own = self.kept.iter_mut().filter(|(_, kept)| kept.handle == handle);
@@ -196,7 +195,7 @@ impl Reservations {
     }
 }
 
-/// Returns whether the replica is offered a full sync over two connections.
+/// Returns whether the replica's full sync uses two connections.
 pub(super) fn takes_rdb_channel(server: &Server, handle: ClientHandle) -> bool {
     server.clients[handle].replica.as_ref().is_some_and(|profile| profile.takes_rdb_channel)
 }
@@ -216,13 +215,13 @@ impl Replication {
         !self.replicas.is_empty() && self.replicas.get(handle).is_some_and(Replica::is_waiting)
     }
 
-    /// Returns whether a child writes to the client's socket, and would continue after a disconnection here.
+    /// Returns whether a child writes to the client's socket, and would continue after this process disconnects it.
     pub(crate) fn has_child_on_socket(&self, disk: &Disk, handle: ClientHandle) -> bool {
         let replica = self.replicas.get(handle);
         replica.is_some_and(Replica::is_rdb_channel) && disk.child_is(Purpose::Sync)
     }
 
-    /// The snapshot for these channels has begun, at this offset.
+    /// Records the start of the snapshot for these channels, at this offset.
     fn rdb_channels_begun(&mut self, server: &mut Server, channels: &[ClientHandle], offset: u64) {
         self.full_syncs.note_begun(offset);
         self.outgoing.forget_selected();
@@ -262,7 +261,7 @@ impl Executor {
         if !self.disk.start_sending(&self.db, &mut self.server, sockets, &greetings, &mark, snapshot) {
             return self.plan_syncs(sync_plan::Event::NotBegun);
         }
-        pause_after_fork_if_wanted(&self.server);
+        debug_pause_after_fork(&self.server);
         self.replication.rdb_channels_begun(&mut self.server, channels, offset);
     }
 }

@@ -6,7 +6,7 @@ use crate::sys::world::{File, Open, World};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes written before the kernel is asked to start writing them back.
+/// Bytes between two requests to the kernel to start writeback.
 const WRITEBACK_BYTES: u64 = 8 << 20;
 
 pub(super) struct ReceivedFile {
@@ -37,7 +37,7 @@ impl ReceivedFile {
 
     /// Removes the temporary file.
     pub fn abandon(&self, world: &World) {
-        // A file left behind only takes disk space.
+        // A remaining file only takes disk space.
         let _ = world.remove(&self.path);
     }
 

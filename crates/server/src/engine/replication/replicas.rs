@@ -1,4 +1,4 @@
-//! The replicas attached to this server, and how far each of them is.
+//! The replicas attached to this server, and the progress of each.
 
 use super::full_sync::FileTransfer;
 use super::sync_plan::Phase;
@@ -17,28 +17,29 @@ pub(crate) enum Stage {
     Waiting { since_us: u64 },
     /// Its snapshot is being written to a file.
     Snapshot,
-    /// It is sent that file.
+    /// That file is being sent.
     File(Box<FileTransfer>),
-    /// It is sent a snapshot as it is written: `position` is its place in the transfer.
+    /// A snapshot is sent while a child writes it; `position`: offset in the transfer.
     Pipe { position: u64, progress_us: u64 },
-    /// It is sent only a snapshot, by a child that writes to its socket.
+    /// A child writes a snapshot to its socket; no stream follows.
     RdbChannel,
-    /// It is sent the stream, while another connection of the same replica carries the snapshot.
+    /// The stream is sent, while another connection of the same replica carries the snapshot.
     MainChannel { rdb: ClientHandle },
-    /// It is sent the stream; not before its first acknowledgement, if `awaits_acknowledgement`.
+    /// The stream is sent; only after the first acknowledgement, if `awaits_acknowledgement`.
     Online { awaits_acknowledgement: bool },
 }
 
-/// Another server that is sent the stream, or will be.
+/// A server that receives the stream, or will receive it.
 pub(crate) struct Replica {
     /// Its progress from attachment to the stream.
     pub stage: Stage,
-    /// Its next byte of the stream, counted from 0; `None` before its snapshot has begun, and if it needs no stream.
+    /// Offset of the next byte of the stream to send, counted from 0; `None` before its snapshot has begun, and if it needs no
+    /// stream.
     pub position: Option<u64>,
     /// The offsets that it has acknowledged.
     pub acknowledged: AcknowledgedOffsets,
-    /// When it last acknowledged or came online, on the monotonic clock.
-    pub heard_us: u64,
+    /// Monotonic time of its last acknowledgement, or of its start of streaming.
+    pub last_ack_us: u64,
     soft_limit: SoftLimit,
 }
 
@@ -48,20 +49,19 @@ impl Replica {
             stage,
             position,
             acknowledged: AcknowledgedOffsets::default(),
-            heard_us: now_us,
+            last_ack_us: now_us,
             soft_limit: SoftLimit::default(),
         }
     }
 
-    /// Records a sign of life. While a replica loads its snapshot, that is an occasional empty line; later only
-    /// acknowledgements count.
-    pub fn note_heard(&mut self, now_us: u64) {
+    /// Records a sign of life. While a replica loads its snapshot it sends empty lines; later only acknowledgements count.
+    pub fn note_sign_of_life(&mut self, now_us: u64) {
         if self.acknowledged.stream.is_none() {
-            self.heard_us = now_us;
+            self.last_ack_us = now_us;
         }
     }
 
-    /// Returns whether it has its snapshot and is sent the stream.
+    /// Returns whether it has its snapshot and receives the stream.
     pub fn is_online(&self) -> bool {
         matches!(self.stage, Stage::Online { .. })
     }
@@ -71,27 +71,27 @@ impl Replica {
         matches!(self.stage, Stage::RdbChannel)
     }
 
-    /// Returns whether its snapshot has yet to begin.
+    /// Returns whether its snapshot has not begun.
     pub fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting { .. })
     }
 
-    /// Returns whether it is sent a snapshot as it is written.
+    /// Returns whether a snapshot is sent to it while a child writes it.
     pub fn is_piped(&self) -> bool {
         matches!(self.stage, Stage::Pipe { .. })
     }
 
-    /// Returns how far it is, as the plan of syncs sees it.
+    /// Returns its phase in the plan of syncs.
     pub fn phase(&self) -> Phase {
-        let heard_us = self.heard_us;
+        let last_ack_us = self.last_ack_us;
         match self.stage {
             Stage::Waiting { since_us } => Phase::Waiting { since_us },
             Stage::Snapshot => Phase::Snapshot,
             Stage::File(_) => Phase::File,
             Stage::Pipe { position, progress_us } => Phase::Piped { position, progress_us },
             Stage::RdbChannel => Phase::RdbChannel,
-            Stage::MainChannel { .. } => Phase::MainChannel { heard_us },
-            Stage::Online { .. } => Phase::Online { heard_us },
+            Stage::MainChannel { .. } => Phase::MainChannel { last_ack_us },
+            Stage::Online { .. } => Phase::Online { last_ack_us },
         }
     }
 
@@ -115,7 +115,7 @@ pub(crate) struct Replicas {
     attached: IndexMap<ClientHandle, Replica>,
     /// The published figures are outdated.
     has_changed: bool,
-    /// Since when there are none, on the monotonic clock, as all times here.
+    /// Monotonic time since which there are no replicas.
     none_since_us: u64,
 }
 
@@ -151,22 +151,22 @@ impl Replicas {
         self.attached.iter().map(|(&handle, replica)| (handle, replica))
     }
 
-    /// Returns those that `is_meant` holds for, in the order of attachment.
+    /// Returns the replicas for which `is_meant` holds, in the order of attachment.
     pub fn those(&self, is_meant: impl Fn(&Replica) -> bool) -> Vec<ClientHandle> {
         self.iter().filter(|(_, replica)| is_meant(replica)).map(|(handle, _)| handle).collect()
     }
 
-    /// Returns whether `is_meant` holds for any.
+    /// Returns whether `is_meant` holds for any replica.
     pub fn any(&self, is_meant: impl Fn(&Replica) -> bool) -> bool {
         self.attached.values().any(is_meant)
     }
 
-    /// Makes the figures outdated.
+    /// Marks the published figures as outdated.
     pub fn note_change(&mut self) {
         self.has_changed = true;
     }
 
-    /// Returns whether the published figures are outdated, once.
+    /// Returns whether the published figures are outdated, and marks them as current.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
@@ -200,12 +200,12 @@ impl Replicas {
         self.has_changed = true;
     }
 
-    /// Starts the time without replicas.
+    /// Records that there are no replicas from now on.
     pub fn note_none_since(&mut self, now_us: u64) {
         self.none_since_us = now_us;
     }
 
-    /// Returns for how long there have been none; `None`: there are.
+    /// Returns the time without replicas; `None`: there are replicas.
     pub fn none_for_us(&self, now_us: u64) -> Option<u64> {
         self.attached.is_empty().then(|| now_us.saturating_sub(self.none_since_us))
     }
@@ -220,12 +220,12 @@ impl Replicas {
         for at in 0..self.attached.len() {
             let Stage::MainChannel { rdb } = self.attached[at].stage else { continue };
             if self.attached.contains_key(&rdb) {
-                self.attached[at].note_heard(now_us);
+                self.attached[at].note_sign_of_life(now_us);
             }
         }
     }
 
-    /// Closes replicas that are further behind than allowed, and stops keeping the stream for them.
+    /// Closes replicas beyond the output limit, and releases their part of the stream.
     pub fn limit(&mut self, server: &mut Server, limit: &OutputLimit, end: u64) {
         for (&handle, replica) in &mut self.attached {
             let behind_bytes = replica.position.map_or(0, |position| end - position);
@@ -249,14 +249,21 @@ impl Replicas {
         let online = || self.attached.values().filter(|replica| replica.is_online());
         server.replicas.acknowledged = online().map(|replica| replica.acknowledged).collect();
         // Compares whole seconds, as they are shown.
-        let lag_us = |replica: &Replica| now_us.saturating_sub(replica.heard_us) / SECOND_US * SECOND_US;
+        let lag_us = |replica: &Replica| now_us.saturating_sub(replica.last_ack_us) / SECOND_US * SECOND_US;
         server.replicas.good = online().filter(|replica| lag_us(replica) <= max_lag_us).count();
         let figures = self.iter().map(|(handle, replica)| {
             let (address, port) = replica_address(server, handle);
             let (state, acknowledged) = (replica.state(), replica.acknowledged.stream.unwrap_or(0));
             let profile = server.clients[handle].replica.as_ref();
             let is_rdb_channel = profile.is_some_and(|profile| profile.is_rdb_channel);
-            ReplicaFigures { address, port, state, is_rdb_channel, acknowledged, heard_us: replica.heard_us }
+            ReplicaFigures {
+                address,
+                port,
+                state,
+                is_rdb_channel,
+                acknowledged,
+                last_ack_us: replica.last_ack_us,
+            }
         });
         server.observed.replication.replicas = figures.collect();
         for (&handle, replica) in &self.attached {
@@ -267,7 +274,7 @@ impl Replicas {
     }
 }
 
-/// Returns what the replica has said about itself.
+/// Returns the replica's description by REPLCONF.
 pub(super) fn profile_of(server: &Server, handle: ClientHandle) -> &ReplicaProfile {
     let profile = server.clients[handle].replica.as_deref();
     profile.expect("the command that attaches a replica creates its profile")
@@ -283,7 +290,7 @@ pub(super) fn replica_name(server: &Server, handle: ClientHandle) -> String {
     }
 }
 
-/// Returns the address at which the replica is reached, and its port, 0 if it has not said which.
+/// Returns the replica's address and its port; port 0: not sent.
 pub(super) fn replica_address(server: &Server, handle: ClientHandle) -> (String, i64) {
     let client = &server.clients[handle];
     let profile = client.replica.as_deref();

@@ -1,11 +1,11 @@
-//! Framing of a snapshot sent by a primary: where it begins and ends in the received bytes.
+//! The framing of a snapshot in a primary's bytes: its start, and its end by length or by mark.
 //!
 //! ```text
 //! $<length>\r\n <that many bytes>                      a file of the primary's
 //! $EOF:<mark of 40 bytes>\r\n <bytes> <the mark>       written while it is sent
 //! ```
 //!
-//! `tail` may be the beginning of the mark; all bytes before it have been handed on.
+//! 1. `tail` may be the beginning of the mark; all bytes before it have been forwarded.
 
 use super::handshake::{LINE_BYTES_MAX, line_of};
 use crate::sys::file::FileError;
@@ -15,7 +15,7 @@ pub(super) const MARK_BYTES: usize = 40;
 
 #[derive(Clone, Copy)]
 enum Extent {
-    /// The framing line has not come.
+    /// The framing line has not been received.
     Unknown,
     Bytes(u64),
     Mark([u8; MARK_BYTES]),
@@ -23,7 +23,7 @@ enum Extent {
 
 /// Result of taking bytes.
 pub(super) enum Taken {
-    /// Number taken; more is to come.
+    /// Number taken; the snapshot continues.
     Some(usize),
     /// Number taken; the snapshot is complete.
     Last(usize),
@@ -38,7 +38,7 @@ pub(super) enum TransferError {
 pub(super) struct SnapshotFrame {
     extent: Extent,
     tail: Vec<u8>,
-    /// Bytes of the snapshot handed on.
+    /// Bytes of the snapshot that were forwarded.
     received_bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl SnapshotFrame {
         SnapshotFrame { extent: Extent::Unknown, tail: Vec::new(), received_bytes: 0 }
     }
 
-    /// Returns whether the framing line has come.
+    /// Returns whether the framing line has been received.
     pub fn has_begun(&self) -> bool {
         !matches!(self.extent, Extent::Unknown)
     }
@@ -72,34 +72,34 @@ impl SnapshotFrame {
         self.received_bytes
     }
 
-    /// Takes bytes and hands those of the snapshot on, at most [`MARK_BYTES`] more than given. The line before it is
-    /// taken separately; `to` names the destination in the log.
+    /// Takes bytes and forwards those of the snapshot, at most [`MARK_BYTES`] more than given. The framing line is taken
+    /// separately; `to` names the destination in the log.
     pub fn take_in(
         &mut self,
         bytes: &[u8],
         to: &str,
-        hand_on: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
+        forward: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
     ) -> Result<Taken, TransferError> {
         match self.extent {
             Extent::Unknown => self.read_extent(bytes, to),
             Extent::Bytes(total) => {
                 let left = usize::try_from(total - self.received_bytes).unwrap_or(usize::MAX);
                 let own = &bytes[..bytes.len().min(left)];
-                self.pass(own, hand_on)?;
+                self.pass(own, forward)?;
                 let is_whole = self.received_bytes == total;
                 Ok(if is_whole { Taken::Last(own.len()) } else { Taken::Some(own.len()) })
             }
-            Extent::Mark(mark) => self.take_in_up_to(&mark, bytes, hand_on),
+            Extent::Mark(mark) => self.take_in_up_to(&mark, bytes, forward),
         }
     }
 
     fn pass(
         &mut self,
         bytes: &[u8],
-        hand_on: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
+        forward: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         if !bytes.is_empty() {
-            hand_on(bytes)?;
+            forward(bytes)?;
         }
         self.received_bytes += bytes.len() as u64;
         Ok(())
@@ -141,17 +141,17 @@ impl SnapshotFrame {
         &mut self,
         mark: &[u8; MARK_BYTES],
         bytes: &[u8],
-        hand_on: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
+        forward: &mut dyn FnMut(&[u8]) -> Result<(), TransferError>,
     ) -> Result<Taken, TransferError> {
         let before = self.tail.len();
         let mut all = std::mem::take(&mut self.tail);
         all.extend_from_slice(bytes);
         if let Some(end) = memmem::find(&all, mark) {
-            self.pass(&all[..end], hand_on)?;
+            self.pass(&all[..end], forward)?;
             return Ok(Taken::Last(end + MARK_BYTES - before));
         }
         let kept = all.len().min(MARK_BYTES - 1);
-        self.pass(&all[..all.len() - kept], hand_on)?;
+        self.pass(&all[..all.len() - kept], forward)?;
         all.drain(..all.len() - kept);
         self.tail = all;
         Ok(Taken::Some(bytes.len()))
@@ -168,11 +168,11 @@ mod tests {
         for chunk in chunks {
             pending.extend_from_slice(chunk);
             while !pending.is_empty() {
-                let mut hand_on = |bytes: &[u8]| {
+                let mut forward = |bytes: &[u8]| {
                     received.extend_from_slice(bytes);
                     Ok(())
                 };
-                match frame.take_in(&pending, "here", &mut hand_on) {
+                match frame.take_in(&pending, "here", &mut forward) {
                     Ok(Taken::Some(0)) => break,
                     Ok(Taken::Some(taken)) => drop(pending.drain(..taken)),
                     Ok(Taken::Last(taken)) => {

@@ -1,5 +1,5 @@
-//! Applying the primary's stream: commands run as they come, without replies, and an applied command's bytes are
-//! forwarded, so that the offset matches the data here.
+//! Application of the primary's stream: commands run on arrival, without replies, and the bytes of an applied command are
+//! forwarded, so that the offset matches the data of this server.
 //!
 //! 1. The offset moves only at the end of whole commands and whole transactions: resuming there neither repeats nor
 //!    omits any.
@@ -19,8 +19,7 @@ use std::collections::VecDeque;
 use wire::aof::write_command;
 use wire::reply::ReplyBuffer;
 
-/// Returns whether a primary may have a reason to send the command: it changes data, reaches subscribers, or controls
-/// the stream.
+/// Returns whether a command may occur in a stream: it changes data, reaches subscribers, or controls the stream.
 fn belongs_to_stream(row: &Command) -> bool {
     row.is(flag::WRITE | flag::MAY_REPLICATE) && !row.is(flag::NOT_STREAMED)
         || row.group == Group::Scripting
@@ -33,24 +32,24 @@ fn is_line_end(byte: &u8) -> bool {
 }
 
 /// Period of log lines about applied changes that cannot be written to disk.
-const DISK_TROUBLE_TOLD_PERIOD_US: u64 = 10_000_000;
+const DISK_TROUBLE_LOG_PERIOD_US: u64 = 10_000_000;
 const NO_DATABASE: &str = "there is no such database here";
-/// With more unread bytes than this, the primary is sent nothing more.
+/// Number of unread bytes beyond which the primary gets no replies.
 const UNREAD_BYTES_MAX: usize = 1 << 16;
-/// Maximum number of points: one a second, while the disk is behind.
+/// Maximum number of points; one is added per second while the disk is behind.
 const LOG_POINTS_MAX: usize = 1000;
 
 /// Pairs of positions in the append-only file and offsets of the stream.
 #[derive(Debug, Default)]
 pub(super) struct LogPoints {
-    /// The end of the file, in bytes ever appended, and the offset, both growing.
+    /// The end of the file, in total bytes appended, and the offset at that time; both ascend.
     points: VecDeque<(u64, u64)>,
     last_end: u64,
     synced: Option<u64>,
 }
 
 impl LogPoints {
-    /// Returns the offset up to which all is on disk. `progress`: bytes appended to the file and synced, at this
+    /// Returns the offset up to which all changes are on disk. `progress`: bytes appended to the file and synced, at this
     /// `offset`.
     fn synced_offset(&mut self, progress: Option<(u64, u64)>, offset: u64) -> Option<u64> {
         let Some((end, synced)) = progress else {
@@ -73,7 +72,7 @@ impl LogPoints {
     }
 }
 
-/// Handles a command that failed here but not on the primary: the data differs.
+/// Handles a command that failed on this replica but not on the primary: the data differs.
 fn note_failed_command(config: &Config, command: &[u8]) {
     log::warn!(
         "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
@@ -97,8 +96,8 @@ impl Upstream {
         }
         let now_us = server.now.monotonic_us;
         let Some(link) = &mut self.link else { return };
-        if now_us >= link.disk_trouble_told_us + DISK_TROUBLE_TOLD_PERIOD_US {
-            link.disk_trouble_told_us = now_us;
+        if now_us >= link.disk_trouble_logged_us + DISK_TROUBLE_LOG_PERIOD_US {
+            link.disk_trouble_logged_us = now_us;
             log::warn!("Replica is applying a command even though it is unable to write to disk.");
         }
     }
@@ -118,7 +117,7 @@ impl Replication {
             link.down_since_s = None;
             link.open_transaction.clear();
             link.log_points = LogPoints::default();
-            link.heard(server.now.monotonic_us);
+            link.note_input(server.now.monotonic_us);
         }
         let client = &mut server.clients[handle];
         (client.transaction, client.is_linking) = (None, false);
@@ -170,27 +169,27 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         (client.last_interaction, client.last_command) = (now, request.id);
         if let Some(link) = &mut self.replication.upstream.link {
-            link.heard(now.monotonic_us);
+            link.note_input(now.monotonic_us);
         }
         if bytes.iter().find(|&byte| !is_line_end(byte)) != Some(&b'*') {
             return self.stream_is_broken(handle, "inline command");
         }
         let args = request.args;
         let Some(id) = request.id.or_else(|| self.server.registry.find(args).ok()) else {
-            return self.desert_for(handle, args.at(0), "it is not known here");
+            return self.reject_command(handle, args.at(0), "it is not known here");
         };
         let call = Call::new(&self.server.registry, handle, id, args);
         let row = call.row;
         if !row.accepts(args.len()) {
-            return self.desert_for(handle, args.at(0), "it has a wrong number of arguments");
+            return self.reject_command(handle, args.at(0), "it has a wrong number of arguments");
         }
         if !belongs_to_stream(row) {
-            return self.desert_for(handle, args.at(0), "it is none that changes data");
+            return self.reject_command(handle, args.at(0), "it is none that changes data");
         }
         if row.control == Control::Link {
-            self.hand_on(handle, bytes);
+            self.forward(handle, bytes);
             let asks = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
-            // A primary that does not read its replies gets none until it does.
+            // A primary that does not read its replies gets no more of them.
             if asks && reply.len() <= UNREAD_BYTES_MAX {
                 reply.raw(&self.replication.acknowledgement(&self.aof));
             }
@@ -201,12 +200,12 @@ impl Executor {
         }
         if self.server.clients[handle].transaction.is_some() && !row.control.runs_inside_multi() {
             if row.control == Control::OpensTransaction {
-                return self.desert_for(handle, args.at(0), "a transaction is open");
+                return self.reject_command(handle, args.at(0), "a transaction is open");
             }
             if row.control == Control::SelectsDatabase
                 && !args.integer(1).is_ok_and(|index| self.has_database(index))
             {
-                return self.desert_for(handle, args.at(0), NO_DATABASE);
+                return self.reject_command(handle, args.at(0), NO_DATABASE);
             }
             self.queue(&call);
         } else {
@@ -214,12 +213,12 @@ impl Executor {
             self.serve_ready();
             if failed {
                 if row.control == Control::SelectsDatabase {
-                    return self.desert_for(handle, args.at(0), NO_DATABASE);
+                    return self.reject_command(handle, args.at(0), NO_DATABASE);
                 }
                 note_failed_command(&self.server.config, args.at(0));
             }
         }
-        self.hand_on(handle, bytes);
+        self.forward(handle, bytes);
     }
 
     /// Runs the command without a reply; returns whether it failed.
@@ -229,7 +228,7 @@ impl Executor {
         if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
             self.make_room();
         }
-        // The primary removes the keys to which it gives an expiry.
+        // The primary removes keys whose expiry it has set.
         self.db.note_client_expiry(false);
         let next = self.call(call, reply);
         self.do_next(call, next, reply);
@@ -248,9 +247,9 @@ impl Executor {
         usize::try_from(index).is_ok_and(|index| index < self.db.database_count())
     }
 
-    /// Forwards an applied command. One that was queued, or whose script was suspended, is forwarded at the end of the
+    /// Forwards an applied command. A queued command, or one whose script was suspended, is forwarded at the end of its
     /// transaction or script.
-    fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
+    fn forward(&mut self, handle: ClientHandle, bytes: &[u8]) {
         let is_put_aside = self.is_put_aside(handle);
         let Some(link) = self.replication.upstream.link.as_mut().filter(|link| link.is_of(handle)) else {
             return;
@@ -271,7 +270,7 @@ impl Executor {
     }
 
     /// Forwards a suspended script of the stream at its end, or when its connection closes.
-    pub(crate) fn hand_on_script(&mut self, handle: ClientHandle) {
+    pub(crate) fn forward_script(&mut self, handle: ClientHandle) {
         let Some(link) = self.replication.upstream.link.as_mut().filter(|link| link.is_of(handle)) else {
             return;
         };
@@ -282,18 +281,18 @@ impl Executor {
     }
 
     /// Requests a full sync after a command that cannot be applied, since skipping it would leave a gap.
-    fn desert_for(&mut self, handle: ClientHandle, command: &[u8], why: &str) {
+    fn reject_command(&mut self, handle: ClientHandle, command: &[u8], why: &str) {
         log::warn!(
             "Command '{}' of the primary's stream cannot be applied: {why}. Closing the link and requesting a full sync.",
             quoted(command)
         );
-        self.desert(handle);
+        self.schedule_full_sync(handle);
     }
 
-    /// Handles a stream that does not parse: earlier commands may have been misread too.
+    /// Handles a protocol error in the stream: earlier commands may have been misread too.
     pub(crate) fn stream_is_broken(&mut self, handle: ClientHandle, why: &str) {
         log::warn!("Protocol error ({why}) from primary. Closing the link and requesting a full sync.");
-        self.desert(handle);
+        self.schedule_full_sync(handle);
     }
 }
 

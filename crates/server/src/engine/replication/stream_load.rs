@@ -1,11 +1,11 @@
 //! Loading a snapshot while it is received (`repl-diskless-load`): into separate databases, which replace those in use
 //! once it is complete.
 //!
-//! | | the data here, meanwhile | clients are | after a failure |
+//! | option | old data during the load | replies to clients | old data after a failure |
 //! |---|---|---|---|
-//! | `swapdb`, of the history that the data is of | stays | served it (`async_loading`) | as it was |
-//! | `swapdb`, of another history | stays | sent LOADING | as it was |
-//! | `on-empty-db`, `flush-before-load` | removed once the beginning is valid | sent LOADING | none |
+//! | `swapdb`, same history | kept | from the old data (`async_loading`) | kept |
+//! | `swapdb`, another history | kept | LOADING | kept |
+//! | `on-empty-db`, `flush-before-load` | removed once the beginning is valid | LOADING | lost |
 //!
 //! 1. The link's `load` exists from the line that defines the snapshot's end until it is loaded or has failed.
 //! 2. Data changes only in steps of the timers, never in the middle of a suspended script.
@@ -29,13 +29,13 @@ pub(super) struct StreamLoad {
     load: StreamedLoad,
     /// The present data stays until the snapshot is complete.
     keeps_data: bool,
-    /// The present data is served meanwhile.
+    /// Clients read the present data during the load.
     is_async: bool,
     has_removed_data: bool,
 }
 
 impl StreamLoad {
-    /// Returns how many bytes can be taken now.
+    /// Returns the number of bytes that can be taken now.
     pub fn room(&self) -> usize {
         self.load.room()
     }
@@ -67,7 +67,7 @@ impl Upstream {
         self.link.as_ref().and_then(|link| link.load.as_ref()).is_some_and(|load| !load.is_async)
     }
 
-    /// Returns when loading continues, on the monotonic clock: at once, unless it waits for the primary.
+    /// Returns the monotonic time at which loading continues: now, unless it waits for the primary.
     pub(in crate::engine) fn next_load_us(&self, now_us: u64) -> u64 {
         match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
             Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
@@ -84,8 +84,8 @@ impl Upstream {
         let Some(load) = &link.load else { return };
         let (position, has_room) = (load.load.position(), load.room() > MARK_BYTES);
         if step == Step::OutOfTime {
-            // Input that arrived meanwhile was not read.
-            link.heard(now_us);
+            // Input that arrived during the step was not read.
+            link.note_input(now_us);
         }
         loads.note_loading_progress(server, position);
         if has_room {
@@ -95,7 +95,7 @@ impl Upstream {
 }
 
 impl Executor {
-    /// Begins loading, once it is known how the snapshot ends.
+    /// Begins loading, after the framing line.
     pub(super) fn begin_stream_load(&mut self, handle: ClientHandle) {
         let Some(link) = &self.replication.upstream.link else { return };
         let Stage::Transfer(transfer) = &link.stage else { return };
@@ -143,7 +143,7 @@ impl Executor {
         }
     }
 
-    /// Returns whether a snapshot loaded beside the data has more to load.
+    /// Returns whether received bytes remain of a snapshot that is loaded beside the data.
     #[inline]
     pub(in crate::engine) fn has_load_beside_to_do(&self) -> bool {
         self.server.loading == Loading::Beside && {
@@ -154,7 +154,7 @@ impl Executor {
 
     /// Loads received bytes, for a few milliseconds at most.
     pub(super) fn go_on_with_stream_load(&mut self) {
-        // The link's timeouts apply although nothing else runs in this time.
+        // The link's timeouts apply although no other work runs during the step.
         self.link_cron();
         let deadline_us = self.clock.monotonic_us() + LOAD_STEP_US;
         self.begin_turn(self.own_turn());
@@ -179,7 +179,7 @@ impl Executor {
         }
     }
 
-    /// Handles the end of the loader; the snapshot's end may be yet to come.
+    /// Handles the end of the loader; the snapshot's end mark may follow.
     fn stream_load_ended(&mut self) {
         let Some(link) = &self.replication.upstream.link else { return };
         let Some(load) = &link.load else { return };
@@ -210,7 +210,7 @@ impl Executor {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.db.discard_all(*db);
-                return self.give_stream_load_up(&error, keeps_data, has_removed_data);
+                return self.cancel_stream_load(&error, keeps_data, has_removed_data);
             }
         };
         if let Some(link) = &mut self.replication.upstream.link
@@ -236,12 +236,12 @@ impl Executor {
         rdb_loaded(&mut self.server, figures);
         self.loads.set_stream_db(stream_db);
         self.sync_ended();
-        // No file contains it.
+        // No file contains the new data.
         self.db.change_log.add_dirty(1);
         self.serve_ready();
     }
 
-    /// Handles an invalid snapshot; `why`, unless the loader reports its own reason.
+    /// Handles an invalid snapshot. `why`: the reason for the log, unless the loader has its own.
     fn stream_load_failed(&mut self, why: &str) {
         let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.take()) else {
             return;
@@ -250,13 +250,13 @@ impl Executor {
         let Outcome { db, loaded } = load.finish();
         self.db.discard_all(*db);
         match loaded {
-            Err(error) => self.give_stream_load_up(&error, keeps_data, has_removed_data),
-            Ok(_) => self.give_stream_load_up(&why, keeps_data, has_removed_data),
+            Err(error) => self.cancel_stream_load(&error, keeps_data, has_removed_data),
+            Ok(_) => self.cancel_stream_load(&why, keeps_data, has_removed_data),
         }
     }
 
     /// Abandons the load; another snapshot is requested after a delay.
-    fn give_stream_load_up(&mut self, why: &dyn Display, keeps_data: bool, has_removed_data: bool) {
+    fn cancel_stream_load(&mut self, why: &dyn Display, keeps_data: bool, has_removed_data: bool) {
         self.note_failed_stream_load(why, keeps_data, has_removed_data);
         match self.replication.upstream.link_client() {
             Some(handle) => self.retry_later(handle),
@@ -278,7 +278,7 @@ impl Executor {
         loading_ended(&mut self.server);
     }
 
-    /// Abandons the load of a snapshot whose rest will not come.
+    /// Abandons the load of a snapshot whose connection was lost.
     pub(super) fn abandon_stream_load(&mut self) {
         let Some(load) = self.replication.upstream.link.as_mut().and_then(|link| link.load.take()) else {
             return;

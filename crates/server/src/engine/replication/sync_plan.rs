@@ -1,5 +1,5 @@
-//! Which snapshots are begun for replicas, who shares one, and when a replica that makes no progress is closed. It is a
-//! machine, as the handshake is: [`SyncPlan::step`] is given what has happened and returns what is to be done.
+//! The plan of snapshots for replicas: when one begins, which replicas share it, and when a replica without progress is
+//! closed. A state machine, as the handshake: [`SyncPlan::step`] takes an event and returns actions.
 //!
 //! ```text
 //! Waiting --(a child begins to write a file)----------> Snapshot --(the child ends)--> File -----> Online
@@ -8,9 +8,9 @@
 //!                                                       MainChannel, beside it ------------------> Online
 //! ```
 //!
-//! 1. One child writes at a time: a replica joins its snapshot if that is the one it needs, or waits for the next.
+//! 1. One child writes at a time: a replica joins its snapshot if the format fits, or waits for the next one.
 //! 2. Replicas with equal formats share a snapshot. With `repl-diskless-sync`, it begins `repl-diskless-sync-delay`
-//!    after the first has come, or once `repl-diskless-sync-max-replicas` wait.
+//!    after the first replica attached, or once `repl-diskless-sync-max-replicas` wait.
 
 use super::super::saving::Target;
 use crate::config::Config;
@@ -23,7 +23,7 @@ use log::Level;
 use wire::rdb::VERSION;
 
 const SECOND_US: u64 = 1_000_000;
-/// How long no snapshot of the old format is begun after a value could not be represented in it.
+/// Time without snapshots of the old format, after a value could not be represented in it.
 const OLD_FORM_REFUSED_US: u64 = 60 * SECOND_US;
 /// Replicas of older releases read only the formats written since 7.2.
 const VERSION_80_SINCE: u32 = 0x09_00_00;
@@ -77,7 +77,7 @@ impl Format {
     }
 }
 
-/// How far a replica is. Times are on the monotonic clock.
+/// Progress of a replica. Times are on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Waiting { since_us: u64 },
@@ -85,11 +85,11 @@ pub(super) enum Phase {
     File,
     Piped { position: u64, progress_us: u64 },
     RdbChannel,
-    MainChannel { heard_us: u64 },
-    Online { heard_us: u64 },
+    MainChannel { last_ack_us: u64 },
+    Online { last_ack_us: u64 },
 }
 
-/// A replica, as far as the plan depends on it.
+/// The state of a replica on which the plan depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syncing<'a> {
     /// The replica's client.
@@ -114,12 +114,12 @@ impl Syncing<'_> {
     }
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event<'a> {
-    /// This replica, which waits now, needs a snapshot.
+    /// This replica needs a snapshot and waits.
     Attached(ClientHandle),
-    /// Something that a snapshot has waited for may be over.
+    /// A reason for which a snapshot has waited may have ended.
     Tick,
     /// A second has passed.
     Second,
@@ -129,62 +129,62 @@ pub(super) enum Event<'a> {
     NotBegun,
     /// The child that wrote the RDB file has ended, by itself or otherwise.
     FileEnded { succeeded: bool },
-    /// The child that wrote for replicas alone has ended.
+    /// The child that wrote for replicas only has ended.
     SyncEnded(Ended),
-    /// That child was ended by this server.
+    /// This server has killed that child.
     SyncKilled,
-    /// A replica has left in this phase. If it was an rdb channel, a child that has ended before is accounted for.
+    /// A replica in this phase has detached. For an rdb channel, an earlier end of the child has been handled.
     Left(Phase),
 }
 
-/// What is to be done, in this order.
+/// An action; actions are carried out in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Log(Level, String),
-    /// Let the first replica share the snapshot of the second.
+    /// Attach the first replica to the snapshot of the second.
     Join(ClientHandle, ClientHandle),
-    /// Begin a snapshot for these.
+    /// Begin a snapshot for these replicas.
     Begin {
         format: Format,
         target: Target,
         group: Vec<ClientHandle>,
     },
-    /// Begin a snapshot that a child writes to the sockets of these.
+    /// Begin a snapshot that a child writes to the sockets of these replicas.
     BeginChannels {
         format: Format,
         group: Vec<ClientHandle>,
     },
-    /// Detach these with an error.
+    /// Detach these replicas with an error.
     Refuse {
         group: Vec<ClientHandle>,
         text: String,
     },
     Close(ClientHandle),
-    /// Send the file that was written.
+    /// Send the written file.
     SendFile(ClientHandle),
-    /// All that the child has written is a whole snapshot.
+    /// Mark the child's output as a complete snapshot.
     CompleteTransfer,
     DropTransfer,
-    /// Close an rdb channel once it has been sent all.
+    /// Close an rdb channel once its output has been sent.
     CloseAfterOutput(ClientHandle),
-    /// Keep no stream for the main channel of this rdb channel.
+    /// Release the reservation of this rdb channel.
     ForgetReservation(ClientHandle),
-    /// Send an empty line as a sign of life.
+    /// Send an empty line as a keep-alive.
     KeepAlive(ClientHandle),
     KillChild(Purpose),
 }
 
-/// What the plan depends on.
+/// State on which the plan depends.
 pub(super) struct Facts<'a> {
     /// On the monotonic clock.
     pub now_us: u64,
     /// Options of this server.
     pub config: &'a Config,
-    /// What the running child writes.
+    /// Purpose of the running child.
     pub child: Option<Purpose>,
-    /// The bytes that could be sent of a child's snapshot, while one is sent, even if the child has ended.
+    /// Number of bytes of a child's snapshot that can be sent, during a transfer; the child may have ended.
     pub transfer_end: Option<u64>,
-    /// The data is not whole: a script is suspended, or it is loaded.
+    /// The data is incomplete: a script is suspended, or data is loaded.
     pub is_busy: bool,
     /// In the order of attachment.
     pub replicas: &'a [Syncing<'a>],
@@ -233,16 +233,16 @@ impl Facts<'_> {
         format.map_or_else(Vec::new, |format| self.waiting_for(format))
     }
 
-    /// Returns what closes the replica, if it has made no progress for too long.
+    /// Returns the phase that timed out, if the replica has made no progress for `repl-timeout`.
     fn lateness(&self, replica: &Syncing<'_>) -> Option<&'static str> {
         let timeout_s = u64::from(self.config.repl_timeout_seconds);
         let is_late = |since_us: u64| self.now_us.saturating_sub(since_us) / SECOND_US > timeout_s;
         let is_held_up = || replica.format().goes_by_rdb_channel && replica.has_output;
         match replica.phase {
-            Phase::Online { heard_us } if !replica.profile.attached_with_sync && is_late(heard_us) => {
+            Phase::Online { last_ack_us } if !replica.profile.attached_with_sync && is_late(last_ack_us) => {
                 Some("streaming sync")
             }
-            Phase::MainChannel { heard_us } if is_late(heard_us) => Some("streaming sync"),
+            Phase::MainChannel { last_ack_us } if is_late(last_ack_us) => Some("streaming sync"),
             Phase::Piped { position, progress_us }
                 if Some(position) < self.transfer_end && is_late(progress_us) =>
             {
@@ -262,16 +262,15 @@ fn warn(text: &str) -> Action {
     Action::Log(Level::Warn, text.to_owned())
 }
 
-/// What the plan remembers.
+/// State of the plan.
 #[derive(Debug, Default)]
 pub(super) struct SyncPlan {
-    /// Until then, no snapshot is begun in the format for releases before 9.0: the last one met a value that this
-    /// format cannot represent.
+    /// Time until which no snapshot in the format for releases before 9.0 begins, since a value had no representation in it.
     old_form_refused_until_us: u64,
 }
 
 impl SyncPlan {
-    /// Takes an event; returns what is to be done. `name_of` names a replica in the log.
+    /// Takes an event; returns the actions. `name_of` names a replica in the log.
     pub fn step(
         &mut self,
         event: Event<'_>,
@@ -318,7 +317,7 @@ impl SyncPlan {
             Some(Purpose::LogBase) | None if is_delayed => {
                 actions.push(info("Delay next BGSAVE for diskless SYNC"));
             }
-            // Begins when its socket is available.
+            // The snapshot begins when its socket is available.
             None if own.format().goes_by_rdb_channel => {}
             None if !facts.is_transferring() => self.begin(own.format(), facts, actions),
             Some(Purpose::LogBase) | None => actions.push(info(
@@ -406,7 +405,7 @@ impl SyncPlan {
     }
 }
 
-/// Lets the replica share the file being written, if the stream has been kept since its start.
+/// Attaches the replica to the file being written, if the stream has been kept since its start.
 fn join(own: &Syncing<'_>, facts: &Facts<'_>, actions: &mut Vec<Action>) {
     let first = facts.replicas.iter().find(|other| {
         other.phase == Phase::Snapshot

@@ -1,5 +1,5 @@
-//! Traces of the machines: what happens, and below each event, indented, what the machine wants done. `UPDATE=1` writes
-//! what is seen. An event is a line of words, which each machine's file here lists; a blank line begins anew.
+//! Traces of the state machines: events, and below each event, indented, the actions. `UPDATE=1` writes the traces. An
+//! event is a line of words, which the file of each machine lists; a blank line starts a new machine.
 
 mod failover;
 mod handshake;
@@ -8,14 +8,14 @@ mod sync_plan;
 
 use std::path::Path;
 
-/// A machine, with all that it depends on.
+/// A state machine, with the state on which it depends.
 trait Machine {
     fn new() -> Self;
     /// Takes an event; returns the actions as the trace shows them.
     fn play(&mut self, word: &str, rest: &str) -> Vec<String>;
 }
 
-/// Checks that the machine does what its trace shows.
+/// Compares the machine's actions with its trace.
 fn follow_trace<M: Machine>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/traces/{name}.trace"));
     let text = std::fs::read_to_string(&path).expect("the trace is part of the source");

@@ -1,8 +1,8 @@
-//! Receiving the primary's data: into a file, which then replaces the RDB file and is loaded in steps; or loaded as it
-//! comes (`stream_load`). Clients are served in between.
+//! Reception of the primary's snapshot: into a file, which then replaces the RDB file and is loaded in steps; or into
+//! memory, loaded on arrival (`stream_load`). Clients are served between the steps.
 //!
-//! 1. Data and files here stay unchanged until the snapshot's beginning is valid, and for a file until all of it has
-//!    come.
+//! 1. Data and files of this server stay unchanged until the snapshot's beginning is valid, and for a file until the whole
+//!    snapshot has been received.
 
 use super::super::Executor;
 use super::super::loading::RestoreError;
@@ -25,7 +25,7 @@ use crate::sys::file::FileError;
 use crate::sys::world::{File, World};
 use std::io;
 
-/// Period of signs of life to the primary while loading.
+/// Period of keep-alives to the primary during a load.
 pub(super) const SIGN_PERIOD_US: u64 = 1_000_000;
 
 /// Position of the stream after the snapshot.
@@ -39,13 +39,13 @@ pub(super) struct Origin {
 
 enum Destination {
     File(ReceivedFile),
-    /// The link's `load`, once it is known how the snapshot ends.
+    /// The link's `load`, which exists after the framing line.
     Databases,
 }
 
 pub(super) struct Transfer {
     destination: Destination,
-    /// `None`: not sent by the primary; a partial sync is impossible.
+    /// Position of the stream after the snapshot; `None`: not sent by the primary, so that a partial sync is impossible.
     pub origin: Option<Origin>,
     /// Framing of the snapshot: its length or its end mark.
     pub frame: SnapshotFrame,
@@ -77,7 +77,7 @@ impl Transfer {
         self.is_whole
     }
 
-    /// Removes what the transfer has left on disk.
+    /// Removes the temporary file of the transfer.
     pub fn abandon(&self, world: &World) {
         if let Destination::File(file) = &self.destination {
             file.abandon(world);
@@ -102,7 +102,7 @@ fn open_received(
     open_rdb(disk, file.path(), options)?.ok_or_else(missing)
 }
 
-/// Blocks the primary's stream, which may come already, until the data is loaded.
+/// Blocks the primary's stream until the data is loaded.
 fn wait_for_loading(server: &mut Server, handle: ClientHandle) {
     // Found by its table row, since it may be renamed.
     let own = server.registry.iter().find(|(_, row)| row.name == "replicaof");
@@ -125,14 +125,14 @@ fn wait_for_loading(server: &mut Server, handle: ClientHandle) {
 }
 
 impl Upstream {
-    /// Sends the primary a sign of life periodically.
+    /// Sends the primary a keep-alive periodically.
     fn show_signs_of_life(&mut self, server: &mut Server) {
         let now_us = server.now.monotonic_us;
         let Some(link) = &mut self.link else { return };
         if now_us - link.signed_us >= SIGN_PERIOD_US {
             link.signed_us = now_us;
             if let Some(handle) = link.client {
-                // An empty line is accepted as one before the first acknowledgement.
+                // Primaries accept an empty line as a keep-alive before the first acknowledgement.
                 server.clients.push(handle, |output| output.raw(b"\n"));
             }
         }
@@ -160,7 +160,7 @@ impl Executor {
         let had_begun = transfer.frame.has_begun();
         let taken = match &mut transfer.destination {
             Destination::File(file) => transfer.frame.take_in(bytes, "disk", &mut |bytes| file.write(bytes)),
-            // Such a load would replace data that another load is bringing in.
+            // This load would replace the data of another running load.
             Destination::Databases if link.load.is_none() && is_reloading => return 0,
             Destination::Databases => {
                 let room = link.load.as_ref().map(|load| load.room().saturating_sub(MARK_BYTES));
@@ -201,7 +201,7 @@ impl Executor {
         }
     }
 
-    /// Replaces the data with a complete snapshot. Not while a script is suspended.
+    /// Replaces the data with a complete snapshot, unless a script is suspended.
     pub(crate) fn load_if_received(&mut self) {
         let rdb_path = rdb_path(&self.server);
         let Some(link) = &mut self.replication.upstream.link else { return };
@@ -223,10 +223,10 @@ impl Executor {
                 );
                 log::info!("PRIMARY <-> REPLICA sync: Skipping flush, no new data was loaded.");
                 file.abandon(self.disk.world());
-                return self.desert(handle);
+                return self.schedule_full_sync(handle);
             }
         };
-        // Before their snapshot child is ended: otherwise another would begin for the remaining replicas.
+        // Before their snapshot child is killed: otherwise another snapshot would begin for the remaining replicas.
         self.disconnect_replicas();
         self.end_save();
         let placed = file.put_in_place(self.disk.world(), &rdb_path);
@@ -245,7 +245,7 @@ impl Executor {
         self.replication.upstream.note_link(&mut self.server);
     }
 
-    /// Removes the data that the snapshot replaces, with all that depends on it.
+    /// Removes the data that the snapshot replaces, and the state that depends on it.
     pub(super) fn remove_replaced_data(&mut self) {
         self.leave_replaced_history();
         empty_all(&mut self.db, self.server.config.replica_lazy_flush);
@@ -254,7 +254,7 @@ impl Executor {
         self.free_discarded();
     }
 
-    /// Ends the old history: neither this replica nor its own replicas can continue it, nor a file being written.
+    /// Ends the old history: this replica, its own replicas and a file being written cannot continue it.
     pub(super) fn leave_replaced_history(&mut self) {
         if let Some(link) = &mut self.replication.upstream.link {
             link.continues = false;
@@ -299,7 +299,7 @@ impl Executor {
         self.free_discarded();
         self.replication.upstream.remove_broken_file(&self.disk);
         match self.replication.upstream.link_client() {
-            Some(handle) => self.desert(handle),
+            Some(handle) => self.schedule_full_sync(handle),
             None => self.note_lost_link(),
         }
     }
@@ -323,10 +323,10 @@ impl Executor {
         self.server.clients.forget_stream();
         self.replication.outgoing.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
-        supervisor::tell(
+        supervisor::notify(
             "STATUS=PRIMARY <-> REPLICA sync: Finished with success. Ready to accept connections in read-write mode.\n",
         );
-        // A base must have nothing after its snapshot.
+        // A base must end with its snapshot.
         let file = file.filter(|_| self.loads.has_loaded_whole_file());
         if self.aof.restart_log(
             &mut self.disk,
@@ -340,11 +340,11 @@ impl Executor {
         let main = self.replication.upstream.end_channels(&mut self.server);
         let Some(handle) = client else { return self.note_lost_link() };
         match main {
-            // The stream has been requested, and the reply is on its way.
-            Some(Main::Asks(handshake)) => {
+            // The stream has been requested; the reply will follow.
+            Some(Main::Handshake(handshake)) => {
                 if let Some(link) = &mut self.replication.upstream.link {
                     // The connection was not read while the data was loaded.
-                    link.heard(self.server.now.monotonic_us);
+                    link.note_input(self.server.now.monotonic_us);
                 }
                 self.replication.upstream.expect(&mut self.server, handshake.after_load());
             }

@@ -1,10 +1,10 @@
 //! Traced requests whose replies are unread: their clients are slow, or do not read at all.
 //!
-//! A turn looks at the clients to which this thread has written, and at a few of all: those whose sockets other threads
-//! serve. So the cost of a turn does not depend on the number of unread replies.
+//! A turn checks the clients to which this thread has written, and a few others, whose sockets I/O threads serve. So the
+//! cost of a turn does not depend on the number of unread replies.
 //!
-//! 1. The clients of `by_client` are those of `to_look_at`, each once. One whose replies have been read stays, without
-//!    requests, until a turn looks at it: a client that is emptied and gets requests by turns is listed once.
+//! 1. The clients of `by_client` are those of `to_check`, each once. A client whose replies have been read stays, without
+//!    requests, until a turn checks it: a client that alternates between both states is listed once.
 //! 2. A client's requests are in the order of their replies.
 
 use super::Waiting;
@@ -12,17 +12,17 @@ use crate::session::ClientHandle;
 use crate::session::name_table::NameTable;
 use std::collections::VecDeque;
 
-/// Clients that a turn looks at, beside one for each request that was set aside.
-const LOOKED_AT: usize = 64;
+/// Clients that a turn checks, besides one for each request that was set aside.
+const CHECKED_PER_TURN: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Unread {
     by_client: NameTable<ClientHandle, VecDeque<Waiting>>,
     requests: usize,
-    /// Clients to which this thread has written since the last look.
+    /// Clients to which this thread has written since the last check.
     written: Vec<ClientHandle>,
-    /// All clients, in the order in which turns look at them.
-    to_look_at: VecDeque<ClientHandle>,
+    /// All clients, in the order of the checks.
+    to_check: VecDeque<ClientHandle>,
     set_aside: usize,
 }
 
@@ -41,14 +41,14 @@ impl Unread {
     pub fn push(&mut self, waiting: Waiting) {
         let handle = waiting.request.handle;
         if self.by_client.get(&handle).is_none() {
-            self.to_look_at.push_back(handle);
+            self.to_check.push_back(handle);
         }
         self.by_client.get_or_default(handle).push_back(waiting);
         self.requests += 1;
         self.set_aside += 1;
     }
 
-    /// Output was written to the client.
+    /// Records that output was written to the client.
     pub fn note_written(&mut self, handle: ClientHandle) {
         if !self.is_empty() && self.has_requests(handle) {
             self.written.push(handle);
@@ -70,13 +70,13 @@ impl Unread {
         }
     }
 
-    /// Returns the clients that this turn looks at.
-    pub fn clients_to_look_at(&mut self) -> Vec<ClientHandle> {
+    /// Returns the clients to check in this turn.
+    pub fn clients_to_check(&mut self) -> Vec<ClientHandle> {
         let mut clients = std::mem::take(&mut self.written);
-        let count = (LOOKED_AT + std::mem::take(&mut self.set_aside)).min(self.to_look_at.len());
-        for handle in self.to_look_at.drain(..count).collect::<Vec<_>>() {
+        let count = (CHECKED_PER_TURN + std::mem::take(&mut self.set_aside)).min(self.to_check.len());
+        for handle in self.to_check.drain(..count).collect::<Vec<_>>() {
             if self.has_requests(handle) {
-                self.to_look_at.push_back(handle);
+                self.to_check.push_back(handle);
                 clients.push(handle);
             } else {
                 self.by_client.remove(&handle);
@@ -120,16 +120,16 @@ mod tests {
             assert_eq!(unread.take(slow).len(), 1);
             unread.put_back(slow, VecDeque::new());
         }
-        assert_eq!((unread.len(), unread.to_look_at.len()), (1, 2));
+        assert_eq!((unread.len(), unread.to_check.len()), (1, 2));
         // A turn drops the one without requests.
-        assert_eq!(unread.clients_to_look_at(), [other]);
-        assert_eq!(unread.to_look_at.len(), 1);
+        assert_eq!(unread.clients_to_check(), [other]);
+        assert_eq!(unread.to_check.len(), 1);
         unread.push(waiting(slow));
         unread.push(waiting(slow));
-        assert_eq!(unread.clients_to_look_at(), [other, slow]);
+        assert_eq!(unread.clients_to_check(), [other, slow]);
         let mut requests = unread.take(slow);
         requests.pop_front();
         unread.put_back(slow, requests);
-        assert_eq!((unread.len(), unread.to_look_at.len()), (2, 2));
+        assert_eq!((unread.len(), unread.to_check.len()), (2, 2));
     }
 }

@@ -21,7 +21,7 @@ pub struct LoadOptions {
     /// Whether the checksum is verified.
     pub verify_checksum: bool,
     /// Expired keys and fields are dropped: not those of an append-only file's base, whose commands depend on them, nor
-    /// those of a file that names a history, unless [`Loader::tell_left_out`] has requested commands for them.
+    /// those of a file that names a history, unless [`Loader::record_left_out`] has requested commands for them.
     pub drop_expired: bool,
     /// Existing keys are replaced; otherwise they are an error.
     pub replaces: bool,
@@ -279,7 +279,7 @@ impl<R: Read> Loader<R> {
 
     /// Drops expired keys and fields also if the file names a history: then [`Loader::take_left_out`] returns the
     /// commands that remove them, for replicas that continue the history; `removal` is the command for a key.
-    pub fn tell_left_out(&mut self, removal: &'static [u8]) {
+    pub fn record_left_out(&mut self, removal: &'static [u8]) {
         self.left_out = Some(LeftOut { removal, commands: Vec::new() });
     }
 

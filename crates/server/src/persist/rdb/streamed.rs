@@ -67,7 +67,7 @@ struct Shared {
     pending: RefCell<VecDeque<u8>>,
     /// The input has ended.
     is_ended: Cell<bool>,
-    wants_bytes: Cell<bool>,
+    waits_for_bytes: Cell<bool>,
     has_begun: Cell<bool>,
     read_bytes: Cell<u64>,
     /// On the monotonic clock.
@@ -91,7 +91,7 @@ impl StreamedLoad {
         let shared = Rc::new(Shared {
             pending: RefCell::default(),
             is_ended: Cell::new(false),
-            wants_bytes: Cell::new(true),
+            waits_for_bytes: Cell::new(true),
             has_begun: Cell::new(false),
             read_bytes: Cell::new(0),
             deadline_us: Cell::new(0),
@@ -122,7 +122,7 @@ impl StreamedLoad {
 
     /// Whether a step now would make progress.
     pub fn has_work(&self) -> bool {
-        let waits = self.shared.wants_bytes.get()
+        let waits = self.shared.waits_for_bytes.get()
             && !self.shared.is_ended.get()
             && self.shared.pending.borrow().is_empty();
         !self.has_ended() && !waits
@@ -157,7 +157,7 @@ impl StreamedLoad {
             Step::Ended
         } else if self.shared.has_begun.get() && !std::mem::replace(&mut self.told_begun, true) {
             Step::Begun
-        } else if self.shared.wants_bytes.get() {
+        } else if self.shared.waits_for_bytes.get() {
             Step::WantsBytes
         } else {
             Step::OutOfTime
@@ -206,10 +206,10 @@ impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let shared = self.shared;
         while shared.pending.borrow().is_empty() && !shared.is_ended.get() {
-            shared.wants_bytes.set(true);
+            shared.waits_for_bytes.set(true);
             self.suspender.suspend();
         }
-        shared.wants_bytes.set(false);
+        shared.waits_for_bytes.set(false);
         let count = shared.pending.borrow_mut().read(buffer)?;
         shared.read_bytes.set(shared.read_bytes.get() + count as u64);
         Ok(count)

@@ -231,7 +231,7 @@ impl Node {
         if self.executor().replication.sync_pipe().is_some() && world.random.below(3) > 0 {
             self.executor().read_sync_pipe();
         }
-        self.executor().stop_if_wanted();
+        self.executor().start_requested_shutdown();
         self.executor().run_timers();
         self.resume(world);
         self.executor().end_tick();

@@ -8,12 +8,12 @@
 //! role primary | replica                              this server's role
 //! request [to HOST PORT] [force] [timeout MILLISECONDS]
 //! abort                                               FAILOVER ABORT
-//! tick | asked | taken-over | refused LINE            what happens next
+//! tick | request-sent | taken-over | refused LINE     the next event
 //! ```
 
 use super::{Machine, follow_trace};
 use crate::engine::replication::failover::{Action, Candidate, Event, Facts, Failover};
-use crate::server::FailoverWish;
+use crate::server::FailoverRequest;
 
 struct Player {
     failover: Failover,
@@ -31,19 +31,19 @@ fn shown(action: &Action) -> String {
     }
 }
 
-fn wish_of(text: &str) -> FailoverWish {
-    let mut wish = FailoverWish { target: None, force: false, timeout_ms: None };
+fn request_of(text: &str) -> FailoverRequest {
+    let mut request = FailoverRequest { target: None, force: false, timeout_ms: None };
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     while let Some(word) = words.next() {
         let mut next = || words.next().expect("another word follows");
         match word {
-            "to" => wish.target = Some((next().as_bytes().to_vec(), next().parse().expect("a port"))),
-            "force" => wish.force = true,
-            "timeout" => wish.timeout_ms = Some(next().parse().expect("milliseconds")),
+            "to" => request.target = Some((next().as_bytes().to_vec(), next().parse().expect("a port"))),
+            "force" => request.force = true,
+            "timeout" => request.timeout_ms = Some(next().parse().expect("milliseconds")),
             _ => panic!("{word:?} is nothing that FAILOVER takes"),
         }
     }
-    wish
+    request
 }
 
 impl Player {
@@ -74,10 +74,10 @@ impl Machine for Player {
     fn play(&mut self, word: &str, rest: &str) -> Vec<String> {
         let number = || rest.parse::<u64>().expect("a number follows");
         let event = match word {
-            "request" => Event::Requested(wish_of(rest)),
+            "request" => Event::Requested(request_of(rest)),
             "abort" => Event::AbortRequested,
             "tick" => Event::Tick,
-            "asked" => Event::Asked,
+            "request-sent" => Event::RequestSent,
             "taken-over" => Event::TakenOver,
             "refused" => Event::Refused(rest.as_bytes()),
             _ => {

@@ -32,7 +32,7 @@ fn shown(action: &Action) -> String {
             format!("send {}", words.collect::<Vec<_>>().join(" "))
         }
         Action::SendSync => "send SYNC".to_owned(),
-        Action::HearFailoverRefused(line) => format!("HearFailoverRefused {}", line.escape_ascii()),
+        Action::FailoverRefused(line) => format!("FailoverRefused {}", line.escape_ascii()),
         other => format!("{other:?}"),
     }
 }

@@ -5,7 +5,7 @@
 //! timeout SECONDS                 repl-timeout; 60 at first
 //! failing-over | failed-over      a failover begins and ends
 //! tick PHASE                      time has passed
-//! heard | lost | refused          what happens to the connection
+//! input | lost | refused          what happens to the connection
 //! ```
 
 use super::{Machine, follow_trace};
@@ -37,8 +37,8 @@ impl Machine for Player {
                 self.facts.is_failing_over = word == "failing-over";
                 return Vec::new();
             }
-            "heard" => {
-                self.timers.heard(self.facts.now_us);
+            "input" => {
+                self.timers.note_input(self.facts.now_us);
                 return Vec::new();
             }
             "lost" => Event::Lost,

@@ -77,8 +77,8 @@ impl Player {
                 Phase::Piped { position: position.parse().expect("a number"), progress_us: now_us }
             }
             ("rdb-channel", _) => Phase::RdbChannel,
-            ("main-channel", _) => Phase::MainChannel { heard_us: now_us },
-            ("online", _) => Phase::Online { heard_us: now_us },
+            ("main-channel", _) => Phase::MainChannel { last_ack_us: now_us },
+            ("online", _) => Phase::Online { last_ack_us: now_us },
             _ => panic!("{text:?} is no phase"),
         }
     }
