@@ -62,7 +62,7 @@ pub trait Server: Send + Sync + 'static {
     fn judge(&self, words: &[Vec<u8>]) -> Verdict;
 
     /// Asks the server to call `answer` with its figures; it may also drop the request.
-    fn ask_figures(&self, answer: Box<dyn FnOnce(Figures) + Send>);
+    fn request_figures(&self, answer: Box<dyn FnOnce(Figures) + Send>);
 
     /// Returns the documentation of all options.
     fn options(&self) -> Vec<OptionText>;

@@ -99,7 +99,7 @@ async fn sample(shared: Arc<Shared>) {
         clock.tick().await;
         let (answer, answered) = tokio::sync::oneshot::channel();
         // A stop does not wait for open requests.
-        shared.server.ask_figures(Box::new(|figures| drop(answer.send(figures))));
+        shared.server.request_figures(Box::new(|figures| drop(answer.send(figures))));
         if let Ok(figures) = answered.await {
             shared.routes.note(figures);
         }

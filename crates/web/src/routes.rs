@@ -121,7 +121,7 @@ impl Routes {
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Refusal> {
-        let asked = self.ask_figures(credentials.as_ref(), peer, local);
+        let asked = self.request_figures(credentials.as_ref(), peer, local);
         let replies = tokio::time::timeout(ANSWERED_WITHIN, asked)
             .await
             .map_err(|_| Refusal::Unavailable("the server does not respond in time".to_owned()))??;
@@ -129,7 +129,7 @@ impl Routes {
         Ok(answer(StatusCode::OK, form.content_type(), text))
     }
 
-    async fn ask_figures(
+    async fn request_figures(
         &self,
         credentials: Option<&Credentials>,
         peer: SocketAddr,

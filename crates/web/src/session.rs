@@ -162,7 +162,7 @@ mod tests {
         fn judge(&self, _words: &[Vec<u8>]) -> Verdict {
             Verdict { refusal: None, opens_transaction: false }
         }
-        fn ask_figures(&self, _answer: Box<dyn FnOnce(Figures) + Send>) {}
+        fn request_figures(&self, _answer: Box<dyn FnOnce(Figures) + Send>) {}
         fn options(&self) -> Vec<OptionText> {
             Vec::new()
         }

@@ -1,4 +1,4 @@
-//! Accepting or refusing new clients.
+//! Acceptance and refusal of new clients.
 
 use super::connection::Connection;
 use super::event_loop::EventLoop;
@@ -39,8 +39,8 @@ impl EventLoop {
                 Ok(None) => return,
                 Ok(Some(accepted)) => self.admit(accepted, has_tls, Room::Shared),
                 Err(error) => {
-                    log::warn!("Accepting a client: {error}");
-                    // Most likely no more files are available: clients wait until some are closed.
+                    log::warn!("Cannot accept a client: {error}");
+                    // Usually the limit of open files is reached: clients wait until files are closed.
                     return self.rest_listeners(true);
                 }
             }
@@ -56,7 +56,7 @@ impl EventLoop {
         for listener in self.listeners.borrow().iter() {
             let watched = self.sockets.poller.watch(listener.fd(), Token::Listener(listener.id), !rest);
             if let Err(error) = watched {
-                log::warn!("Watching for new clients: {error}");
+                log::warn!("Cannot watch for new clients: {error}");
             }
         }
     }
@@ -75,8 +75,8 @@ impl EventLoop {
         if let Some(text) = refusal {
             server.observed.statistics.connections_rejected += 1;
             if !has_tls {
-                // The client may be gone already; it is closed either way. A TLS client is closed without a handshake,
-                // hence without a message.
+                // The client is closed, whether or not the message is sent. A TLS client is closed without a handshake, hence
+                // without a message.
                 let _ = Transport::Plain(accepted.socket).write(text.as_bytes());
             }
             return;
@@ -87,7 +87,7 @@ impl EventLoop {
         }
         let transport = match Transport::accepted(accepted.socket, config) {
             Ok(transport) => transport,
-            Err(error) => return log::warn!("Accepting a client: {error}"),
+            Err(error) => return log::warn!("Cannot accept a client: {error}"),
         };
         let figures = ConnectionFigures {
             address: accepted.address,
@@ -100,7 +100,7 @@ impl EventLoop {
             ..ConnectionFigures::default()
         };
         let handle = self.executor.connect(figures);
-        // Handshakes are left to I/O threads if there are any.
+        // I/O threads, if there are any, perform the handshakes.
         let thread = self.emptiest_thread(!has_tls);
         self.place(Box::new(Connection::new(handle, transport)), None, thread);
     }

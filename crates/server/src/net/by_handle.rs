@@ -1,5 +1,5 @@
-//! A table of what belongs to clients, by handle. A value is found by its own handle only: one that has outlived its client
-//! finds nothing, even if its index is reused by then.
+//! A table of values by client handle. A value is found by its own handle only: a stale handle finds none, even if its
+//! index is reused.
 
 use crate::session::ClientHandle;
 

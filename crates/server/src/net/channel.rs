@@ -10,8 +10,8 @@
 //!    at the sender's next announcement.
 //! 2. The waker costs a system call only while the receiver sleeps, and only one however many values follow.
 //! 3. No value is left behind: the receiver declares that it will sleep, then checks once more; the sender sends, then
-//!    checks whether the receiver sleeps. Each puts a full fence between its two steps, so at least one of them sees
-//!    what the other did.
+//!    checks whether the receiver sleeps. Each executes a full fence between its two steps, so at least one of them sees
+//!    the other's step.
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
@@ -133,7 +133,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Returns whether values wait for room: the sender has to announce again soon.
+    /// Returns whether values wait for room in the ring: the sender must announce again soon.
     pub fn is_backed_up(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -8,9 +8,9 @@
 //!
 //! 1. Threads differ in their [`Exchange`] only: how requests and outputs pass between a connection and the executor.
 //! 2. A connection has at most one query buffer. While the executor has it (`is_away`), nothing is read.
-//! 3. The poller reports edges: `is_readable` holds until a read has found that the socket has no more. Where reading stops
-//!    before that, the connection is listed, or read on when the query buffer is back.
-//! 4. A hang-up is reported once: the end is read then, however little came before it. A connection that is not read
+//! 3. The poller reports edges: `is_readable` holds until a read has found the socket empty. Where reading stops before
+//!    that, the connection is listed, or read again when the query buffer is back.
+//! 4. A hang-up is reported once: the end is then read, even after a short read. A connection that is not read
 //!    (`is_paused`) closes on it.
 
 use super::by_handle::OfClient;
@@ -27,7 +27,7 @@ use wire::reply::Output;
 pub(super) const WRITE_BYTES_MAX: usize = 1 << 20;
 /// Slices in one vectored write: headers and contents of half as many large values.
 pub(super) const WRITE_RUNS_MAX: usize = 64;
-/// Unread bytes discarded before closing, so that the kernel does not discard our last reply instead.
+/// Maximum number of unread bytes discarded before closing; with unread bytes the kernel would discard the last reply.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 
 /// Handshake timeout.
@@ -37,8 +37,8 @@ const HANDSHAKE_TOO_LATE: &str = "the handshake timed out";
 /// How a connection exchanges requests and outputs with the executor: by calls in the executor's thread (`net/inline.rs`),
 /// by queues in an I/O thread (`net/io_thread.rs`).
 pub trait Exchange {
-    /// Counts bytes that were read, and parses them; returns whether the query buffer is to be handed over.
-    /// `was_handshaking` before the read.
+    /// Counts bytes that were read, and parses them; returns whether the query buffer is handed over. `was_handshaking`:
+    /// state before the read.
     fn accept_input(
         &mut self,
         connection: &mut Connection,
@@ -46,47 +46,47 @@ pub trait Exchange {
         bytes: usize,
         was_handshaking: bool,
     ) -> bool;
-    /// Gives the executor a query buffer, which comes back to [`Connection::keep`].
+    /// Passes a query buffer to the executor, which returns it to [`Connection::keep`].
     fn hand_over(&mut self, query_buffer: Box<QueryBuffer>);
-    /// The connection has its query buffer, if any, with this number of bytes: stores its figures, and enforces limits.
-    /// Returns whether reading pauses.
+    /// Stores the figures of the connection and its query buffer of this number of bytes, and enforces limits. Returns
+    /// whether reading pauses.
     fn enforce_input_limits(&mut self, connection: &Connection, unread_bytes: usize) -> bool;
-    /// The peer sends no more. Returns whether the connection stays for its output.
+    /// Handles the end of the input. Returns whether the connection stays for its output.
     fn stays_after_input(&mut self, connection: &Connection) -> bool;
-    /// The peer has hung up while the executor has the query buffer.
+    /// Reports that the peer has hung up while the executor has the query buffer.
     fn report_hang_up(&mut self, handle: ClientHandle);
-    /// The client may send requests. It has presented this certificate, if any.
+    /// Reports the end of a handshake, with the client's certificate, if any.
     fn report_handshake(&mut self, handle: ClientHandle, certificate: Option<Vec<u8>>);
-    /// The connection closes, since its handshake has failed.
+    /// Reports a failed handshake; the connection closes.
     fn report_failed_handshake(&mut self, handle: ClientHandle, reason: String);
-    /// The socket has room for output: writes it, or has it written at the end of the turn.
+    /// Handles room in the socket: writes output, or schedules the write for the end of the turn.
     fn use_room(&mut self, connection: &mut Connection, sockets: &Sockets) -> Stay;
     /// Writes the client's output, and counts it.
     fn write_output(&mut self, connection: &mut Connection) -> Sent;
-    /// Writes what follows the output, for a replica.
+    /// Writes the snapshot or the stream, which follow the output of a replica.
     fn write_stream(&mut self, connection: &mut Connection) -> Sent;
-    /// A write has ended, and all output has been sent if `is_sent`: frees it, or enforces limits. Returns whether the
+    /// Handles the end of a write: frees the output if all of it `is_sent`, otherwise enforces limits. Returns whether the
     /// connection closes.
     fn end_write(&mut self, handle: ClientHandle, is_sent: bool) -> bool;
-    /// Discards output: the socket is dead.
+    /// Discards the output of a failed socket.
     fn discard_output(&mut self);
-    /// Stores that the connection waits for room, or no longer.
+    /// Stores whether the connection waits for room in the socket.
     fn store_watched(&mut self, handle: ClientHandle, writable: bool);
-    /// The connection closes, since the poller has failed.
+    /// Logs a failure of the poller; the connection closes.
     fn log_watch_error(&self, error: &io::Error);
 }
 
-/// Whether a connection stays.
+/// Whether a connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Stay {
     /// The connection stays open.
     Stays,
-    /// Its thread has to close it.
+    /// The thread closes it.
     Leaves,
 }
 
-/// What a write has achieved.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// All bytes were sent.
@@ -95,7 +95,7 @@ pub enum Sent {
     Full,
     /// The turn's share is used up.
     Share,
-    /// The peer is gone.
+    /// The peer has closed the connection.
     Closed,
 }
 
@@ -114,18 +114,18 @@ pub struct Connection {
     pub(super) transport: Transport,
     /// Input not yet executed, if any.
     query_buffer: Option<Box<QueryBuffer>>,
-    /// The poller reports when the socket has room.
+    /// The poller reports room in the socket.
     watches_writable: bool,
     /// An outgoing connection that is not established yet.
     is_connecting: bool,
-    /// The socket may have more to read.
+    /// The socket may have unread input.
     is_readable: bool,
     has_hung_up: bool,
-    /// The peer has sent urgent data: a short read may have left input behind it, which no event reports.
+    /// The peer has sent urgent data: a short read may leave input behind it, which no event reports.
     has_sent_urgent_data: bool,
     /// The executor has the query buffer.
     is_away: bool,
-    /// It is not read until its client is unblocked.
+    /// Reading pauses until its client is unblocked.
     is_paused: bool,
     /// It is on its thread's list of connections to read without an event.
     is_listed: bool,
@@ -184,17 +184,17 @@ impl Connection {
             self.is_readable = self.transport.has_unread();
             self.list_if_readable(sockets);
         }
-        // A handshake, or its end, may wait for room. What is ready by now is reported again.
+        // A handshake, or its end, may wait for room. Present readiness is reported again.
         self.watches_writable = self.transport.has_unsent();
         sockets.poller.watch_edges(self.fd(), Token::Connection(self.handle), self.watches_writable)?;
         Ok(is_established)
     }
 
-    /// Joins a thread's sockets; the poller reports what is ready already. The executor has the query buffer if `is_away`.
+    /// Joins a thread's sockets; the poller reports present readiness. The executor has the query buffer if `is_away`.
     pub fn join(&mut self, sockets: &mut Sockets, is_away: bool) -> io::Result<()> {
         (self.is_away, self.is_paused, self.has_hung_up) = (is_away, false, false);
         (self.is_listed, self.is_postponed, self.watches_writable) = (false, false, false);
-        // The poller reports everything else.
+        // The poller reports all other input.
         self.is_readable = self.transport.has_unread();
         sockets.poller.add_edges(self.fd(), Token::Connection(self.handle))?;
         self.list_if_readable(sockets);
@@ -206,7 +206,7 @@ impl Connection {
         self.transport.fd()
     }
 
-    /// Returns whether the poller reports when the socket has room.
+    /// Returns whether the poller reports room in the socket.
     pub fn watches_writable(&self) -> bool {
         self.watches_writable
     }
@@ -216,7 +216,7 @@ impl Connection {
         self.query_buffer.take()
     }
 
-    /// Gives a connection that is moved its query buffer.
+    /// Sets the query buffer of a connection that moves between threads.
     pub fn set_query_buffer(&mut self, query_buffer: Option<Box<QueryBuffer>>) {
         self.query_buffer = query_buffer;
     }
@@ -237,8 +237,8 @@ impl Connection {
         size_of::<Self>() + self.transport.memory_bytes() + buffered_bytes
     }
 
-    /// Closes a connection whose handshake takes too long, and frees memory that the client has not used recently;
-    /// `idle_us` is how long it has sent nothing.
+    /// Closes a connection whose handshake takes too long, and frees memory that the client has not used recently.
+    /// `idle_us`: time since its last input.
     pub fn inspect(&mut self, idle_us: u64, exchange: &mut impl Exchange) -> Stay {
         if idle_us > HANDSHAKE_US_MAX && self.transport.is_handshaking() && !self.is_connecting {
             exchange.report_failed_handshake(self.handle, HANDSHAKE_TOO_LATE.to_owned());
@@ -248,7 +248,7 @@ impl Connection {
         Stay::Stays
     }
 
-    /// Follows an event of the poller.
+    /// Handles an event of the poller.
     #[inline]
     pub fn follow_event(
         &mut self,
@@ -285,11 +285,11 @@ impl Connection {
         self.read_on(sockets, exchange)
     }
 
-    /// Reads once, and hands over or keeps what has come.
+    /// Reads once, and hands the query buffer over or keeps it.
     #[inline]
     pub fn read_on(&mut self, sockets: &mut Sockets, exchange: &mut impl Exchange) -> Stay {
         if self.is_away || !self.is_readable || self.is_paused {
-            // Pending requests of a paused one are dropped, since their replies cannot be sent.
+            // Pending requests of a paused connection are dropped, since their replies cannot be sent.
             return if self.is_paused && self.has_hung_up { Stay::Leaves } else { Stay::Stays };
         }
         let was_handshaking = self.transport.is_handshaking();
@@ -324,7 +324,7 @@ impl Connection {
         Stay::Stays
     }
 
-    /// Reads into a query buffer, and stores whether there is more.
+    /// Reads into a query buffer, and stores whether unread input may remain.
     #[inline]
     pub fn read(&mut self, query_buffer: &mut QueryBuffer) -> Transfer {
         let transfer = query_buffer.read(&mut self.transport);
@@ -335,7 +335,7 @@ impl Connection {
                 Transport::Plain(_) => false,
                 Transport::Tls(tls) => tls.has_unread() || self.has_hung_up,
             },
-            // It is found again.
+            // The next read finds the end again.
             Transfer::Closed => true,
         };
         transfer
@@ -346,14 +346,15 @@ impl Connection {
     pub fn hand_over(&mut self, query_buffer: Box<QueryBuffer>, exchange: &mut impl Exchange) {
         self.is_away = true;
         exchange.hand_over(query_buffer);
-        // The event came before the hand-over, and comes only once; a command would block without a client.
+        // The hang-up was reported before the hand-over, and is reported only once; a blocking command would wait for
+        // a closed client.
         if self.has_hung_up {
             exchange.report_hang_up(self.handle);
         }
     }
 
-    /// Takes a query buffer without requests that can run, and returns it to the spare ones if it is empty. Returns whether
-    /// there is more to read.
+    /// Keeps a query buffer without requests that can run, or returns it to the spare ones if it is empty. Returns whether
+    /// unread input may remain.
     #[inline]
     pub fn keep(
         &mut self,
@@ -371,7 +372,7 @@ impl Connection {
         if self.is_paused { self.has_hung_up } else { self.is_readable }
     }
 
-    /// The executor has done with the query buffer.
+    /// Ends the hand-over: the executor has returned the query buffer.
     pub fn end_hand_over(&mut self) {
         self.is_away = false;
     }
@@ -415,7 +416,7 @@ impl Connection {
         }
     }
 
-    /// Writes what there is, as far as the socket takes it and the turn allows.
+    /// Writes output, as much as the socket takes and the turn allows.
     #[inline]
     pub fn write_on(&mut self, sockets: &Sockets, exchange: &mut impl Exchange) -> Stay {
         let mut sent = exchange.write_output(self);
@@ -445,11 +446,11 @@ impl Connection {
         }
     }
 
-    /// Waits for room where something is left to send.
+    /// Waits for room in the socket while output remains.
     #[inline]
     fn watch_for_room(&mut self, sent: Sent, sockets: &Sockets, exchange: &mut impl Exchange) -> Stay {
         let writable = sent != Sent::All;
-        // The room that a turn has left is reported again if it is watched anew.
+        // After a turn's share the socket may still have room, which is reported only to a new watch.
         if self.watches_writable == writable && sent != Sent::Share {
             return Stay::Stays;
         }
@@ -465,7 +466,7 @@ impl Connection {
         }
     }
 
-    /// Handles a dead socket: the connection closes, or is reported as hung up while the executor has its query buffer.
+    /// Handles a failed socket: the connection closes, or is reported as hung up while the executor has its query buffer.
     fn lose(&mut self, exchange: &mut impl Exchange) -> Stay {
         if !self.is_away {
             return Stay::Leaves;

@@ -1,5 +1,5 @@
-//! The limit of open files: one for each client, and some reserved for the server, so that it can save and attach
-//! replicas however many clients there are.
+//! The limit of open files: one file for each client, and a reserve for the server, so that it can save and attach replicas
+//! at any number of clients.
 
 use super::http::HTTP_FILES_MAX;
 use crate::config::Config;
@@ -30,7 +30,7 @@ impl FileShortage {
         u32::try_from(self.permitted.saturating_sub(self.own.total())).unwrap_or(u32::MAX)
     }
 
-    /// Returns the reason that the server cannot start: not even one client would have a file.
+    /// Returns the error of a start without a file for any client.
     pub fn start_refusal(&self) -> String {
         let (before, own, needed) = (self.before.current.unwrap_or(u64::MAX), self.own.total(), self.needed);
         let without_http = match self.own.http {
@@ -43,7 +43,7 @@ impl FileShortage {
         )
     }
 
-    /// Returns the reason that an option which takes files itself, and not `maxclients`, cannot be set.
+    /// Returns the error of an option, other than `maxclients`, that needs more files.
     pub fn option_refusal(&self, option: &str) -> String {
         let FileShortage { needed, permitted, own, .. } = self;
         let fewer_clients = match self.clients_possible() {
@@ -116,7 +116,7 @@ pub fn allow_clients(config: &Config) -> Result<(), FileShortage> {
 }
 
 /// Finds the greatest permitted number between `known`, which is permitted, and `beyond`, which is not; the last
-/// permitted call is for that number.
+/// successful call sets that number.
 fn greatest(mut known: u64, mut beyond: u64, mut permits: impl FnMut(u64) -> bool) -> u64 {
     while beyond - known > 1 {
         let middle = known + (beyond - known) / 2;

@@ -1,10 +1,10 @@
-//! TLS handshakes as the executor sees them: what follows their end, and the certificates of those to come.
+//! The executor's part of TLS handshakes: admission after their end, and the reload of certificates.
 
 use super::event_loop::EventLoop;
 use crate::engine::Executor;
 use crate::session::ClientHandle;
 
-/// Admits a client's requests, as the user that its certificate names.
+/// Admits a client's requests, with the user that its certificate names.
 pub(super) fn finish_handshake(executor: &mut Executor, handle: ClientHandle, certificate: Option<&[u8]>) {
     let server = &mut executor.server;
     if server.clients.get(handle).is_none() {
@@ -16,7 +16,7 @@ pub(super) fn finish_handshake(executor: &mut Executor, handle: ClientHandle, ce
     }
 }
 
-/// Logs why a client's handshake has failed.
+/// Logs the error of a failed handshake.
 pub(super) fn log_failed_handshake(executor: &Executor, handle: ClientHandle, reason: &str) {
     if let Some(client) = executor.server.clients.get(handle) {
         let (address, local_address) = (&client.connection.address, &client.connection.local_address);

@@ -1,5 +1,5 @@
-//! The event loop's side of HTTP: the HTTP thread has its own sockets, and runs commands and reads figures here as a
-//! client with a separate connection for each request.
+//! The event loop's side of HTTP: the HTTP thread has its own sockets; it runs commands as a client with a connection for
+//! each request, and requests figures.
 //!
 //! ```text
 //!  thread "http"                              event loop
@@ -7,7 +7,7 @@
 //!  sends the other --- bounded queue -------> admitted as a client, with the requester's address
 //!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
-//! A change of its options ends the thread, with its connections and history, and starts another.
+//! 1. A change of the options ends the thread, with its connections and history, and starts another one.
 
 mod commands;
 mod figures;
@@ -22,7 +22,7 @@ use crate::config::{Config, Flags, ROWS, default_value, takes};
 use crate::observe::Readiness;
 use crate::server::Server;
 use commands::Gate;
-use figures::Told;
+use figures::LastReport;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -32,11 +32,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// HTTP connections at a time, each with at most one client here. They are accepted beyond `maxclients`, since
-/// monitoring is needed when that has been reached.
+/// Maximum number of HTTP connections, each with at most one client. They are accepted beyond `maxclients`, since
+/// monitoring must work at that limit.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Per connection its socket and both ends of the pair for its request; plus the thread's poller, waker and listeners.
+/// Open files: for each connection its socket and both ends of the pair for its request; the thread's poller, waker and
+/// listeners.
 pub(super) const HTTP_FILES_MAX: u64 = 3 * CONNECTIONS_MAX as u64 + 32;
 
 /// The running HTTP thread, if any. Shared by the event loop and CONFIG SET, which starts and ends it.
@@ -55,12 +56,12 @@ pub(super) struct Running {
     /// Duplicates of the thread's listening sockets.
     listeners: Vec<Listener>,
     arrivals: Receiver<Arrival>,
-    told: Told,
+    last_report: LastReport,
     /// Ends when dropped.
     _thread: web::Thread,
 }
 
-/// The HTTP thread of a configuration that is not in force yet.
+/// The HTTP thread of a prepared configuration.
 pub(super) enum PreparedHttp {
     /// The running thread stays.
     Same,
@@ -92,8 +93,7 @@ impl HttpOptions {
 /// An arrival from the thread.
 enum Arrival {
     Client(Accepted),
-    /// A log line, which the thread does not write itself: a child forked meanwhile would wait for the log's lock
-    /// forever.
+    /// A log line. The thread does not write it itself: a child forked at that time would wait for the log's lock forever.
     Warning(String),
     /// A request for figures.
     Figures(Box<dyn FnOnce(web::Figures) + Send>),
@@ -111,7 +111,7 @@ struct ServerAccess {
 
 impl ServerAccess {
     /// Sends an arrival; drops it if the queue is full.
-    fn tell(&self, arrival: Arrival) {
+    fn send(&self, arrival: Arrival) {
         if self.arrivals.try_send(arrival).is_ok() {
             let _ = rustix::io::write(&self.event_fd, &1u64.to_ne_bytes());
         }
@@ -129,8 +129,8 @@ impl web::Server for ServerAccess {
             peer: Some(peer.ip()),
         };
         self.arrivals.try_send(Arrival::Client(arrival)).map_err(|refused| match refused {
-            TrySendError::Full(_) => io::Error::other("too many wait for the server"),
-            TrySendError::Disconnected(_) => io::Error::other("the server stops"),
+            TrySendError::Full(_) => io::Error::other("too many requests wait for the server"),
+            TrySendError::Disconnected(_) => io::Error::other("the server is stopping"),
         })?;
         rustix::io::write(&self.event_fd, &1u64.to_ne_bytes())?;
         Ok(ours)
@@ -141,8 +141,8 @@ impl web::Server for ServerAccess {
     }
 
     fn warn(&self, text: String) {
-        // With a full queue, enough has been reported.
-        self.tell(Arrival::Warning(text));
+        // A full queue has other warnings.
+        self.send(Arrival::Warning(text));
     }
 
     fn unready(&self) -> Vec<&'static str> {
@@ -153,8 +153,8 @@ impl web::Server for ServerAccess {
         self.gate.judge(words)
     }
 
-    fn ask_figures(&self, answer: Box<dyn FnOnce(web::Figures) + Send>) {
-        self.tell(Arrival::Figures(answer));
+    fn request_figures(&self, answer: Box<dyn FnOnce(web::Figures) + Send>) {
+        self.send(Arrival::Figures(answer));
     }
 
     fn options(&self) -> Vec<web::OptionText> {
@@ -188,19 +188,19 @@ impl Http {
         &self.event_fd
     }
 
-    /// Starts what the configuration requires, beside the running thread. On failure, and when the result is dropped,
-    /// everything is as before.
+    /// Starts the configured thread beside the running one. On failure, and when the result is dropped, the running thread is
+    /// unchanged.
     pub(super) fn prepare(&self, config: &Config) -> Result<PreparedHttp, ListenError> {
         let options = HttpOptions::of(config);
         if self.running.as_ref().is_some_and(|running| running.options == options) {
             return Ok(PreparedHttp::Same);
         }
-        let is_wanted = options.port != 0;
-        let started = is_wanted.then(|| self.start(options, config.tcp_backlog)).transpose()?;
+        let is_enabled = options.port != 0;
+        let started = is_enabled.then(|| self.start(options, config.tcp_backlog)).transpose()?;
         Ok(PreparedHttp::Other(started))
     }
 
-    /// Puts the prepared thread in service, and ends the previous one.
+    /// Starts the use of the prepared thread, and ends the previous one.
     pub(super) fn commit(&mut self, prepared: PreparedHttp) {
         if let PreparedHttp::Other(running) = prepared {
             self.running = running;
@@ -212,7 +212,7 @@ impl Http {
         if options.bind.is_empty() {
             return Err(without_address(options.port));
         }
-        // The protocol is up to that thread.
+        // The thread applies its own protocol.
         let wanted = resolve(&options.bind, options.port, Protocol::Plain)?;
         let listeners = open_beside(self.listeners(), &wanted, backlog)?;
         let files: io::Result<Vec<_>> = listeners.iter().map(Listener::to_tcp_listener).collect();
@@ -230,7 +230,7 @@ impl Http {
             connections_max: CONNECTIONS_MAX,
         };
         let thread = files.and_then(|files| web::start(files, settings, access)).map_err(failed)?;
-        Ok(Running { options, listeners, arrivals, told: Told::default(), _thread: thread })
+        Ok(Running { options, listeners, arrivals, last_report: LastReport::default(), _thread: thread })
     }
 
     /// The thread's listening sockets.
@@ -264,7 +264,7 @@ impl EventLoop {
                 Arrival::Warning(text) => log::warn!("{text}"),
                 Arrival::Figures(answer) => {
                     if let Some(running) = &mut http.borrow_mut().running {
-                        answer(running.told.figures(&mut self.executor));
+                        answer(running.last_report.figures(&mut self.executor));
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! The exchange of the executor's own connections: requests are collected into the batch, outputs are written from where
-//! replies are, and limits are enforced at once.
+//! The exchange of the executor's own connections: requests are collected into the batch, outputs are written without a
+//! copy, and limits are enforced at once.
 
 use super::by_handle::OfClient;
 use super::connection::{Connection, Exchange, Sent, Stay};
@@ -20,7 +20,7 @@ use wire::request::{Limits, REQUEST_LEN_MAX};
 /// Limit of unread input from a blocked client; beyond it the socket is not read until the client is unblocked.
 const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Query buffers whose requests are collected into one batch, and the number of requests.
+/// The query buffers of one batch.
 #[derive(Default)]
 pub(super) struct Batch {
     /// Query buffers with parsed requests.
@@ -102,7 +102,7 @@ impl Exchange for Inline<'_> {
     }
 
     fn report_hang_up(&mut self, _handle: ClientHandle) {
-        // The end is read once the requests before it have run.
+        // The end is read after the requests before it have run.
     }
 
     fn report_handshake(&mut self, handle: ClientHandle, certificate: Option<Vec<u8>>) {
@@ -160,7 +160,7 @@ impl Exchange for Inline<'_> {
     }
 
     fn discard_output(&mut self) {
-        // The output goes with its client.
+        // The output is dropped with its client.
     }
 
     fn store_watched(&mut self, handle: ClientHandle, writable: bool) {
@@ -168,7 +168,7 @@ impl Exchange for Inline<'_> {
     }
 
     fn log_watch_error(&self, error: &io::Error) {
-        log::warn!("Watching a client's socket: {error}");
+        log::warn!("Cannot watch a client's socket: {error}");
     }
 }
 
@@ -202,7 +202,7 @@ pub(super) fn parse(executor: &Executor, query_buffer: &mut QueryBuffer) {
 }
 
 fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
-    // A replica accepts what its primary has accepted.
+    // A replica accepts all requests that its primary has accepted.
     let is_primary = executor.server.clients[handle].is_primary;
     let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes;
     Limits {

@@ -13,9 +13,9 @@
 //!    handle is reused, the executor has seen the end and all such orders have been taken.
 //! 2. A connection has at most one query buffer. While the executor has it, nothing is read; a hang-up of the peer is
 //!    reported as `HungUp`, and the end follows when the query buffer is back.
-//! 3. Output is sent in the order of the orders.
+//! 3. Outputs are sent in the order of the orders.
 //! 4. The thread writes no log line: a process forked for a snapshot must not find the log locked.
-//! 5. Input that comes with a certificate's handshake is handed over before it is parsed: only the executor knows the
+//! 5. Input that arrives with a certificate's handshake is handed over before it is parsed: only the executor has the
 //!    user that the certificate names, and the limits of its requests.
 
 use super::by_handle::{ByHandle, OfClient};
@@ -46,7 +46,7 @@ use wire::request::Limits;
 
 /// An order from the executor to a thread.
 pub enum Order {
-    /// Take over the connection, with its pending output: after that is sent, its end may be read.
+    /// Serve the connection, and send its pending output.
     Adopt {
         /// The connection.
         connection: Box<Connection>,
@@ -59,7 +59,7 @@ pub enum Order {
         /// Whether the executor has the query buffer.
         is_away: bool,
     },
-    /// The query buffer's requests are done: send the replies, and read on.
+    /// Send the replies of the query buffer's requests, and continue to read.
     Serve(Box<QueryBuffer>),
     /// Send output that is not a reply, or a delayed one.
     Send { handle: ClientHandle, output: Output, finishes: bool },
@@ -75,7 +75,7 @@ pub enum Order {
 pub enum Delivery {
     /// Complete requests, or invalid input.
     Requests(Box<QueryBuffer>),
-    /// Size of an incomplete request; or the memory of a connection that is not authenticated has grown.
+    /// Size of an incomplete request; or growth of an unauthenticated connection's memory.
     Unread {
         /// The client.
         handle: ClientHandle,
@@ -84,14 +84,14 @@ pub enum Delivery {
     },
     /// The peer has hung up while its requests are with the executor.
     HungUp(ClientHandle),
-    /// The client may send requests. It has presented this certificate, if any.
+    /// The handshake is complete: the client may send requests.
     HandshakeDone {
         /// The client.
         handle: ClientHandle,
         /// The verified certificate, if the client presented one.
         certificate: Option<Vec<u8>>,
     },
-    /// `Closed` follows.
+    /// The handshake has failed; `Closed` follows.
     HandshakeFailed {
         /// The client.
         handle: ClientHandle,
@@ -125,11 +125,11 @@ pub struct Shared {
 
 /// An incomplete request larger than this is reported to the executor, which enforces the limits.
 const UNREAD_BYTES_REPORTED: usize = 32 * 1024;
-/// Growth of an unauthenticated connection that is reported at once: the memory of all of those is limited.
+/// Growth of an unauthenticated connection that is reported at once: their memory is limited together.
 const UNAUTHENTICATED_BYTES_REPORTED: usize = 4 * 1024;
 /// Handshake steps in one turn: each may take half a millisecond, which delays all other connections of the thread.
 const HANDSHAKE_STEPS_MAX: usize = 4;
-/// Deliveries in one turn after which the executor is woken, while the thread works on.
+/// Number of deliveries after which the executor is woken during a turn.
 pub(super) const ANNOUNCED_DELIVERIES: usize = 16;
 /// Sent output buffers kept for return to the executor with a query buffer.
 const SPARE_OUTPUTS_MAX: usize = 64;
@@ -142,7 +142,7 @@ const FIGURES_US: u64 = 10_000;
 const BACKED_UP: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A connection served here, and what is known of its client.
+/// A connection of this thread, with the state of its client.
 struct AdoptedConnection {
     connection: Box<Connection>,
     client: RemoteClient,
@@ -154,12 +154,12 @@ impl OfClient for AdoptedConnection {
     }
 }
 
-/// What the executor has sent for a client, and reported of it.
+/// State of a client: output from the executor, and reported figures.
 struct RemoteClient {
     meter: Arc<Meter>,
     /// Output that the socket has not taken yet.
     unsent: VecDeque<Output>,
-    /// Output was lost: nothing more may be sent.
+    /// Output was lost: no more may be sent.
     is_lost: bool,
     is_unauthenticated: bool,
     /// Memory last reported while unauthenticated.
@@ -180,7 +180,7 @@ struct IoThread {
     figures_due_us: u64,
 }
 
-/// The thread's end of the queue to the executor, and what its connections share.
+/// The thread's end of the queue to the executor, and the state that its connections share.
 struct Outlet {
     deliveries: Sender<Delivery>,
     shared: Arc<Shared>,
@@ -190,7 +190,7 @@ struct Outlet {
     next_cron_us: Option<u64>,
 }
 
-/// The executor, as a connection of this thread sees it.
+/// The exchange of one connection of this thread.
 struct Channel<'a> {
     client: &'a mut RemoteClient,
     outlet: &'a mut Outlet,
@@ -203,7 +203,7 @@ struct Memory {
     of_thread: Option<ThreadMemory>,
 }
 
-/// The parts of a thread that is yet to start.
+/// The parts from which a thread is started.
 pub struct Parts {
     /// The thread's epoll instance.
     pub epoll: OwnedFd,
@@ -224,7 +224,9 @@ impl Parts {
     pub fn run(self) {
         let before_bytes = self.figures.used_bytes.load(Ordering::Relaxed);
         let memory = Memory { before_bytes, of_thread: ThreadMemory::of_this_thread() };
-        LAST_WORD.with(|word| word.set(LastWord { memory, figures: Arc::clone(&self.figures) })).ok();
+        FINAL_REPORT
+            .with(|report| report.set(FinalReport { memory, figures: Arc::clone(&self.figures) }))
+            .ok();
         IoThread {
             waker: self.waker,
             orders: self.orders,
@@ -245,21 +247,21 @@ impl Parts {
     }
 }
 
-/// Reports the final figures of a thread, after all it held is freed: what was created to start it is freed after its
-/// function has returned. Without this, memory in use appeared to grow by 100 bytes a thread.
-struct LastWord {
+/// Reports the final figures of a thread when its thread-local data is dropped: the parts from which it was started are
+/// freed after its function has returned. Otherwise memory in use would appear to grow by 100 bytes a thread.
+struct FinalReport {
     memory: Memory,
     figures: Arc<IoThreadFigures>,
 }
 
-impl Drop for LastWord {
+impl Drop for FinalReport {
     fn drop(&mut self) {
         self.memory.report(&self.figures);
     }
 }
 
 thread_local! {
-    static LAST_WORD: OnceCell<LastWord> = const { OnceCell::new() };
+    static FINAL_REPORT: OnceCell<FinalReport> = const { OnceCell::new() };
 }
 
 impl Memory {
@@ -272,7 +274,7 @@ impl Memory {
 }
 
 impl IoThread {
-    /// Serves until stopped.
+    /// Serves connections until stopped.
     fn run(mut self) {
         while self.turn() {
             self.outlet.deliveries.announce();
@@ -309,14 +311,14 @@ impl IoThread {
             timeout = Duration::ZERO;
         }
         if self.sockets.wait(timeout).is_err() {
-            // The thread cannot make its own poller fail; a kernel short of memory may.
+            // A kernel short of memory may make the poller fail.
             std::thread::sleep(BACKED_UP);
         }
         self.waker.woken();
         IoThreadFigures::count(&self.outlet.figures.polls, 1);
     }
 
-    /// Reads what has come, and sends what waited for room.
+    /// Reads input, and sends output that waited for room.
     fn serve_sockets(&mut self) {
         self.sockets.begin_turn(self.outlet.now_us, HANDSHAKE_STEPS_MAX);
         while let Some(handle) = self.sockets.next_postponed() {
@@ -335,7 +337,7 @@ impl IoThread {
         }
     }
 
-    /// Carries out the executor's orders, as long as there are any.
+    /// Carries out all orders in the queue; `false`: the thread ends.
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
@@ -385,7 +387,7 @@ impl IoThread {
         });
     }
 
-    /// Runs `work` on a connection, if it is still here, and closes it if the result says so.
+    /// Runs `work` on a connection, if it exists, and closes it if the result is [`Stay::Leaves`].
     fn serve(
         &mut self,
         handle: ClientHandle,
@@ -417,7 +419,7 @@ impl IoThread {
         self.outlet.deliveries.send(Delivery::Returned { connection, unsent });
     }
 
-    /// Ends late handshakes, and frees memory of connections that are idle within a request.
+    /// Closes connections with late handshakes, and frees memory of connections that are idle within a request.
     fn clients_cron_if_due(&mut self) {
         let now_us = self.outlet.now_us;
         if self.outlet.next_cron_us.is_none_or(|at_us| now_us < at_us) {
@@ -454,7 +456,7 @@ impl IoThread {
 }
 
 impl Outlet {
-    /// Has idle connections inspected after a while.
+    /// Schedules the inspection of idle connections.
     fn schedule_cron(&mut self) {
         self.next_cron_us.get_or_insert(self.now_us + CRON_US);
     }
@@ -582,7 +584,7 @@ impl Exchange for Channel<'_> {
     }
 
     fn store_watched(&mut self, _handle: ClientHandle, _writable: bool) {
-        // The executor shows this of its own connections.
+        // Only the executor's own connections show this.
     }
 
     fn log_watch_error(&self, _error: &io::Error) {
@@ -591,7 +593,7 @@ impl Exchange for Channel<'_> {
 }
 
 impl Channel<'_> {
-    /// Returns whether the handshake is done with a certificate, which may have authenticated the client.
+    /// Returns whether the handshake ended with a certificate, which may authenticate the client.
     fn may_be_logged_in(&self, connection: &Connection) -> bool {
         let Transport::Tls(tls) = &connection.transport else { return false };
         self.client.is_unauthenticated && !tls.is_handshaking() && tls.peer_certificate().is_some()
@@ -620,13 +622,13 @@ impl Channel<'_> {
         if is_due(&mut query_buffer) {
             connection.hand_over(query_buffer, self);
         } else if connection.keep(query_buffer, sockets, self) {
-            // Nothing else has been read of this connection in this turn.
+            // The connection has not been read in this turn.
             return connection.read_on(sockets, self);
         }
         Stay::Stays
     }
 
-    /// Appends output to what is unsent, and writes.
+    /// Appends output to the unsent output, and writes.
     fn send(&mut self, connection: &mut Connection, sockets: &Sockets, output: Output) -> Stay {
         if self.client.is_lost {
             return Stay::Stays;
@@ -636,7 +638,7 @@ impl Channel<'_> {
     }
 }
 
-/// Returns whether the executor is to have the query buffer: it holds requests, or invalid input.
+/// Returns whether the query buffer is for the executor: it holds requests, or invalid input.
 fn is_due(query_buffer: &mut QueryBuffer) -> bool {
     let is_due = query_buffer.has_requests() || query_buffer.broken().is_some();
     if !is_due {

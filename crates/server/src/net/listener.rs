@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! A listening socket: TCP or Unix.
 
 use super::listeners::Protocol;
 use crate::sys::file::system_text;
@@ -27,7 +27,7 @@ pub enum ListenError {
         /// The error.
         source: io::Error,
     },
-    /// Two options ask for the same address, or one option twice.
+    /// Two options name the same address, or one option names it twice.
     Shared {
         /// The address.
         address: SocketAddr,
@@ -239,7 +239,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Nothing is lost if it no longer exists.
+            // The file may have been removed.
             let _ = fs::remove_file(path);
         }
     }
@@ -279,7 +279,7 @@ fn of_tcp(socket: Socket, address: SocketAddr, protocol: Protocol) -> Listener {
 }
 
 fn listen(socket: &Socket, backlog: u32) -> io::Result<()> {
-    // The kernel's own limit is far lower.
+    // The kernel's limit is far lower.
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)
 }
@@ -295,7 +295,7 @@ fn of_path(path: &Path) -> impl Fn(io::Error) -> ListenError {
 }
 
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: u32) -> io::Result<Listener> {
-    // Before there is a socket that would be left behind.
+    // Before the socket exists, which a failure would leave behind.
     let group = owners.group.map(find_group).transpose()?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

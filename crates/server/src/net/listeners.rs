@@ -1,8 +1,8 @@
 //! The listening sockets, as configured.
 //!
-//! They are exchanged in two steps: [`Listeners::prepare`] opens the missing ones and may fail, with nothing changed;
-//! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, and its waiting
-//! clients are not lost. At the start, the Unix socket and HTTP are opened between [`Listeners::bind`] and [`Listeners::listen`].
+//! A change has two steps: [`Listeners::prepare`] opens the missing sockets and may fail without an effect;
+//! [`Listeners::commit`] cannot fail. A socket whose address is in both configurations stays open, with its waiting
+//! clients. At the start, the Unix socket and HTTP are opened between [`Listeners::bind`] and [`Listeners::listen`].
 
 use super::http::without_address;
 use super::listener::{ListenError, Listener, SocketOwners, overlap};
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Shared by the event loop and CONFIG SET, which exchanges them.
+/// The open listeners, shared by the event loop and CONFIG SET, which changes them.
 pub struct Listeners {
     unix: Option<Listener>,
     tcp: Vec<Listener>,
@@ -34,7 +34,7 @@ pub enum Protocol {
 }
 
 /// A configured address.
-pub(super) struct Wanted {
+pub(super) struct ConfiguredAddress {
     address: SocketAddr,
     protocol: Protocol,
     /// A failure to listen on it is ignored.
@@ -83,8 +83,7 @@ impl Listeners {
         self.tcp.clear();
     }
 
-    /// Opens the configured Unix socket. It stays: its path cannot be changed, and a second one there would replace the
-    /// first.
+    /// Opens the configured Unix socket, whose path cannot be changed at run time.
     pub fn open_unix(&mut self, config: &Config) -> Result<(), ListenError> {
         self.unix = match open_unix(config)? {
             Some(listener) => Some(self.watch(listener)?),
@@ -93,8 +92,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Opens the missing TCP sockets of `config`. On failure, which names its protocol, and when the result is dropped,
-    /// everything is as before.
+    /// Opens the missing TCP sockets of `config`. On failure, which names its protocol, and when the result is dropped, the
+    /// listeners are unchanged.
     pub fn prepare(&mut self, config: &Config) -> Result<PreparedListeners, (Protocol, ListenError)> {
         let bound = self.bind(config)?;
         self.listen(bound, config.tcp_backlog)
@@ -102,14 +101,14 @@ impl Listeners {
 
     /// Takes the addresses of the missing TCP sockets, as the first half of [`Listeners::prepare`].
     pub fn bind(&self, config: &Config) -> Result<BoundListeners, (Protocol, ListenError)> {
-        let mut wanted = Vec::new();
+        let mut addresses = Vec::new();
         for (protocol, port) in [(Protocol::Plain, config.port), (Protocol::Tls, config.tls_port)] {
             let hosts = if port == 0 { &[][..] } else { &config.bind };
-            wanted.extend(resolve(hosts, port, protocol).map_err(|error| (protocol, error))?);
+            addresses.extend(resolve(hosts, port, protocol).map_err(|error| (protocol, error))?);
         }
         let (mut kept, mut bound) = (Vec::new(), Vec::new());
-        for (position, &Wanted { protocol, is_optional, .. }) in wanted.iter().enumerate() {
-            match find_or_bind(&self.tcp, &wanted, position, config.tcp_backlog) {
+        for (position, &ConfiguredAddress { protocol, is_optional, .. }) in addresses.iter().enumerate() {
+            match find_or_bind(&self.tcp, &addresses, position, config.tcp_backlog) {
                 Ok(Found::Open(index)) => kept.push((self.tcp[index].id, protocol)),
                 Ok(Found::Bound(listener)) => bound.push(BoundListener { listener, is_optional }),
                 Err(error) if is_optional => log::warn!("{error}; continuing without it"),
@@ -119,7 +118,7 @@ impl Listeners {
         Ok(BoundListeners { kept, bound })
     }
 
-    /// Listens at the bound sockets, at those of the plain port last: a client that reaches it finds all others open.
+    /// Listens on the bound sockets, on those of the plain port last: a client that connects to it finds all others open.
     pub fn listen(
         &mut self,
         bound: BoundListeners,
@@ -139,14 +138,14 @@ impl Listeners {
         Ok(PreparedListeners { kept, opened })
     }
 
-    /// Accepts clients at the prepared sockets only.
+    /// Replaces the listeners by the prepared ones.
     pub fn commit(&mut self, prepared: PreparedListeners) {
         let PreparedListeners { kept, opened } = prepared;
         for listener in &mut self.tcp {
             if let Some((_, protocol)) = kept.iter().find(|(id, _)| *id == listener.id) {
                 listener.protocol = *protocol;
             } else {
-                // A newly forked child has a copy, which keeps it in the poller.
+                // A child may have a duplicate of the file, which would keep it in the poller.
                 let _ = self.poller.remove(listener.fd());
             }
         }
@@ -166,22 +165,30 @@ impl Listeners {
 }
 
 /// Returns the addresses of `hosts`; those after a `-` are optional.
-pub(super) fn resolve(hosts: &[String], port: u16, protocol: Protocol) -> Result<Vec<Wanted>, ListenError> {
-    let mut wanted = Vec::new();
+pub(super) fn resolve(
+    hosts: &[String],
+    port: u16,
+    protocol: Protocol,
+) -> Result<Vec<ConfiguredAddress>, ListenError> {
+    let mut addresses = Vec::new();
     for text in hosts {
         let (host, is_optional) = match text.strip_prefix('-') {
             Some(host) => (host, true),
             None => (text.as_str(), false),
         };
         match Listener::resolve(host, port) {
-            Ok(addresses) => {
-                wanted.extend(addresses.map(|address| Wanted { address, protocol, is_optional }));
+            Ok(resolved) => {
+                addresses.extend(resolved.map(|address| ConfiguredAddress {
+                    address,
+                    protocol,
+                    is_optional,
+                }));
             }
             Err(error) if is_optional => log::warn!("{error}; continuing without it"),
             Err(error) => return Err(error),
         }
     }
-    Ok(wanted)
+    Ok(addresses)
 }
 
 enum Found {
@@ -190,17 +197,17 @@ enum Found {
     Bound(Listener),
 }
 
-/// Returns the socket for one of the addresses: a matching one of `open`, or a new one. It may overlap with those of
-/// `open` whose addresses are no longer wanted, but with no other; if it does, it listens.
+/// Returns the socket for one of the addresses: a matching one of `open`, or a new one. A new socket may overlap with
+/// sockets of `open` whose addresses are no longer configured, but with no other; an overlapping one listens at once.
 fn find_or_bind(
     open: &[Listener],
-    wanted: &[Wanted],
+    addresses: &[ConfiguredAddress],
     position: usize,
     backlog: u32,
 ) -> Result<Found, ListenError> {
-    let Wanted { address, protocol, .. } = wanted[position];
+    let ConfiguredAddress { address, protocol, .. } = addresses[position];
     let failed = |source| ListenError::Listen { address: address.to_string(), source };
-    if wanted[..position].iter().any(|earlier| earlier.address == address) {
+    if addresses[..position].iter().any(|earlier| earlier.address == address) {
         return Err(failed(Errno::ADDRINUSE.into()));
     }
     if let Some(index) = open.iter().position(|listener| listener.address == Some(address)) {
@@ -210,7 +217,7 @@ fn find_or_bind(
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_left = |listener: &&Listener| {
                 listener.overlaps(address)
-                    && !wanted.iter().any(|other| Some(other.address) == listener.address)
+                    && !addresses.iter().any(|other| Some(other.address) == listener.address)
             };
             let left: Vec<&Listener> = open.iter().filter(is_left).collect();
             if left.is_empty() {
@@ -224,15 +231,15 @@ fn find_or_bind(
     bound.map(Found::Bound).map_err(failed)
 }
 
-/// Listens on each of `wanted`, duplicating sockets of `open` that have the address already.
+/// Listens on each of the addresses, duplicating sockets of `open` with the same address.
 pub(super) fn open_beside(
     open: &[Listener],
-    wanted: &[Wanted],
+    addresses: &[ConfiguredAddress],
     backlog: u32,
 ) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
-    for (position, address) in wanted.iter().enumerate() {
-        let listener = find_or_bind(open, wanted, position, backlog).and_then(|found| match found {
+    for (position, address) in addresses.iter().enumerate() {
+        let listener = find_or_bind(open, addresses, position, backlog).and_then(|found| match found {
             Found::Bound(listener) => match listener.listen(backlog) {
                 Ok(()) => Ok(listener),
                 Err(source) => Err(listener.failure(source)),
@@ -264,9 +271,9 @@ fn unix_owners(config: &Config) -> SocketOwners<'_> {
     }
 }
 
-/// Checks whether the configured sockets can be opened, and opens none: whether their addresses resolve and are this
-/// machine's, whether no two of them overlap, and whether the directory of the Unix socket can be written to. A port in
-/// use is no error, because the server of this configuration may be running.
+/// Checks, without opening sockets, that the configured addresses resolve and belong to this machine, that no two of them
+/// overlap, and that the directory of the Unix socket can be written to. A port in use is no error, because the server of
+/// this configuration may be running.
 pub fn probe(config: &Config) -> Result<(), ListenError> {
     if let Some(path) = unix_path(config) {
         Listener::probe_unix(path, unix_owners(config))?;
@@ -281,7 +288,7 @@ pub fn probe(config: &Config) -> Result<(), ListenError> {
         ("http-port", config.http_port, &config.http_bind),
     ] {
         let hosts = if port == 0 { &[][..] } else { hosts };
-        for Wanted { address, is_optional, .. } in resolve(hosts, port, Protocol::Plain)? {
+        for ConfiguredAddress { address, is_optional, .. } in resolve(hosts, port, Protocol::Plain)? {
             let other = taken.iter().find(|&&(_, other)| overlap(other, address));
             let probed = match other {
                 Some(&(other, _)) => Err(ListenError::Shared { address, options: [other, option] }),

@@ -1,6 +1,6 @@
-//! Outgoing connections: to the primary. Each belongs to a client created by the executor, and sends that client's
-//! output; input is handed to the executor unparsed until the stream of commands begins, which is then served like any
-//! client's.
+//! Outgoing connections, to the primary. Each belongs to a client that the executor creates, and sends that client's
+//! output. The executor receives the input unparsed until the stream of commands begins, which is then served like a
+//! client's requests.
 
 use super::by_handle::OfClient;
 use super::connection::{Connection, Stay};
@@ -72,8 +72,8 @@ pub(super) fn go_on_connecting(
     Stay::Stays
 }
 
-/// Hands unparsed input to the executor, as long as it takes bytes rather than commands; `true` when that is over and the
-/// query buffer holds commands.
+/// Passes unparsed input to the executor, while it takes bytes rather than commands; `true`: the query buffer holds
+/// commands.
 pub(super) fn receive_bytes(
     executor: &mut Executor,
     connection: &mut Connection,
@@ -90,7 +90,7 @@ pub(super) fn receive_bytes(
             return false;
         }
         let Transfer::Bytes { count, .. } = connection.read(query_buffer) else {
-            // The connection's next turn finds an end again.
+            // The connection's next turn finds the end again.
             return false;
         };
         executor.count_input(handle, count);
@@ -100,7 +100,7 @@ pub(super) fn receive_bytes(
     !executor.replication.upstream().takes_bytes(&executor.server, handle)
 }
 
-/// Connects. Resolving a name blocks the loop: an address avoids that.
+/// Begins to connect. Resolving a host name blocks the loop; an address does not.
 fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Transport, SocketAddr)> {
     let address = resolve(&target.host, target.port)?;
     let source = target.source.as_deref().map(|host| resolve(host, 0)).transpose()?;
@@ -108,7 +108,7 @@ fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Tr
     Ok((Transport::connect(address, source, peer)?, address))
 }
 
-/// Returns the name for TLS; an invalid name is not sent.
+/// Returns the server name for TLS, or the address if the host is no valid name.
 fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
     let name = std::str::from_utf8(host).ok().and_then(|host| ServerName::try_from(host.to_owned()).ok());
     name.unwrap_or_else(|| ServerName::IpAddress(address.into()))

@@ -24,9 +24,9 @@ pub enum Token {
     Listener(u32),
     /// A signal has arrived.
     Signal,
-    /// Another thread has sent something.
+    /// Another thread has sent a value.
     Waker,
-    /// A child has written for replicas.
+    /// A child has written output for replicas.
     SyncPipe,
     /// A request over HTTP.
     Http,
@@ -61,7 +61,7 @@ impl Token {
     }
 }
 
-/// A socket that is ready, and for what.
+/// A readiness event of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
     /// The source of the event.
@@ -70,9 +70,9 @@ pub struct Readiness {
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
-    /// The peer will send no more.
+    /// Whether the peer has closed its sending side.
     pub hung_up: bool,
-    /// The peer has sent TCP urgent data, at which a read stops.
+    /// Whether the peer has sent TCP urgent data, at which a read stops.
     pub urgent: bool,
 }
 
@@ -132,7 +132,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until a socket is ready or time is up, and appends the events.
+    /// Waits until a file is ready or the timeout has passed, and appends the events.
     pub fn wait(&mut self, timeout: Duration, ready: &mut Vec<Readiness>) -> io::Result<()> {
         let timeout =
             Timespec { tv_sec: signed_count(timeout.as_secs()), tv_nsec: timeout.subsec_nanos().into() };

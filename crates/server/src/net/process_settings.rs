@@ -1,4 +1,4 @@
-//! Applying CONFIG SET to the process outside the executor.
+//! Application of CONFIG SET to the process outside the executor.
 
 use super::files::allow_clients;
 use super::http::{Http, PreparedHttp};
@@ -56,8 +56,8 @@ impl ProcessSettings for LiveProcessSettings {
     }
 }
 
-/// A change of the configuration that may fail. Each step prepares one group of options; on failure, and when the
-/// result is dropped, everything is as before.
+/// A change of the configuration that may fail. Each step prepares one group of options; on failure, and when the result
+/// is dropped, the process is unchanged.
 struct Exchange<'a> {
     current: &'a Config,
     next: &'a Config,
@@ -91,8 +91,8 @@ impl Exchange<'_> {
         entered.map(Some).map_err(|error| SetError::not_applied(change, error.to_string()))
     }
 
-    /// Raises the limit of open files for the options. A raised limit stays if a later step fails: nothing depends on
-    /// it. One that cannot be raised far enough is restored.
+    /// Raises the limit of open files for the options. A raised limit stays if a later step fails; a limit that cannot be
+    /// raised far enough is restored.
     fn raise_file_limit(&self) -> Result<(), SetError> {
         let starts_http = self.current.http_port == 0;
         let needs_files = |option| {
@@ -150,7 +150,7 @@ impl Exchange<'_> {
 const PORT_REFUSAL: &str = "Unable to listen on this port. Check server logs.";
 const BIND_REFUSAL: &str = "Failed to bind to specified addresses.";
 
-/// Everything that a change needs, so that none of its steps can fail any more.
+/// The prepared parts of a change, which can no longer fail.
 struct Prepared {
     process: LiveProcessSettings,
     options: Vec<OptionId>,
@@ -188,9 +188,9 @@ impl PreparedSettings for Prepared {
     }
 }
 
-/// The new working directory, until the change is certain: left again on drop.
+/// The new working directory, until the change is certain; the drop restores the previous one.
 struct EnteredDirectory {
-    /// `None`: the process stays.
+    /// The previous directory; `None`: unchanged.
     before: Option<OwnedFd>,
 }
 

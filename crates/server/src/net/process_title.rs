@@ -21,7 +21,7 @@ fn expanded(config: &Config) -> String {
     let variables = [
         ("{title}", text(title::program().as_bytes())),
         ("{listen-addr}", address),
-        // Only cluster and Sentinel modes are shown, neither of which exists here.
+        // Only cluster and Sentinel modes are shown; this server has neither.
         ("{server-mode}", String::new()),
         ("{port}", config.port.to_string()),
         ("{tls-port}", config.tls_port.to_string()),

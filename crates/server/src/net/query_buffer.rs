@@ -1,12 +1,11 @@
-//! Query buffers: a client's input on its way to the executor and back. They hold bytes, the requests parsed from them,
-//! and what was prepared for each request.
+//! Query buffers: a client's input, the requests parsed from it, and the hashes of their keys. They pass from connections to
+//! the executor and back.
 //!
-//! A query buffer is lent to a connection that has input, and returned when all of it has been executed, so that an
-//! idle client holds none and the few in use stay in the cache. A connection with a partial request keeps its query
-//! buffer; [`QueryBuffer::shrink`] frees unused capacity once the client is idle.
-//!
-//! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Between
-//! threads the box is passed, and nothing in it is shared.
+//! 1. A connection with input borrows a query buffer, and returns it when all requests have run: an idle client holds
+//!    none, and the few in use stay in the cache. A connection with a partial request keeps its query buffer;
+//!    [`QueryBuffer::shrink`] frees unused capacity once the client is idle.
+//! 2. A query buffer has one owner: the connection while it reads, the executor while it runs the requests. Threads pass
+//!    the box and share no part of it.
 
 mod long_argument;
 
@@ -23,21 +22,21 @@ use wire::convert::short_len;
 use wire::reply::{Output, SharedBytes};
 use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
-/// Bytes read from one connection in one turn, so that none starves the others.
+/// Maximum number of bytes read from one connection in one turn, so that no connection starves the others.
 pub const READ_BYTES: usize = 16 * 1024;
 /// As [`READ_BYTES`], for a connection that filled its buffer: fewer system calls per request.
 const BUSY_READ_BYTES: usize = 64 * 1024;
-/// Capacity reserved at once for an announced argument; beyond this, it follows what has arrived.
+/// Capacity reserved at once for an announced argument; beyond it, capacity follows the arrived bytes.
 const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
-/// Room for what is expected of a request, as a multiple of what has arrived of it.
+/// Maximum capacity reserved for the rest of a request, as a multiple of its arrived bytes.
 const EXPECTED_ROOM: usize = 3;
-/// An argument from this size on is counted without what stands before it in the buffer.
+/// An argument from this size on is counted without the bytes before it in the buffer.
 const BIG_ARGUMENT_BYTES: usize = 32 * 1024;
 /// Query buffers kept for reuse.
 const SPARE_QUERY_BUFFERS_MAX: usize = 64;
 /// Requests parsed ahead of execution in one go.
 pub const BATCH_REQUESTS_MAX: usize = 128;
-/// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more than a usual read holds.
+/// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more requests than a usual read contains.
 const AHEAD_REQUESTS_MAX: usize = 1024;
 
 /// Parsing options.
@@ -53,13 +52,13 @@ const AHEAD: Parsing = Parsing { ahead_max: AHEAD_REQUESTS_MAX, separates_long_a
 
 /// Argument positions for which capacity is kept between requests.
 const ARGS_KEPT_MAX: usize = 1024;
-/// Unused capacity of an input buffer that is not worth freeing.
+/// Unused capacity of an input buffer that is not freed.
 const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
 /// An empty input buffer larger than this is not kept for the next request, however busy the client.
 const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
-/// An input buffer up to this size is kept while its client is busy, and may be lent to others.
+/// An input buffer up to this size is kept while its client is busy, and may be reused for other clients.
 const INPUT_KEPT_BYTES_MAX: usize = BUSY_READ_BYTES;
-/// A client that has sent nothing for longer than this loses its input buffer.
+/// Time without input after which a client's input buffer is freed.
 const IDLE_US: u64 = 2_000_000;
 
 /// Result of a read.
@@ -86,7 +85,7 @@ pub struct QueryBuffer {
     input: Vec<u8>,
     /// The connection keeps this query buffer although it may be empty.
     is_kept: bool,
-    /// Peak of used or wanted bytes in the buffer since the last check for shrinking.
+    /// Peak of used or needed bytes in the buffer since the last check for shrinking.
     input_peak: usize,
     position: usize,
     /// Start of the first unexecuted request; bytes before it are done.
@@ -96,8 +95,8 @@ pub struct QueryBuffer {
     parser: Parser,
     /// The argument being read into a buffer of its own: the input has no byte of it, and ends where it would begin.
     long_argument: Option<LongArgument>,
-    /// A completed argument of that kind, of the last parsed request or of the one being parsed. Nothing after that
-    /// request is parsed before it has run.
+    /// A completed long argument, of the last parsed request or of the one being parsed. Later requests are parsed only after
+    /// that request has run.
     apart: Option<SharedBytes>,
     /// The input after `position` is invalid; the error is sent after the requests before it have run.
     broken: Option<ProtocolError>,
@@ -108,18 +107,18 @@ pub struct QueryBuffer {
     next_request: usize,
     /// The keys of requests before this one are prefetched.
     prefetched: Cell<usize>,
-    /// When the parsed requests, or the next ones, were read, on the monotonic clock.
+    /// Monotonic time at which the parsed requests, or the next ones, were read.
     received_us: u64,
-    /// The requests that were parsed.
+    /// Data that accompanies the query buffer between threads.
     pub handover: Handover,
 }
 
 /// Data passed along with a query buffer between threads.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// Bytes read into the query buffer since it last came to the executor.
+    /// Bytes read into the query buffer since the executor last had it.
     pub received_bytes: u64,
-    /// To the connection's thread: output for the client. To the executor: a buffer for reuse.
+    /// On the way to the connection's thread: output for the client. On the way to the executor: a buffer for reuse.
     pub output: Output,
     /// The client has not authenticated.
     pub is_unauthenticated: bool,
@@ -136,7 +135,7 @@ pub type QueryBuffers = Vec<Box<QueryBuffer>>;
 pub struct SpareQueryBuffers(QueryBuffers);
 
 impl SpareQueryBuffers {
-    /// Lends a query buffer to a client.
+    /// Returns a query buffer for a client.
     #[inline]
     pub fn lend(&mut self, handle: ClientHandle) -> Box<QueryBuffer> {
         match self.0.pop() {
@@ -194,7 +193,7 @@ impl QueryBuffer {
         }
     }
 
-    /// For appending input that does not come from the socket.
+    /// Returns the input, for appending bytes that were not read from the socket.
     pub fn input_mut(&mut self) -> &mut Vec<u8> {
         assert!(self.long_argument.is_none(), "appended input would precede the argument's rest");
         &mut self.input
@@ -206,7 +205,7 @@ impl QueryBuffer {
         self.input.len() + self.long_argument.as_ref().map_or(apart_bytes, LongArgument::arrived_bytes)
     }
 
-    /// Returns the used bytes and the free capacity; both zero for a lent query buffer.
+    /// Returns the used bytes and the free capacity; both zero for a borrowed query buffer.
     pub fn input_figures(&self) -> (usize, usize) {
         if !self.is_kept {
             return (0, 0);
@@ -235,8 +234,8 @@ impl QueryBuffer {
             + self.handover.output.capacity()
     }
 
-    /// Returns whether the connection can give it back: it is empty, and never held a partial request. Otherwise the
-    /// connection keeps it.
+    /// Returns whether the connection can return it: it is empty, and never held a partial request. Otherwise the connection
+    /// keeps it.
     pub fn is_free(&mut self) -> bool {
         self.input_peak = self.input_peak.max(self.input.len());
         self.is_kept |= !self.input.is_empty() || self.broken.is_some();
@@ -248,8 +247,8 @@ impl QueryBuffer {
         self.is_kept = true;
     }
 
-    /// Frees capacity that the client has not used recently; `idle_us` is how long it has sent nothing. Returns whether
-    /// the connection can give the query buffer back.
+    /// Frees capacity that the client has not used recently. `idle_us`: time since its last input. Returns whether the
+    /// connection can return the query buffer.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
         let (len, capacity) = (self.input.len(), self.input.capacity());
         let wanted = len + self.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
@@ -316,8 +315,8 @@ impl QueryBuffer {
                 self.input.reserve_exact(BUSY_READ_BYTES - len);
             }
         } else if room < wanted || wanted == 0 && room < READ_BYTES {
-            // Doubling would hold as much again for the last few bytes of an argument. Where more of the like is to come there is
-            // room for it, up to this multiple of what has arrived: each step copies all of it, and leaves as much behind.
+            // Doubling could reserve twice an argument's length for its last few bytes. The capacity follows the bytes that are
+            // still expected, up to this multiple of the arrived ones: each step copies all of them to a new buffer.
             let expected = self.parser.bytes_to_come().min(len * EXPECTED_ROOM);
             self.input.reserve_exact(READ_BYTES.max(len / 4).max(expected));
         }
@@ -358,7 +357,7 @@ impl QueryBuffer {
     fn parse_as(&mut self, parsing: &Parsing, limits: &Limits, registry: &Registry, seed: HashSeed) {
         let ahead_max = if limits.authenticated { parsing.ahead_max } else { 1 };
         self.end_long_argument();
-        // Inside a long argument there is nothing to parse, and what follows it must wait until it has run.
+        // Bytes of a long argument are not parsed, and later requests wait until its request has run.
         if self.long_argument.is_some() || self.is_apart_parsed() {
             return;
         }
@@ -404,7 +403,7 @@ impl QueryBuffer {
         }
     }
 
-    /// Moves the current argument to a buffer of its own, if it is long and half of it is yet to come.
+    /// Moves the current argument to a buffer of its own, if it is long and at least half of it has not arrived.
     #[cold]
     fn begin_long_argument(&mut self) {
         let Some((len, start)) = self.parser.argument_under_way() else { return };
@@ -475,7 +474,7 @@ impl QueryBuffer {
         let end = self.requests.get(index)?.end;
         assert!(
             self.apart.is_none(),
-            "whose requests are needed as bytes has none of their arguments cut out"
+            "requests whose bytes are needed have no long arguments in separate buffers"
         );
         self.next_request += 1;
         Some((self.request(index)?, &self.input[start..end]))
@@ -524,14 +523,14 @@ impl QueryBuffer {
         self.next_request < self.requests.len()
     }
 
-    /// Skips bytes that were taken and are no requests. There are no parsed requests.
+    /// Skips bytes that were taken unparsed; there must be no parsed requests.
     pub fn skip(&mut self, bytes: usize) {
         assert!(!self.has_requests() && bytes <= self.unparsed().len(), "only unparsed bytes can be skipped");
         self.position += bytes;
         self.consume();
     }
 
-    /// Discards all input: none of it will run.
+    /// Discards all input, including parsed requests.
     pub fn discard(&mut self) {
         (self.position, self.next_request) = (self.input.len(), self.requests.len());
         (self.parser, self.broken) = (Parser::new(), None);
@@ -553,8 +552,8 @@ impl QueryBuffer {
         }
     }
 
-    /// As [`QueryBuffer::consume`], if more will be parsed at once: moves the rest only when it is shorter than the
-    /// executed part, so that each byte is moved once in all, however many requests there are.
+    /// As [`QueryBuffer::consume`], if more requests will be parsed at once: moves the rest only when it is shorter than the
+    /// executed part, so that each byte is moved at most once, at any number of requests.
     pub fn consume_some(&mut self) {
         if self.position >= self.input.len() - self.position {
             return self.consume();

@@ -1,4 +1,4 @@
-//! Connections served by I/O threads: receiving their requests, sending their replies, and moving them.
+//! The executor's part of connections in I/O threads: their requests, replies, placement and moves.
 
 use super::by_handle::OfClient;
 use super::connection::{Connection, Stay};
@@ -18,21 +18,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::convert::{short_len, usize_of, whole_u64, whole_us};
 use wire::reply::{Output, ReplyBuffer};
 
-/// Query buffers taken from threads in one tick, so that the first replies leave before the last requests have run.
+/// Maximum number of query buffers taken from threads in one tick, so that the first replies leave before the last
+/// requests have run.
 const QUERY_BUFFERS_PER_TICK_MAX: usize = 256;
 /// Period of comparing the threads' load.
 const BALANCE_US: u64 = 100_000;
-/// A thread that is busy for less than this share is not relieved.
+/// Minimum load of a thread from which connections are moved.
 const BUSY_SHARE_MIN: f64 = 0.5;
 /// Minimum difference in load between the busiest and the idlest thread.
 const BUSY_DIFFERENCE_MIN: f64 = 0.25;
-/// A connection that has been silent for longer is not worth moving.
+/// Age of the last input beyond which a connection is not moved.
 const ACTIVE_US: u64 = 1_000_000;
-/// When all threads together are busy for this share of one thread's time, they share the connections: the executor
-/// alone would soon be too slow.
+/// Total load of all threads, as a share of one thread, from which they share the connections: the executor alone would
+/// soon be too slow.
 const SHARED_SHARE_MIN: f64 = 0.8;
-/// Below this the executor takes all connections back. The gap leaves room for the cost of handing over, which adds to
-/// the work when connections are shared.
+/// Total load below which the executor takes all connections back. The gap covers the cost of the queues, which adds to
+/// the load of shared connections.
 const ALONE_SHARE_MAX: f64 = 0.5;
 /// Maximum connections returned to the executor in one comparison: moving one takes some microseconds.
 const TAKEN_BACK_MAX: usize = 256;
@@ -46,7 +47,7 @@ pub(super) struct Balance {
     busy_us: Vec<u64>,
     /// Where the search for connections to move continues.
     cursor: usize,
-    /// The load exceeds what the executor can do alone, so all threads serve connections.
+    /// The load exceeds the executor's capacity, so all threads serve connections.
     is_shared: bool,
 }
 
@@ -80,7 +81,7 @@ impl EventLoop {
                 }
                 Delivery::Closed(handle) => self.forget_closed(handle),
                 Delivery::Returned { connection, unsent } => {
-                    // Its query buffer may be in the batch and must return to the connection before it moves.
+                    // The query buffer may be in the batch and must return to the connection before it moves.
                     self.run_batch();
                     self.take_over(connection, unsent);
                 }
@@ -89,7 +90,7 @@ impl EventLoop {
         }
     }
 
-    /// A part of a request has come. A handshake has a time of its own.
+    /// Records the arrival of a part of a request, outside a handshake.
     fn store_interaction(&mut self, handle: ClientHandle) {
         let now = self.executor.server.now;
         if self.remotes.get(handle).is_some_and(|remote| !remote.is_handshaking && !remote.is_closing) {
@@ -110,7 +111,7 @@ impl EventLoop {
         self.collect(query_buffer);
     }
 
-    /// Handles a query buffer whose requests have run, as far as they may.
+    /// Handles a query buffer whose requests have run, or were stopped by a block.
     pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         check_input_limit(&mut self.executor.server, handle, query_buffer.unread_bytes());
@@ -205,7 +206,7 @@ impl EventLoop {
         output
     }
 
-    /// Assigns a connection without a thread to one. `held` is the query buffer that the executor has of it.
+    /// Assigns a connection to a thread. `held`: its query buffer, if the executor has it.
     pub(super) fn place(
         &mut self,
         mut connection: Box<Connection>,
@@ -222,7 +223,7 @@ impl EventLoop {
         let is_resuming = self.executor.server.resumed.contains(&handle);
         let waits = self.executor.is_waiting(handle) || is_resuming;
         let held = if waits {
-            // The client's pending requests run when it is unblocked; the thread reads no more until then.
+            // The client's pending requests run when it is unblocked; the thread does not read until then.
             Some(query_buffer.unwrap_or_else(|| self.sockets.spare_query_buffers.lend(handle)))
         } else {
             connection.set_query_buffer(query_buffer);
@@ -252,7 +253,7 @@ impl EventLoop {
     fn place_here(&mut self, mut connection: Box<Connection>) {
         let handle = connection.handle();
         if let Err(error) = connection.join(&mut self.sockets, false) {
-            log::warn!("Watching a client's socket: {error}");
+            log::warn!("Cannot watch a client's socket: {error}");
             return self.executor.disconnect(handle);
         }
         self.connections.insert(connection);
@@ -262,7 +263,7 @@ impl EventLoop {
         });
     }
 
-    /// Takes a connection that a thread has returned with what it could not send, to be assigned elsewhere.
+    /// Takes a connection that a thread has returned, with its unsent output, to be assigned to another thread.
     fn take_over(&mut self, connection: Box<Connection>, mut unsent: Output) {
         let handle = connection.handle();
         let Some(remote) = self.remotes.remove(handle) else { return };
@@ -292,9 +293,9 @@ impl EventLoop {
         self.balance.is_shared || self.executor.server.config.io_threads_always_active
     }
 
-    /// Returns the thread for a connection: the executor while it has time for all and `may_be_executor`, otherwise the
-    /// thread with the fewest connections; at equal numbers not the executor, which is chosen only if `may_be_executor`
-    /// or there is no other. The connection being placed is not counted: it is still the executor's.
+    /// Returns the thread for a connection: the executor while it serves all connections and `may_be_executor`, otherwise the
+    /// thread with the fewest connections; at equal numbers not the executor, which is chosen only if `may_be_executor` or
+    /// there is no other thread. The connection being placed still counts as the executor's.
     pub(super) fn emptiest_thread(&self, may_be_executor: bool) -> usize {
         if self.threads.is_empty() || may_be_executor && !self.shares_connections() {
             return 0;
@@ -326,12 +327,12 @@ impl EventLoop {
         }
     }
 
-    /// Moves a new replica's connection to this thread, which has the stream.
+    /// Moves a new replica's connection to the executor's thread, which has the stream.
     pub(super) fn bring_here(&mut self, handle: ClientHandle) {
         self.move_to(handle, 0);
     }
 
-    /// Publishes the configuration that threads need.
+    /// Publishes the options that threads use.
     pub(super) fn inform_threads(&mut self) {
         if !self.threads.is_empty() {
             let bulk_len_max = self.executor.server.config.proto_max_bulk_len_bytes;
@@ -339,7 +340,7 @@ impl EventLoop {
         }
     }
 
-    /// Starts and ends threads according to the configuration.
+    /// Starts and ends threads according to `io-threads`.
     pub(super) fn adapt_threads(&mut self) {
         let wanted = self.executor.server.config.io_threads as usize - 1;
         if self.threads.len() == wanted || self.threads.any_is_ending() {
@@ -357,7 +358,7 @@ impl EventLoop {
         }
     }
 
-    /// Stops sending to these threads, and to the connections that they return.
+    /// Stops all threads beyond the first `kept`, and sends no more to their connections.
     fn stop_threads_beyond(&mut self, kept: usize) {
         self.threads.stop_beyond(kept);
         for remote in self.remotes.iter_mut().filter(|remote| remote.thread > kept) {
@@ -365,8 +366,8 @@ impl EventLoop {
         }
     }
 
-    /// Moves connections from the busiest thread to the idlest, if their loads differ much; or to the executor, if it
-    /// can serve all by itself: then no thread has to be woken between a request and its reply.
+    /// Moves connections from the busiest thread to the idlest, if their loads differ much; or to the executor, if it can
+    /// serve all of them: then no thread is woken between a request and its reply.
     pub(super) fn balance_if_due(&mut self) {
         let now_us = self.executor.server.now.monotonic_us;
         if self.threads.is_empty() || now_us < self.balance.next_us {
@@ -396,7 +397,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns the thread of the connection at this place, if it was recently active and may move.
+    /// Returns the client and the thread of the connection at this index, if it was recently active and may move.
     fn active_at(&self, index: usize) -> Option<(ClientHandle, usize)> {
         let clients = &self.executor.server.clients;
         let handle = clients.handle_at(index)?;
@@ -456,9 +457,9 @@ fn is_shared(was_shared: bool, shares: &[f64]) -> bool {
     all >= SHARED_SHARE_MIN || was_shared && all >= ALONE_SHARE_MAX
 }
 
-/// Returns the move that evens the load: `shares` is the share of time each thread was busy, the executor first. Half
-/// of the difference is moved at once, so that the next comparison need not move it back. A thread's only connection
-/// stays, since it is the same work elsewhere; the executor can be relieved even of that.
+/// Returns the move that balances the load. `shares`: the busy share of each thread's time, the executor first. Half of
+/// the difference is moved at once, so that the next comparison need not move it back. A thread's only connection stays,
+/// since it would cause the same load in another thread; the executor's only connection may move.
 fn shift_between(shares: &[f64], active: &[usize]) -> Option<Shift> {
     let movable = |thread: usize| active[thread].saturating_sub((thread != 0) as usize);
     let threads = 0..shares.len();

@@ -1,10 +1,7 @@
-//! Replicas' sockets: writes the stream to them without copying, and reads the snapshot from a child's pipe.
+//! Replicas' sockets: writes the stream to them without copying, and reads the snapshot from a child's pipe. Each turn of
+//! the loop writes once to each replica.
 //!
-//! Each turn of the loop writes once to each replica, all that the turn's commands have added. Rejected: delaying the
-//! write while there are requests to read, or for a millisecond, until there are 16, 64 or 256 KB. A write over
-//! loopback costs 5 to 7 µs whether it is of 500 bytes or of 64 KB, most of it to wake the replica: 28 ns per command
-//! where a turn runs 200, which could be 5. None of that was visible in the primary's processor time (SET, 10 in a
-//! pipeline, 1.16 to 1.34 of that without a replica when delayed, 1.19 to 1.21 when not), and replicas would lag more.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#writes-to-replicas).
 
 use super::by_handle::OfClient;
 use super::connection::{Connection, Sent, WRITE_BYTES_MAX, WRITE_RUNS_MAX};
@@ -67,7 +64,7 @@ impl EventLoop {
         }
         if let Some((_, fd)) = pipe {
             if let Err(error) = self.sockets.poller.add(fd, Token::SyncPipe) {
-                log::warn!("Watching a child's pipe: {error}");
+                log::warn!("Cannot watch a child's pipe: {error}");
                 return;
             }
         } else if let Some(fd) = self.executor.replication.sync_pipe_fd() {
@@ -76,8 +73,7 @@ impl EventLoop {
         self.watched_pipe = number;
     }
 
-    /// Begins the snapshots that a child writes to sockets itself, once all of these are in this thread without pending
-    /// output.
+    /// Begins the snapshots that a child writes to sockets, once all of the sockets are in this thread without pending output.
     pub(super) fn begin_rdb_channels(&mut self) {
         let mut due = self.executor.rdb_channels_due();
         if due.is_empty() {
@@ -108,7 +104,7 @@ impl EventLoop {
     }
 }
 
-/// Sockets as a child writes to them; `None` in place of a failed one.
+/// The sockets to which a child writes; `None` in place of a failed one.
 struct Sockets<'a> {
     transports: Vec<Option<&'a mut Transport>>,
     /// Timeout of a socket that takes no bytes.
@@ -119,12 +115,12 @@ struct Sockets<'a> {
 struct Sending {
     place: usize,
     sent: usize,
-    /// When it last took bytes.
+    /// Time at which it last took bytes.
     since: Instant,
 }
 
 impl Sockets<'_> {
-    /// Writes all of the bytes to each of these. All are waited for at the same time: many stalled sockets delay the
+    /// Writes all of the bytes to each of these sockets. It waits for all of them at once: many stalled sockets delay the
     /// others no longer than one.
     fn write_to_those(&mut self, places: Range<usize>, bytes: &[u8]) {
         let since = Instant::now();
@@ -145,7 +141,7 @@ impl Sockets<'_> {
         }
     }
 
-    /// Writes what the socket takes now; returns whether everything is written.
+    /// Writes as much as the socket takes now; returns whether everything is written.
     fn go_on(&mut self, sending: &mut Sending, bytes: &[u8]) -> io::Result<bool> {
         let Some(Some(transport)) = self.transports.get_mut(sending.place) else { return Ok(true) };
         let before = sending.sent;
@@ -161,7 +157,7 @@ impl Sockets<'_> {
         }
     }
 
-    /// Waits until one of these has room or has stalled for too long.
+    /// Waits until one of these sockets has room or has stalled for too long.
     fn wait_for_room(&self, left: &[Sending]) {
         let transport = |sending: &Sending| self.transports.get(sending.place)?.as_deref();
         let mut watched: Vec<PollFd<'_>> = left
@@ -175,7 +171,7 @@ impl Sockets<'_> {
             tv_sec: signed_count(patience.as_secs()),
             tv_nsec: i64::from(patience.subsec_nanos()),
         };
-        // Whatever the result, each is tried again.
+        // All sockets are tried again, whatever the result.
         let _ = poll(&mut watched, Some(&patience));
     }
 }
@@ -198,7 +194,7 @@ impl ReplicaSockets for Sockets<'_> {
     }
 }
 
-/// Writes from `sent` on, until everything is written; otherwise returns the reason.
+/// Writes from `sent` on, until everything is written; otherwise returns the reason of the stop.
 fn write_some(transport: &mut Transport, bytes: &[u8], sent: &mut usize) -> Result<(), Stopped> {
     while *sent < bytes.len() {
         *sent += transport.write(&bytes[*sent..])?;

@@ -28,8 +28,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers, whatever the process has inherited. A second SIGINT, before [`Signals::forget`], ends the
-    /// process at once: the user insists.
+    /// Installs the handlers, also for signals that the process has inherited as ignored. A second SIGINT, before
+    /// [`Signals::forget`], ends the process at once.
     pub fn new() -> io::Result<Self> {
         process::ignore_signals_of_others();
         let (wakes, writer) = UnixStream::pair()?;
@@ -53,15 +53,15 @@ impl Signals {
         self.interrupted.store(false, Ordering::Relaxed);
     }
 
-    /// Returns flags that are set from the arrival of a signal that requests a shutdown until [`Signals::take`]: a script
-    /// that keeps the loop from its next turn looks at them.
+    /// Returns flags that are set from the arrival of a signal that requests a shutdown until [`Signals::take`], for scripts
+    /// that delay the next turn of the loop.
     pub fn stop_requests(&self) -> [Arc<AtomicBool>; 2] {
         [Request::Interrupt, Request::Terminate].map(|request| Arc::clone(&self.received[request as usize].1))
     }
 
     /// Returns the requests since the last call, each once.
     pub fn take(&self) -> impl Iterator<Item = Request> {
-        // Unread bytes wake the loop again; the flags are taken below in any case.
+        // Bytes that remain unread wake the loop again; the flags are taken below.
         let _ = (&self.wakes).read(&mut [0; 64]);
         self.received
             .iter()

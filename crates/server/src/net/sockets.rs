@@ -1,12 +1,12 @@
-//! The sockets of one thread, the executor's or an I/O thread: the poller that reports them, and the connections that are
-//! to be read although no event will report them. What each connection does is in `net/connection.rs`.
+//! The sockets of one thread, the executor's or an I/O thread: its poller, and the connections with unread input that no
+//! event will report. `net/connection.rs` has the connections.
 //!
 //! ```text
 //!   wait -> begin_turn -> next_postponed ..., events ..., next_listed ... -> wait
 //! ```
 //!
-//! 1. The poller reports each change once (edges). A connection whose socket may have more to read than was read is listed
-//!    and read in the next turn, so that none is read twice in a turn and none starves the others.
+//! 1. The poller reports each change once (edges). A connection whose socket may have unread input is listed and read in
+//!    the next turn, so that no connection is read twice in a turn or starves the others.
 //! 2. A handshake step may take half a millisecond, which delays all other connections: a turn has a limited number, and the
 //!    handshakes beyond it continue in later turns, in order.
 
@@ -51,7 +51,7 @@ impl Sockets {
         }
     }
 
-    /// Waits for events; not at all while there is something to read without one.
+    /// Waits for events; does not wait while listed connections are to be read.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         let has_more = !self.listed_next.is_empty() || !self.postponed.is_empty();
         self.poller.wait(if has_more { Duration::ZERO } else { timeout }, &mut self.ready)

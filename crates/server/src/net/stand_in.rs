@@ -1,6 +1,5 @@
-//! A stand-in for an I/O thread and its clients, for measuring the executor by itself (`benches/executor`). It has the
-//! thread's end of the queues and no sockets: its clients send what the benchmark puts into their query buffers, and
-//! read all replies.
+//! A replacement of an I/O thread and its clients, for benchmarks of the executor alone (`benches/executor`). It has the
+//! thread's end of the queues and no sockets: the benchmark fills the clients' query buffers, and all replies are read.
 
 use super::by_handle::OfClient;
 use super::connection::Connection;
@@ -32,7 +31,7 @@ impl StandIn {
                     self.connections.push(*connection);
                     return Some(query_buffer);
                 }
-                // No client gets unsolicited output, moves, or is closed.
+                // Clients of a benchmark get no other output, do not move, and are not closed.
                 Order::Send { .. } | Order::Close(_) | Order::Release(_) | Order::Stop => {}
             }
         }
@@ -45,7 +44,7 @@ impl StandIn {
         query_buffer.parse_ahead(&Limits::default(), &shared.registry, shared.seed);
     }
 
-    /// Hands parsed requests over.
+    /// Delivers parsed requests to the executor.
     pub fn deliver(&mut self, query_buffer: Box<QueryBuffer>) {
         self.parts.deliveries.send(Delivery::Requests(query_buffer));
         if self.parts.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
@@ -60,8 +59,8 @@ impl StandIn {
 }
 
 impl EventLoop {
-    /// Runs `work` in a thread that stands in for an I/O thread with this number of clients. Nothing else may start
-    /// threads.
+    /// Runs `work` in a thread that replaces an I/O thread with this number of clients. I/O threads must not be started
+    /// otherwise.
     pub fn start_stand_in(
         &mut self,
         clients: usize,

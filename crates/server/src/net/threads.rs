@@ -1,4 +1,4 @@
-//! The executor's side of the I/O threads: starting and ending them, and the queues to and from each.
+//! The executor's side of the I/O threads: their start and end, and the queues to and from each.
 //!
 //! The executor is thread 0 and serves sockets itself; thread `n` is `peers[n - 1]`.
 
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// Orders after which a thread is woken although more will follow.
+/// Number of orders after which a thread is woken before the end of the tick.
 const ANNOUNCED_ORDERS: usize = 16;
 
 /// All I/O threads.
 pub struct Threads {
-    /// Rung at each delivery.
+    /// Wakes the executor at deliveries.
     pub waker: Arc<Waker>,
     /// Data shared by all threads.
     pub shared: Arc<Shared>,
@@ -51,7 +51,7 @@ pub struct RemoteConnection {
     pub is_closing: bool,
     /// The thread works on its handshake.
     pub is_handshaking: bool,
-    /// The thread has been ordered to return the connection, which moves there. Nothing more is sent to it.
+    /// Destination of a connection that the thread has been ordered to return; no more output is sent to it.
     pub moves_to: Option<Destination>,
 }
 
@@ -180,8 +180,8 @@ impl Threads {
         }
     }
 
-    /// Joins a thread that has returned everything, and others that have waited for it: threads leave in the reverse order
-    /// of their numbers.
+    /// Joins a thread that has ended, and others that have waited for it: threads are removed in the reverse order of their
+    /// numbers.
     pub fn join_ended(&mut self, thread: usize) {
         self.peers[thread - 1].has_ended = true;
         while let Some(peer) = self.peers.pop_if(|peer| peer.has_ended) {
@@ -209,7 +209,7 @@ impl Threads {
         self.peers.iter().any(|peer| peer.orders.is_backed_up())
     }
 
-    /// Returns whether a thread has delivered something.
+    /// Returns whether a delivery of any thread waits.
     pub fn have_delivered(&self) -> bool {
         self.peers.iter().any(|peer| !peer.deliveries.is_empty())
     }

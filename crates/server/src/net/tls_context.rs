@@ -1,4 +1,4 @@
-//! TLS configuration of new connections: read from files when the configuration changes, and again when the files do.
+//! The TLS configuration of new connections: read from files when the options change, and again when the files do.
 
 use crate::config::{Config, TlsAuthClients};
 use crate::observe::tls::{Certificates, TlsFigures};
@@ -37,23 +37,23 @@ impl PublishedConfig {
     }
 }
 
-/// The TLS context of a configuration that is not in force yet.
+/// The TLS context of a prepared configuration.
 pub struct PreparedTls(Option<(ServerOptions, ServerContext)>);
 
 /// Result of the thread that checked the files.
 struct Reloaded {
     options: ServerOptions,
-    /// `None`: they have not changed.
+    /// The new context; `None`: the files have not changed.
     outcome: Result<Option<ServerContext>, TlsError>,
 }
 
 /// Returns whether any option enables TLS.
-pub fn is_wanted(config: &Config) -> bool {
-    wanting(config).is_some()
+pub fn is_enabled(config: &Config) -> bool {
+    enabling_option(config).is_some()
 }
 
 /// Returns the first option that enables TLS.
-fn wanting(config: &Config) -> Option<&'static str> {
+fn enabling_option(config: &Config) -> Option<&'static str> {
     let options = [
         (config.tls_port != 0, "tls-port"),
         (config.http_port != 0 && config.http_tls, "http-tls"),
@@ -69,7 +69,7 @@ impl TlsContext {
         TlsContext { current: None, figures, reload_us: 0, reloading: None, published: Arc::default() }
     }
 
-    /// Always holds the same as [`TlsContext::server`].
+    /// Returns a shared reference to the configuration of [`TlsContext::server`].
     pub fn published(&self) -> Arc<PublishedConfig> {
         Arc::clone(&self.published)
     }
@@ -86,7 +86,7 @@ impl TlsContext {
 
     /// Reads the configured files.
     pub fn prepare(&self, config: &Config) -> Result<PreparedTls, TlsError> {
-        let next = match is_wanted(config) {
+        let next = match is_enabled(config) {
             true => {
                 let options = options_of(config)?;
                 let context = ServerContext::read(&options)?;
@@ -101,9 +101,9 @@ impl TlsContext {
         Ok(PreparedTls(next))
     }
 
-    /// Puts the prepared context in force for new connections.
+    /// Applies the prepared context to new connections.
     pub fn commit(&mut self, PreparedTls(next): PreparedTls) {
-        // A running check may have read the previous files.
+        // A running check may have read the files of the previous options.
         self.reloading = None;
         self.figures.set(next.as_ref().map_or_else(Certificates::default, |(_, context)| Certificates {
             server: context.server_certificate.clone(),
@@ -164,8 +164,8 @@ impl TlsContext {
 fn options_of(config: &Config) -> Result<ServerOptions, TlsError> {
     let missing = |text: &str| TlsError(text.to_owned());
     let none = |option: &str| {
-        let asking = wanting(config).unwrap_or("TLS");
-        TlsError(format!("No {option} configured! {asking} is on and needs it."))
+        let option_in_use = enabling_option(config).unwrap_or("TLS");
+        TlsError(format!("No {option} configured! {option_in_use} is on and needs it."))
     };
     let certificate = config.tls_cert_file.as_deref().ok_or_else(|| none("tls-cert-file"))?;
     let key = config.tls_key_file.as_deref().ok_or_else(|| none("tls-key-file"))?;
@@ -210,7 +210,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// A name that is not valid text names no existing file.
+/// Returns the option as text; a name that is not valid text names no existing file.
 fn text(option: &Option<Vec<u8>>) -> Option<String> {
     option.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }

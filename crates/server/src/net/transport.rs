@@ -1,9 +1,9 @@
 //! Transports: connecting, reading and writing, with or without TLS. Only this module creates outgoing sockets, so that
-//! the layers above do not know whether bytes are encrypted.
+//! the layers above are independent of encryption.
 //!
-//! TLS is visible in three ways only: a transport may have input that no socket readiness announces
-//! ([`Transport::has_decrypted`]), may hold output that counts as written ([`Transport::has_unsent`]), and may have a
-//! handshake first.
+//! TLS is visible in three ways only: a transport may have input that no readiness event announces
+//! ([`Transport::has_decrypted`]), may hold output that counts as written ([`Transport::has_unsent`]), and may begin with a
+//! handshake.
 
 mod tls_socket;
 
@@ -19,12 +19,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tls::{ClientConfig, ServerConfig, ServerName, Session};
 
-/// Why no bytes have passed.
+/// Why a read or write transferred no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// None for now: the poller reports when.
+    /// The socket is not ready: the poller reports its readiness.
     WouldBlock,
-    /// None will any more.
+    /// The connection is closed, or has failed.
     Closed,
 }
 
@@ -33,7 +33,7 @@ pub enum Stopped {
 pub enum Transport {
     /// TCP or a Unix socket, unencrypted.
     Plain(OwnedFd),
-    /// TCP under TLS. Boxed, so that all others stay small.
+    /// TCP under TLS. Boxed, so that other transports stay small.
     Tls(Box<TlsSocket>),
 }
 
@@ -88,7 +88,7 @@ impl Transport {
         }
     }
 
-    /// For watching only.
+    /// Returns the socket's file, for watching.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Transport::Plain(socket) => socket.as_fd(),
@@ -101,7 +101,7 @@ impl Transport {
         socket2::SockRef::from(&self.fd()).local_addr().ok()?.as_socket()
     }
 
-    /// Returns whether the socket must have room before the connection can go on, where it `has_output`.
+    /// Returns whether the connection, which `has_output` or not, can continue only when the socket has room.
     pub fn needs_room(&self, has_output: bool) -> bool {
         match self {
             Transport::Plain(_) => has_output,
@@ -109,7 +109,7 @@ impl Transport {
         }
     }
 
-    /// Returns whether there is input, or an end, that no readiness of the socket announces.
+    /// Returns whether there is input, or an end, that no readiness event announces.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.has_decrypted())
@@ -133,7 +133,7 @@ impl Transport {
         matches!(self, Transport::Tls(tls) if tls.is_handshaking())
     }
 
-    /// Returns the memory held beside the connection.
+    /// Returns the memory of the transport besides the connection.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Transport::Plain(_) => 0,
@@ -166,7 +166,7 @@ impl Transport {
         }
     }
 
-    /// Writes some of the bytes; returns how many.
+    /// Writes some of the bytes; returns their number.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Stopped> {
         match self {
@@ -197,8 +197,8 @@ impl Transport {
         }
     }
 
-    /// Delays small writes until the peer has acknowledged earlier ones: fewer packets, and later ones. No effect on a
-    /// socket without packets.
+    /// Delays small writes until the peer has acknowledged earlier ones (Nagle's algorithm): fewer packets, more latency. No
+    /// effect on a Unix socket.
     pub fn gather_small_writes(&self) {
         if let Err(error) = rustix::net::sockopt::set_tcp_nodelay(self.fd(), false) {
             log::debug!("Switching TCP_NODELAY off: {error}");
@@ -215,11 +215,11 @@ impl Transport {
 
     /// Ends the connection for all processes that have its socket open.
     pub fn shut_down(&mut self) {
-        // It may have ended already.
+        // The connection may have ended already.
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Both);
     }
 
-    /// Leaves writing to a child: this process writes nothing more.
+    /// Stops writing to the socket, to which a child writes from now on.
     pub fn leave_to_child(&mut self) {
         if let Transport::Tls(tls) = self {
             tls.leave_to_child();

@@ -1,9 +1,9 @@
 //! The commands permitted over HTTP, decided by their table rows, so that a new command is refused until its row marks
 //! it as read-only.
 //!
-//! 1. Without `http-commands` only commands without side effects run: commands flagged as reading, except scripts, and
-//!    those of [`LOOKS`], which no flag distinguishes.
-//! 2. Even with it, no command runs that blocks, logs in, or changes the connection's protocol from request and reply.
+//! 1. Without `http-commands` only commands without side effects run: read commands, except scripts, and those of
+//!    [`WITHOUT_SIDE_EFFECTS`], which no flag distinguishes.
+//! 2. With it, commands are still refused that block, authenticate, or end the pairing of request and reply.
 //! 3. Permitted commands are still subject to the user's permissions.
 
 use crate::command::args::OwnedArgs;
@@ -12,7 +12,7 @@ use crate::command::{Args, Command, Control, Group, flag};
 use web::Verdict;
 
 /// Commands without data, or without the flag, that change only their own connection.
-const LOOKS: &[&str] = &[
+const WITHOUT_SIDE_EFFECTS: &[&str] = &[
     "acl|cat",
     "acl|dryrun",
     "acl|getuser",
@@ -72,7 +72,7 @@ const LOOKS: &[&str] = &[
     "time",
 ];
 
-/// Commands without a single reply of their own, and those that log in.
+/// Commands without exactly one reply, and commands that authenticate.
 const TAKES_OVER: &[&str] = &[
     "auth",
     "client|reply",
@@ -86,9 +86,9 @@ const TAKES_OVER: &[&str] = &[
     "sync",
 ];
 
-/// Decides for the HTTP thread.
+/// The gate of the HTTP thread.
 pub struct Gate {
-    /// As at the start: nothing is renamed later.
+    /// The commands as at the start; they are not renamed later.
     registry: Registry,
     /// The option `http-commands`.
     runs_all: bool,
@@ -123,7 +123,7 @@ impl Gate {
                 "ERR '{shown}' does not run over HTTP: it blocks, subscribes, authenticates or takes over the connection"
             ));
         }
-        if self.runs_all || only_looks(row, args) {
+        if self.runs_all || has_no_side_effects(row, args) {
             return None;
         }
         Some(format!("NOPERM '{shown}' has side effects: over HTTP it requires http-commands yes"))
@@ -135,13 +135,13 @@ fn takes_over(row: &Command) -> bool {
     row.is(flag::BLOCKING) || subscribes || TAKES_OVER.contains(&row.name)
 }
 
-fn only_looks(row: &Command, args: Args<'_>) -> bool {
+fn has_no_side_effects(row: &Command, args: Args<'_>) -> bool {
     let reads = row.is(flag::READONLY) && !row.is(flag::WRITE | flag::MAY_REPLICATE | flag::ADMIN);
     let helps = row.name.ends_with("|help");
     match row.name {
-        // Its operations are subcommand words: these only read.
+        // Its operations are arguments; these have no side effects.
         "latency|trace" => ["get", "json", "status", "help"].iter().any(|word| args.is(2, word)),
-        name => reads && row.group != Group::Scripting || helps || LOOKS.contains(&name),
+        name => reads && row.group != Group::Scripting || helps || WITHOUT_SIDE_EFFECTS.contains(&name),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The figures that the event loop adds to the history each second.
+//! The figures that the event loop reports to the HTTP thread each second, for its history.
 //!
-//! Latencies are sorted into buckets from the histograms of the commands called since; reading one takes 17 us where it
-//! is cold. Separate bucket counters would be read faster, but lack resolution below a microsecond.
+//! Latencies are sorted into buckets from the histograms of the commands called since the last report; reading a cold
+//! histogram takes 17 us. Separate bucket counters would be read faster, but lack resolution below a microsecond.
 
 use crate::engine::Executor;
 use crate::observe::CommandFigures;
@@ -13,7 +13,7 @@ type Buckets = [u64; LATENCY_BUCKETS];
 
 /// The last reported values of each command, by its id.
 #[derive(Default)]
-pub struct Told {
+pub struct LastReport {
     commands: Vec<Option<Box<Counted>>>,
 }
 
@@ -22,7 +22,7 @@ struct Counted {
     buckets: Buckets,
 }
 
-impl Told {
+impl LastReport {
     /// Returns the figures since the last call.
     pub fn figures(&mut self, executor: &mut Executor) -> Figures {
         let server = &executor.server;
@@ -63,23 +63,23 @@ impl Told {
     fn latencies(&mut self, commands: &[CommandFigures]) -> [u32; LATENCY_BUCKETS] {
         self.commands.resize_with(commands.len(), || None);
         let mut calls = [0u32; LATENCY_BUCKETS];
-        for (figures, told) in commands.iter().zip(&mut self.commands) {
+        for (figures, last) in commands.iter().zip(&mut self.commands) {
             let Some(histogram) = figures.latency.as_ref().map(|latency| latency.histogram()) else {
-                *told = None;
+                *last = None;
                 continue;
             };
-            let told =
-                told.get_or_insert_with(|| Box::new(Counted { calls: 0, buckets: [0; LATENCY_BUCKETS] }));
-            if told.calls == histogram.len() {
+            let last =
+                last.get_or_insert_with(|| Box::new(Counted { calls: 0, buckets: [0; LATENCY_BUCKETS] }));
+            if last.calls == histogram.len() {
                 continue;
             }
             let buckets = sorted(histogram);
-            for (calls, (now, before)) in calls.iter_mut().zip(buckets.iter().zip(&told.buckets)) {
+            for (calls, (now, before)) in calls.iter_mut().zip(buckets.iter().zip(&last.buckets)) {
                 // Fewer calls than before: CONFIG RESETSTAT has begun a new histogram.
-                let more = if histogram.len() > told.calls { now.saturating_sub(*before) } else { *now };
+                let more = if histogram.len() > last.calls { now.saturating_sub(*before) } else { *now };
                 *calls = calls.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
             }
-            **told = Counted { calls: histogram.len(), buckets };
+            **last = Counted { calls: histogram.len(), buckets };
         }
         calls
     }
@@ -100,10 +100,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_once() {
-        let mut told = Told::default();
+    fn calls_are_reported_once() {
+        let mut last = LastReport::default();
         let mut commands = vec![CommandFigures::default(); 3];
-        let mut count = |commands: &[CommandFigures]| told.latencies(commands).iter().sum::<u32>();
+        let mut count = |commands: &[CommandFigures]| last.latencies(commands).iter().sum::<u32>();
         assert_eq!(count(&commands), 0);
         (0..100).for_each(|i| commands[1].count(i * 1000, false, true));
         commands[2].count(u64::MAX, false, true);

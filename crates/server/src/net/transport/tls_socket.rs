@@ -50,12 +50,13 @@ impl TlsSocket {
         self.socket.as_fd()
     }
 
-    /// During a handshake only its own bytes are written: other output must wait for its end.
+    /// Returns whether the connection can continue only when the socket has room. During a handshake only the handshake's
+    /// bytes are written.
     pub fn needs_room(&self, has_output: bool) -> bool {
         has_output && self.session.is_established() || self.session.has_unsent()
     }
 
-    /// Returns whether there is decrypted input, or an end, that no readiness of the socket announces.
+    /// Returns whether there is decrypted input, or an end, that no readiness event announces.
     #[inline]
     pub fn has_decrypted(&self) -> bool {
         self.session.has_decrypted()
@@ -73,13 +74,13 @@ impl TlsSocket {
         self.session.has_unsent()
     }
 
-    /// Returns whether the handshake is not done yet.
+    /// Returns whether the handshake is in progress.
     #[inline]
     pub fn is_handshaking(&self) -> bool {
         !self.session.is_established()
     }
 
-    /// Returns whether the handshake is done, reported once.
+    /// Returns whether the handshake is complete, once.
     pub fn is_newly_established(&mut self) -> bool {
         self.session.is_established() && !std::mem::replace(&mut self.is_announced, true)
     }
@@ -89,7 +90,7 @@ impl TlsSocket {
         self.session.peer_certificate()
     }
 
-    /// Returns why the handshake failed, or `None` if it has not.
+    /// Returns the error of a failed handshake.
     pub fn handshake_failure(&self) -> Option<String> {
         if self.session.is_established() {
             return None;
@@ -103,7 +104,7 @@ impl TlsSocket {
         size_of::<OwnedFd>() + self.session.memory_bytes()
     }
 
-    /// Continues the handshake; returns whether it is done.
+    /// Continues the handshake; returns whether it is complete.
     pub fn handshake(&mut self) -> io::Result<bool> {
         self.session.handshake(&mut Raw(&self.socket))
     }
@@ -132,20 +133,20 @@ impl TlsSocket {
         self.session.write_runs(&mut Raw(&self.socket), runs).map_err(|error| stopped_by(&error))
     }
 
-    /// Stops writing: a child has a copy of the session and continues with it. Records written by this end would reuse
-    /// the child's record numbers, which would break the encryption of both.
+    /// Stops writing: a child continues with a copy of the session. Records written by this process would reuse the child's
+    /// record numbers, which would break the encryption of both.
     pub fn leave_to_child(&mut self) {
         self.session.stop_writing();
     }
 
     /// Sends the closing alert, if the socket takes it.
     pub fn close(&mut self) {
-        // Otherwise the peer sees the end of the socket.
+        // Without the alert the peer sees the end of the socket.
         let _ = self.session.close(&mut Raw(&self.socket));
     }
 }
 
-/// Without a closing alert a peer cannot distinguish the end from an attack.
+/// Sends the closing alert, without which a peer cannot distinguish the end from an attack.
 impl Drop for TlsSocket {
     fn drop(&mut self) {
         self.close();
