@@ -14,9 +14,9 @@ macro_rules! print_line {
     ($($argument:tt)*) => { client::print_bytes(format!("{}\n", format_args!($($argument)*)).as_bytes()) };
 }
 
-/// Prints a line on standard error, as [`client::tell`] does.
-macro_rules! tell_line {
-    ($($argument:tt)*) => { client::tell(&format!($($argument)*)) };
+/// Prints a line on standard error, as [`client::eprint_line`] does.
+macro_rules! eprint_line {
+    ($($argument:tt)*) => { client::eprint_line(&format!($($argument)*)) };
 }
 
 mod cases;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            tell_line!("{text}");
+            eprint_line!("{text}");
             ExitCode::FAILURE
         }
     }

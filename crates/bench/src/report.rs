@@ -126,7 +126,7 @@ impl Bench {
 
     /// Prints the current step.
     pub fn progress(&self, text: &str) {
-        tell_line!("{:>5} s  {text}", self.started.elapsed().as_secs());
+        eprint_line!("{:>5} s  {text}", self.started.elapsed().as_secs());
     }
 
     /// Returns the medians of several runs of a case whose data is stored, after a warm-up run.

@@ -19,7 +19,7 @@ const REQUESTS_DEFAULT: u64 = 100_000;
 pub fn run(options: &Options) -> Result<(), String> {
     let setup = options.setup()?;
     if options.shows_errors {
-        tell_line!(
+        eprint_line!(
             "WARNING: -e option has no effect. An error always ends the test, to avoid false results."
         );
     }
@@ -104,7 +104,7 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
     let data = template::data(options.data_len);
     if !options.command.is_empty() {
         if !options.tests.is_empty() {
-            tell_line!("WARNING: Option -t is ignored.");
+            eprint_line!("WARNING: Option -t is ignored.");
         }
         return Ok(vec![of_command(options, &data)?]);
     }
@@ -153,7 +153,7 @@ fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, Strin
     let appendonly = ask("appendonly").map_err(|error| error.to_string())?;
     let found = save.zip(appendonly);
     if found.is_none() {
-        tell_line!("WARNING: Could not fetch server CONFIG");
+        eprint_line!("WARNING: Could not fetch server CONFIG");
     }
     Ok(found)
 }

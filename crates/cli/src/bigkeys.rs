@@ -64,7 +64,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `interruption` is the progress, if the scan was interrupted.
+/// Returns the summary. `interruption`: the progress, if the scan was interrupted.
 fn summary(types: &KeyTypes, met: &Met, interruption: Option<f64>, measure: Measure) -> String {
     let mean = |total: u64, count: u64| if count == 0 { 0.0 } else { total as f64 / count as f64 };
     let so_far = interruption.map_or(String::new(), |percent| format!("[{percent:05.2}%] "));

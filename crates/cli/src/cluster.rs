@@ -57,7 +57,7 @@ enum Level {
     Success,
 }
 
-fn tell(level: Level, text: impl Display) {
+fn print(level: Level, text: impl Display) {
     let color = match level {
         Level::Information => "29;1m",
         Level::Warning => "33;1m",
@@ -184,13 +184,13 @@ fn show(cluster: &mut Cluster) -> Result<(), Failure> {
         primaries += 1;
         keys = i64::saturating_add(keys, count);
     }
-    tell(Level::Success, format!("[OK] {keys} keys in {primaries} primaries."));
+    print(Level::Success, format!("[OK] {keys} keys in {primaries} primaries."));
     print_line!("{:.2} keys per slot on average.", keys as f64 / SLOTS as f64);
     Ok(())
 }
 
 fn call(cluster: &mut Cluster, options: &Options, command: &[String]) {
-    tell(Level::Information, format!(">>> Calling {}", command.join(" ")));
+    print(Level::Information, format!(">>> Calling {}", command.join(" ")));
     let is_wanted = |node: &Node| {
         let is_primary = node.replicates.is_none();
         !(options.cluster_options.cluster_only_primaries && !is_primary
@@ -213,7 +213,7 @@ fn set_timeout(access: &Access, host: &str, port: u16, milliseconds: &str) -> Re
         return Err(Failure::Usage(text.to_owned()));
     }
     let mut cluster = Cluster::load(access, host, port)?;
-    tell(Level::Information, ">>> Reconfiguring node timeout in every cluster node...");
+    print(Level::Information, ">>> Reconfiguring node timeout in every cluster node...");
     let (mut done, mut failed) = (0, 0);
     for node in &mut cluster.nodes {
         let steps: [&[&str]; 2] =
@@ -227,15 +227,15 @@ fn set_timeout(access: &Access, host: &str, port: u16, milliseconds: &str) -> Re
         });
         match error {
             None => {
-                tell(Level::Warning, format!("*** New timeout set for {node}"));
+                print(Level::Warning, format!("*** New timeout set for {node}"));
                 done += 1;
             }
             Some(text) => {
-                tell(Level::Error, format!("ERR setting node-timeout for {node}: {text}"));
+                print(Level::Error, format!("ERR setting node-timeout for {node}: {text}"));
                 failed += 1;
             }
         }
     }
-    tell(Level::Information, format!(">>> New node timeout set. {done} OK, {failed} ERR."));
+    print(Level::Information, format!(">>> New node timeout set. {done} OK, {failed} ERR."));
     Ok(())
 }

@@ -116,7 +116,7 @@ fn is_supported(about: &Value, version: Option<&str>) -> bool {
 }
 
 impl Documentation {
-    /// Asks the server, and connects if necessary and possible.
+    /// Loads the documentation from the server; connects if necessary and possible.
     pub fn load(session: &mut Session) -> Self {
         if !session.is_connected() && session.connect().is_err() {
             return Self::built_in(None);
@@ -130,7 +130,7 @@ impl Documentation {
         }
     }
 
-    /// Returns the part that a server of this version has.
+    /// Returns the built-in documentation for a server of this version.
     pub fn built_in(version: Option<&str>) -> Self {
         match serde_json::from_str(BUILT_IN) {
             Ok(docs) => Self::read(&from_json(docs), version),
@@ -138,7 +138,7 @@ impl Documentation {
         }
     }
 
-    /// `docs` is a reply to COMMAND DOCS.
+    /// Reads a reply to COMMAND DOCS.
     pub fn read(docs: &Value, version: Option<&str>) -> Self {
         let mut commands = Vec::new();
         collect(docs, version, &mut commands);
@@ -155,7 +155,7 @@ impl Documentation {
         })
     }
 
-    /// Returns the command or subcommand closest to `words`, which the server does not know.
+    /// Returns the command or subcommand closest to `words`, which are no command of the server.
     pub fn meant(&self, words: &[Vec<u8>]) -> Option<String> {
         let word = |index: usize| words.get(index).and_then(|word| std::str::from_utf8(word).ok());
         let container = word(0)?.to_ascii_uppercase();

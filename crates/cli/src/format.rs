@@ -1,4 +1,4 @@
-//! Formats replies: for people, for scripts, as comma-separated values and as JSON.
+//! Formats of replies: human-readable, raw, comma-separated values and JSON.
 
 use anstyle::AnsiColor;
 use client::printable;
@@ -20,7 +20,7 @@ impl Style {
     }
 }
 
-/// Returns whether the terminal supports colors and its user wants them.
+/// Returns whether the terminal supports colors and `NO_COLOR` is not set.
 pub fn colors_are_welcome() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !is_set("NO_COLOR") && std::env::var("TERM").is_ok_and(|name| name != "dumb")
@@ -91,7 +91,7 @@ fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
     let Palette { error, label, text: quoted_text, number } = *palette;
     let plain = anstyle::Style::new();
     match value {
-        // A text for people, which may have colors.
+        // A human-readable text, which may contain colors.
         Value::Verbatim(_, text) => line("", plain, text),
         Value::Simple(text) => line("", plain, &harmless(text)),
         Value::Error(text) => line("", error, &[b"(error) ", harmless(text).as_slice()].concat()),

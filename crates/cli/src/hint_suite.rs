@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), F
             Some(hint) if hint == expected => passed += 1,
             other => {
                 let got = other.unwrap_or("(null)");
-                tell_line!("Test case '{input}' FAILED: expected '{expected}', got '{got}'");
+                eprint_line!("Test case '{input}' FAILED: expected '{expected}', got '{got}'");
                 failed += 1;
             }
         }

@@ -1,7 +1,8 @@
 //! Hints: the arguments of a command that can still be typed.
 //!
-//! Words are matched against arguments from the left. Consecutive optional arguments may come in any order; the last
-//! word is matched once a space follows it; if a word does not match, there is no hint.
+//! 1. Words are matched against arguments from the left; consecutive optional arguments match in any order.
+//! 2. The last word is matched once a space follows it.
+//! 3. If a word does not match, there is no hint.
 
 use std::borrow::Cow;
 
@@ -150,7 +151,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// The argument again, since it can be repeated.
+    /// Appends the hint for a repetition of the argument.
     fn hint_repetition(&mut self, hint: &mut String) {
         if !self.argument.is_multiple {
             return;

@@ -23,7 +23,7 @@ impl Hottest {
         Hottest { keys: Vec::new(), len_max }
     }
 
-    /// Adds a key and returns whether it is among them. A key that was never used is not.
+    /// Adds a key and returns whether it is among the hottest. A key without accesses is not added.
     fn add(&mut self, key: &[u8], counter: u64) -> bool {
         let place = self.keys.partition_point(|(other, _)| *other < counter);
         let is_full = self.keys.len() >= self.len_max;
@@ -46,7 +46,7 @@ fn counters(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<u64>, Failure
         Value::Integer(counter) => Ok(*counter as u64),
         Value::Error(text) => Err(Failure::Reply(format!("Error: {}", String::from_utf8_lossy(text)))),
         _ => {
-            tell_line!("Warning: OBJECT freq on '{}' failed (may have been deleted)", shown(key));
+            eprint_line!("Warning: OBJECT freq on '{}' failed (may have been deleted)", shown(key));
             Ok(0)
         }
     });

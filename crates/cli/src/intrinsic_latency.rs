@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::scan::heed_interrupts;
+use crate::scan::catch_interrupts;
 
 /// A computation of a few microseconds that the compiler cannot remove.
 fn compute() -> u64 {
@@ -21,7 +21,7 @@ fn compute() -> u64 {
 
 pub fn run(seconds: u64) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    heed_interrupts(&interrupted)?;
+    catch_interrupts(&interrupted)?;
     let (begin, wanted) = (Instant::now(), Duration::from_secs(seconds));
     let (mut worst, mut runs) = (0, 0u64);
     while runs == 0 || !interrupted.load(Ordering::Relaxed) && begin.elapsed() < wanted {

@@ -85,7 +85,7 @@ impl KeyTypes {
         })
     }
 
-    /// Returns the type of each key, as an index; `None` if the key is gone.
+    /// Returns the type of each key, as an index; `None`: the key does not exist.
     pub fn of_keys(
         &mut self,
         session: &mut Session,
@@ -104,7 +104,7 @@ impl KeyTypes {
         types.collect()
     }
 
-    /// Returns the size of each key; 0 if it is gone, has changed its type, or has a type that cannot be measured.
+    /// Returns the size of each key; 0 if it does not exist, has changed its type, or has a type without a size.
     pub fn sizes(
         &self,
         session: &mut Session,
@@ -126,7 +126,7 @@ impl KeyTypes {
                         Measure::Memory(_) => ("MEMORY USAGE".to_owned(), &command[2]),
                     };
                     let key = String::from_utf8_lossy(key);
-                    tell_line!("Warning:  {name} on '{key}' failed (may have changed type)");
+                    eprint_line!("Warning:  {name} on '{key}' failed (may have changed type)");
                     0
                 }
             }

@@ -46,8 +46,8 @@ impl Samples {
     }
 }
 
-/// At a terminal one line shows the current results without end; elsewhere they are printed once, after `interval`.
-/// With `history` a new row begins after each interval.
+/// Measures until interrupted. At a terminal one line shows the current results; otherwise they are printed once, after
+/// `interval`. With `history` a new row begins after each interval.
 pub fn run(session: &mut Session, interval: Option<Duration>, history: bool) -> Result<(), Failure> {
     session.connect()?;
     let is_live = session.settings.style == Style::Terminal;
@@ -55,7 +55,7 @@ pub fn run(session: &mut Session, interval: Option<Duration>, history: bool) -> 
     let (mut samples, mut since) = (Samples::default(), Instant::now());
     loop {
         let start = Instant::now();
-        session.request_until_heard(&["PING"])?;
+        session.request_with_retries(&["PING"])?;
         samples.add(start.elapsed().as_millis());
         let text = samples.text(&session.settings.style);
         if is_live {

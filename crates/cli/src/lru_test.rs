@@ -64,7 +64,7 @@ pub fn run(session: &mut Session, keys: u64) -> Result<(), Failure> {
                 (0..PIPELINE_LEN).map(|_| vec![b"GET".to_vec(), random.key(keys)]).collect();
             for reply in session.pipeline(&reads)? {
                 match reply {
-                    Value::Error(text) => tell_line!("{}", String::from_utf8_lossy(&text)),
+                    Value::Error(text) => eprint_line!("{}", String::from_utf8_lossy(&text)),
                     Value::Null => misses += 1,
                     _ => hits += 1,
                 }

@@ -21,9 +21,9 @@ macro_rules! print_line {
     ($($argument:tt)*) => { print_text!("{}\n", format_args!($($argument)*)) };
 }
 
-/// Prints a line on standard error, as [`client::tell`] does.
-macro_rules! tell_line {
-    ($($argument:tt)*) => { client::tell(&format!($($argument)*)) };
+/// Prints a line on standard error, as [`client::eprint_line`] does.
+macro_rules! eprint_line {
+    ($($argument:tt)*) => { client::eprint_line(&format!($($argument)*)) };
 }
 
 mod arguments;
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
-            tell_line!("{failure}");
+            eprint_line!("{failure}");
             ExitCode::FAILURE
         }
     }
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
 /// Returns the password: from a prompt, the command line, or the environment.
 fn password(options: &Options) -> Result<Option<String>, Failure> {
     if options.password.is_some() && !options.no_auth_warning {
-        tell_line!(
+        eprint_line!(
             "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
         );
     }
@@ -148,7 +148,7 @@ fn open(options: &Options) -> Result<Session, Failure> {
         user: options.user.clone(),
         password: password(options)?,
         connect: options.connect_settings().map_err(Failure::Usage)?,
-        resp3: options.wants_resp3(),
+        resp3: options.uses_resp3(),
         resp3_is_optional: !options.resp3,
         follow_redirections: options.follows_redirections(),
         show_pushes: options.shows_pushes(is_watched),
@@ -219,7 +219,7 @@ fn run_script(session: &mut Session, path: &Path, options: &Options) -> Result<(
     run_command(session, &command, options)
 }
 
-/// Runs a command as often as requested, and prints messages of its subscriptions.
+/// Runs a command `-r` times, and prints messages of its subscriptions.
 fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Result<(), Failure> {
     if is_command(args, "HELP") || is_command(args, "?") {
         let text = match &args[1..] {
@@ -232,7 +232,7 @@ fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Re
     if !session.is_connected() {
         match session.connect() {
             // The connection stays, and the command receives the server's reply.
-            Err(error @ SessionError::Setup(..)) => tell_line!("{error}"),
+            Err(error @ SessionError::Setup(..)) => eprint_line!("{error}"),
             outcome => outcome?,
         }
     }

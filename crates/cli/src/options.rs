@@ -25,7 +25,7 @@ const EXAMPLES: &str = "Examples:
   warmline-cli --eval script.lua key1 key2 , arg1 arg2
   warmline-cli --scan --pattern 'user:*'
 
-Without a command there is a dialogue; \"help\" in it says more.";
+Without a command, commands are read interactively; type \"help\" there.";
 
 /// A client for Warmline and other servers of the Redis protocol. Without a command it reads commands from the
 /// terminal or from standard input.
@@ -217,7 +217,7 @@ pub struct Options {
     /// Run the script in the server's debugger, which is not supported
     #[arg(long, hide = true)]
     pub ldb: bool,
-    /// Like --ldb, synchronously: the server serves no other client meanwhile
+    /// Like --ldb, synchronously: the server is blocked for other clients
     #[arg(long, hide = true)]
     pub ldb_sync_mode: bool,
     /// Verbose output
@@ -276,7 +276,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "Invalid server port.".to_string())
 }
 
-/// Why no command runs.
+/// The reason why no command runs.
 #[derive(Debug, PartialEq)]
 pub enum NoOptions {
     /// Help or version were requested.
@@ -397,7 +397,7 @@ impl Options {
             Some(choice) if choice.starts_with(['n', 'N']) => false,
             Some(choice) if choice.starts_with(['y', 'Y']) => true,
             Some(choice) => {
-                tell_line!("Unknown --show-pushes value '{choice}' (valid: '[y]es', '[n]o')");
+                eprint_line!("Unknown --show-pushes value '{choice}' (valid: '[y]es', '[n]o')");
                 is_watched
             }
             None => is_watched,
@@ -429,7 +429,7 @@ impl Options {
         }
     }
 
-    pub fn wants_resp3(&self) -> bool {
+    pub fn uses_resp3(&self) -> bool {
         self.resp3 || ((self.json || self.quoted_json) && !self.resp2)
     }
 }
@@ -543,6 +543,6 @@ mod tests {
     fn later_options_override() {
         assert_eq!(parse("-p 1 -p 2 ping").port, 2);
         assert_eq!(parse("--raw --no-raw").style(false), Style::Terminal);
-        assert!(parse("--json -3").wants_resp3() && !parse("--json -2").wants_resp3());
+        assert!(parse("--json -3").uses_resp3() && !parse("--json -2").uses_resp3());
     }
 }

@@ -1,4 +1,4 @@
-//! Shows replies that exceed the screen a page at a time, with the program in `PAGER`, or `less`.
+//! The pager: shows replies that exceed the screen, with the program in `PAGER`, or `less`.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};

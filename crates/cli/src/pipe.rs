@@ -41,7 +41,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
                 heard_last = Instant::now();
                 replies += 1;
                 if let Value::Error(text) = value {
-                    tell_line!("{}", String::from_utf8_lossy(&text));
+                    eprint_line!("{}", String::from_utf8_lossy(&text));
                     errors += 1;
                 }
             }
@@ -49,7 +49,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
                 && all_sent.load(Ordering::Acquire)
                 && heard_last.elapsed() > timeout =>
             {
-                tell_line!("No replies for {} seconds: exiting.", timeout.as_secs());
+                eprint_line!("No replies for {} seconds: exiting.", timeout.as_secs());
                 errors += 1;
                 connection.shut_down();
                 break;

@@ -1,5 +1,5 @@
-//! The name by which the program was called, and what depends on it: names in messages, environment variables, and
-//! the user's files.
+//! The name by which the program was called. It determines the names in messages, of environment variables, and of the
+//! user's files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Program {
     }
 }
 
-/// Returns whether replies are formatted for people. `FAKETTY` forces it without a terminal.
+/// Returns whether replies are formatted for a terminal. `FAKETTY` forces it without a terminal.
 pub fn is_watched() -> bool {
     use std::io::IsTerminal;
     std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some()

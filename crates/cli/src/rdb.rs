@@ -87,9 +87,9 @@ pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     };
     let name = path.display();
     match &end {
-        SnapshotEnd::Length(len) => tell_line!("SYNC sent to primary, writing {len} bytes to '{name}'"),
+        SnapshotEnd::Length(len) => eprint_line!("SYNC sent to primary, writing {len} bytes to '{name}'"),
         SnapshotEnd::Marker(_) => {
-            tell_line!("SYNC sent to primary, writing bytes of bulk transfer until EOF marker to '{name}'");
+            eprint_line!("SYNC sent to primary, writing bytes of bulk transfer until EOF marker to '{name}'");
         }
     }
     let failed = |doing: &str, error: &io::Error| {
@@ -107,8 +107,8 @@ pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     session.disconnect();
     target.finish().map_err(|error| failed("Fail to fsync", &error))?;
     match end {
-        SnapshotEnd::Length(_) => tell_line!("Transfer finished with success."),
-        SnapshotEnd::Marker(_) => tell_line!("Transfer finished with success after {len} bytes"),
+        SnapshotEnd::Length(_) => eprint_line!("Transfer finished with success."),
+        SnapshotEnd::Marker(_) => eprint_line!("Transfer finished with success after {len} bytes"),
     }
     Ok(())
 }

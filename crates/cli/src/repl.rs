@@ -59,7 +59,7 @@ pub fn converse(session: &mut Session) -> Result<(), Failure> {
         .and_then(|_| flag::register(SIGINT, Arc::clone(&session.interrupted)))
         .map_err(|error| Failure::Io("preparing for Ctrl-C", error))?;
     if let Err(error) = session.connect() {
-        tell_line!("{error}");
+        eprint_line!("{error}");
     }
     let mut dialogue = if io::stdin().is_terminal() {
         let (input, history) = terminal(session)?;
@@ -194,7 +194,7 @@ impl Dialogue<'_> {
             Ok(reply) => self.advise(words, &reply),
             Err(Failure::Session(SessionError::Connection(ConnectionError::Closed)))
                 if is_command(words, "SHUTDOWN") => {}
-            Err(error @ Failure::Session(_)) => tell_line!("{error}"),
+            Err(error @ Failure::Session(_)) => eprint_line!("{error}"),
             Err(error) => return Err(error),
         }
         let took = start.elapsed().saturating_sub(self.session.paged.get());
@@ -204,7 +204,7 @@ impl Dialogue<'_> {
         Ok(())
     }
 
-    /// Names the command that an unknown one was probably meant to be.
+    /// Prints the command closest to an unknown one.
     fn advise(&self, words: &[Vec<u8>], reply: &Value) {
         if let Input::Terminal(editor) = &self.input
             && let Some(helper) = editor.helper()
@@ -246,7 +246,7 @@ impl Dialogue<'_> {
             Some(port) => {
                 self.session.address = Address::Tcp(host, port);
                 if let Err(error) = self.session.connect() {
-                    tell_line!("{error}");
+                    eprint_line!("{error}");
                 }
             }
         }
@@ -285,7 +285,7 @@ impl Dialogue<'_> {
             }
             Ok(Preference::Pager(on)) => self.session.settings.uses_pager = on,
             Ok(Preference::Color(on)) => self.session.settings.is_colored = on,
-            Ok(Preference::TellSubscribed) => {
+            Ok(Preference::ShowSubscribed) => {
                 print_bytes(format!("{}\n", i32::from(self.session.is_subscribed())).as_bytes());
             }
             Err(text) => print_bytes(text.as_bytes()),
@@ -293,7 +293,7 @@ impl Dialogue<'_> {
     }
 }
 
-/// Runs a command and prints what follows, such as the output of MONITOR. Returns the last reply.
+/// Runs a command and prints the messages after it, such as the output of MONITOR. Returns the last reply.
 pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Value, Failure> {
     if is_command(words, "SYNC") || is_command(words, "PSYNC") {
         return Err(replica::follow_typed(session, words));
@@ -305,7 +305,7 @@ pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Valu
     Ok(reply)
 }
 
-/// Returns whether the server knows no such command or subcommand.
+/// Returns whether the reply is the error of an unknown command or subcommand.
 pub fn is_unknown_command(reply: &Value) -> bool {
     let Value::Error(text) = reply else { return false };
     let starts = |start: &[u8]| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
@@ -315,7 +315,7 @@ pub fn is_unknown_command(reply: &Value) -> bool {
 /// Prints the command closest to `words`. At a terminal only: scripts read replies.
 pub fn print_advice(documentation: &Documentation, words: &[Vec<u8>]) {
     if let Some(name) = documentation.meant(words) {
-        tell_line!("Did you mean {name}?");
+        eprint_line!("Did you mean {name}?");
     }
 }
 

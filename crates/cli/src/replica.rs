@@ -26,31 +26,31 @@ pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
     end
 }
 
-/// Returns why it ended; without an error of this machine, the connection was lost.
+/// Prints the stream until it ends; returns the reason, which is the loss of the connection unless this machine failed.
 fn follow(session: &mut Session, request: &[Vec<u8>]) -> Result<Failure, Failure> {
     let connection = session.connection()?;
     match sync::begin(connection, request)? {
-        Start::Partial => tell_line!("Partial resync with primary..."),
+        Start::Partial => eprint_line!("Partial resync with primary..."),
         Start::Full(end) => {
             match &end {
                 SnapshotEnd::Marker(_) => {
-                    tell_line!(
+                    eprint_line!(
                         "Full resync with primary, discarding bytes of bulk transfer until EOF marker..."
                     );
                 }
                 SnapshotEnd::Length(len) => {
-                    tell_line!("Full resync with primary, discarding {len} bytes of bulk transfer...");
+                    eprint_line!("Full resync with primary, discarding {len} bytes of bulk transfer...");
                 }
             }
             let len = sync::receive_snapshot(connection, &end, |_| Ok(()))?;
             match end {
                 SnapshotEnd::Length(_) => {
-                    tell_line!("Full resync done. Logging commands from primary.");
+                    eprint_line!("Full resync done. Logging commands from primary.");
                 }
                 SnapshotEnd::Marker(_) => {
-                    tell_line!("Full resync done after {len} bytes. Logging commands from primary.");
+                    eprint_line!("Full resync done after {len} bytes. Logging commands from primary.");
                     std::thread::sleep(ONLINE_PAUSE);
-                    tell_line!("sending REPLCONF ACK 0");
+                    eprint_line!("sending REPLCONF ACK 0");
                     connection.send(&["REPLCONF", "ACK", "0"])?;
                 }
             }

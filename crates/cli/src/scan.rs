@@ -16,7 +16,7 @@ use crate::session::Session;
 /// Number of SCAN calls between two pauses of `-i`, in modes whose output is not shown per call.
 const CALLS_PER_PAUSE: u64 = 100;
 
-/// The keys of one database, a SCAN call at a time, until the end or Ctrl-C.
+/// A scan of one database, a SCAN call at a time, until its end or Ctrl-C.
 pub struct Walk {
     pub cursor: u64,
     pattern: Option<Vec<u8>>,
@@ -28,7 +28,7 @@ pub struct Walk {
 }
 
 /// Makes Ctrl-C only set the flag.
-pub fn heed_interrupts(flag: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub fn catch_interrupts(flag: &Arc<AtomicBool>) -> Result<(), Failure> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(flag))
         .map(drop)
         .map_err(|error| Failure::Io("preparing for Ctrl-C", error))
@@ -36,7 +36,7 @@ pub fn heed_interrupts(flag: &Arc<AtomicBool>) -> Result<(), Failure> {
 
 impl Walk {
     pub fn new(session: &Session, options: &Options) -> Result<Self, Failure> {
-        heed_interrupts(&session.interrupted)?;
+        catch_interrupts(&session.interrupted)?;
         Ok(Self {
             cursor: 0,
             pattern: options.scan_pattern().map_err(Failure::Usage)?,
@@ -103,7 +103,7 @@ pub fn total_keys(session: &mut Session) -> Result<u64, Failure> {
     }
 }
 
-/// Permits a replica in a cluster to reply. Servers without cluster mode refuse this, and need not be asked.
+/// Permits reads from a replica in a cluster (READONLY). Servers without cluster mode refuse the command, which is ignored.
 pub fn allow_reads(session: &mut Session) -> Result<(), Failure> {
     match session.request(&["READONLY"])? {
         Value::Error(text) if text != b"ERR This instance has cluster support disabled" => {

@@ -34,7 +34,7 @@ pub struct Settings {
     pub resp3_is_optional: bool,
     pub follow_redirections: bool,
     pub show_pushes: bool,
-    /// Errors are not printed: the caller reports them.
+    /// Whether errors are returned to the caller and not printed.
     pub errors_to_caller: bool,
     /// Whether it is interactive.
     pub interactive: bool,
@@ -57,9 +57,9 @@ struct Subscriptions {
 pub struct Session {
     pub settings: Settings,
     pub address: Address,
-    /// Database and protocol of new connections.
-    pub wanted_database: i64,
-    /// Database and protocol of this connection.
+    /// Database that new connections select.
+    pub selected_database: i64,
+    /// Database of the present connection.
     database: i64,
     in_transaction: bool,
     database_before_transaction: i64,
@@ -108,7 +108,7 @@ impl Session {
         Self {
             settings,
             address,
-            wanted_database: database,
+            selected_database: database,
             database: 0,
             in_transaction: false,
             database_before_transaction: 0,
@@ -142,8 +142,8 @@ impl Session {
         format!("{name}{database}{transaction}{subscribed}> ")
     }
 
-    /// Opens a connection, authenticated, in the wanted database and protocol. If the setup fails the connection
-    /// stays, since commands may repair it.
+    /// Opens a connection, authenticates, and selects the database and the protocol. If the setup fails the connection stays
+    /// open, since commands may repair it.
     pub fn connect(&mut self) -> Result<(), SessionError> {
         self.disconnect();
         self.connection = Some(Connection::connect(&self.address, &self.settings.connect)?);
@@ -151,7 +151,7 @@ impl Session {
         if let Some(request) = authentication(user.as_deref(), password.as_deref()) {
             self.set_up("AUTH", &request)?;
         }
-        self.select_wanted()?;
+        self.select_database()?;
         self.switch_protocol()
     }
 
@@ -171,11 +171,11 @@ impl Session {
         }
     }
 
-    fn select_wanted(&mut self) -> Result<(), SessionError> {
-        if self.wanted_database != self.database {
-            let number = self.wanted_database.to_string();
+    fn select_database(&mut self) -> Result<(), SessionError> {
+        if self.selected_database != self.database {
+            let number = self.selected_database.to_string();
             self.set_up(&format!("SELECT {number}"), &["SELECT", &number])?;
-            self.database = self.wanted_database;
+            self.database = self.selected_database;
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Session {
                 Ok(())
             }
             Err(error @ SessionError::Setup(..)) if self.settings.resp3_is_optional => {
-                tell_line!("{error}");
+                eprint_line!("{error}");
                 Ok(())
             }
             Err(error) => Err(error),
@@ -209,7 +209,7 @@ impl Session {
         Ok(self.connection.as_mut().expect("connect leaves a connection or an error"))
     }
 
-    /// A command whose reply is not for the user. Messages that come first are dropped.
+    /// Sends a command and returns its reply without printing it. Messages before the reply are dropped.
     pub fn request<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, SessionError> {
         let connection = self.connection()?;
         connection.send(args)?;
@@ -221,8 +221,8 @@ impl Session {
         }
     }
 
-    /// As [`Self::request`], with new connections for as long as they are lost.
-    pub fn request_until_heard(&mut self, args: &[&str]) -> Result<Value, SessionError> {
+    /// As [`Self::request`], but reconnects until there is a reply.
+    pub fn request_with_retries(&mut self, args: &[&str]) -> Result<Value, SessionError> {
         let mut tries = 0;
         let outcome = loop {
             match self.request(args) {
@@ -259,8 +259,8 @@ impl Session {
         Ok(replies)
     }
 
-    /// Runs a command this number of times (negative: forever) and prints the replies, following redirections. The last
-    /// reply. Where the connection is lost it is not run again, as it may have been done; the next one connects anew.
+    /// Runs a command this number of times (negative: forever), follows redirections and prints the replies; returns the last
+    /// one. A command whose connection is lost is not repeated, since it may have run; the next one reconnects.
     pub fn run(&mut self, args: &[Vec<u8>], repeat: i64) -> Result<Value, SessionError> {
         if !self.is_connected() {
             self.connect()?;
@@ -297,7 +297,7 @@ impl Session {
         Err(SessionError::TooManyRedirections)
     }
 
-    /// Prints replies until the one that answers this command.
+    /// Prints replies up to the command's own reply.
     fn read_replies(&mut self, args: &[Vec<u8>]) -> Result<Value, SessionError> {
         let is_subscription = is_subscription(args) || is_unsubscription(args);
         let mut confirmations = if is_subscription { (args.len() - 1).max(1) } else { 0 };
@@ -329,7 +329,7 @@ impl Session {
         }
     }
 
-    /// A reply as text. `verbatim`: it is a text for people already.
+    /// Prints a reply. `verbatim`: it is a human-readable text.
     pub fn print(&self, value: &Value, verbatim: bool) {
         let text = match invalidated_keys(value) {
             Some(text) if self.settings.style == Style::Terminal && !self.is_subscribed() => text,
@@ -359,7 +359,7 @@ impl Session {
         self.subscriptions.channels + self.subscriptions.shard_channels > 0
     }
 
-    /// Prints a message that came without being asked for.
+    /// Prints a push message.
     pub fn print_message(&mut self, value: &Value) {
         self.print(value, false);
         if let Some(kind) = message_kind(value, self.is_resp3).map(<[u8]>::to_vec) {
@@ -367,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Prints messages until the last subscription ends. Without a dialogue to come back to, Ctrl-C ends the program.
+    /// Prints messages until the last subscription ends. Outside the interactive mode, Ctrl-C ends the program.
     pub fn print_messages(&mut self) -> Result<(), SessionError> {
         while self.is_subscribed() {
             let value = self.connection()?.receive()?;
@@ -376,7 +376,7 @@ impl Session {
         Ok(())
     }
 
-    /// Prints what MONITOR sends until Ctrl-C, which ends the connection too.
+    /// Prints the output of MONITOR until Ctrl-C, which also closes the connection.
     pub fn print_monitor(&mut self) -> Result<(), SessionError> {
         self.exit_on_interrupt.store(!self.settings.interactive, Ordering::Relaxed);
         self.interrupted.store(false, Ordering::Relaxed);
@@ -402,7 +402,7 @@ impl Session {
         self.settings.follow_redirections && (text.starts_with(b"MOVED ") || text.starts_with(b"ASK "))
     }
 
-    /// Goes where a redirection points. False if the reply is none.
+    /// Follows a redirection; returns whether the reply is one.
     fn follow(&mut self, value: &Value) -> Result<bool, SessionError> {
         if !self.is_redirection(value) {
             return Ok(false);
@@ -430,14 +430,14 @@ impl Session {
         Ok(true)
     }
 
-    /// Keeps what the prompt shows in step with what the server now believes.
+    /// Updates the state of the prompt (database, transaction, subscriptions) after a command.
     fn note_effects(&mut self, args: &[Vec<u8>], reply: &Value) -> Result<(), SessionError> {
         let failed = reply.is_error();
         if is_command(args, "SELECT") && args.len() == 2 && !failed {
             self.database = std::str::from_utf8(&args[1]).ok().and_then(|arg| arg.parse().ok()).unwrap_or(0);
-            self.wanted_database = self.database;
+            self.selected_database = self.database;
         } else if is_command(args, "AUTH") && (args.len() == 2 || args.len() == 3) && !failed {
-            self.select_wanted()?;
+            self.select_database()?;
         } else if is_command(args, "MULTI") && args.len() == 1 && !failed {
             self.in_transaction = true;
             self.database_before_transaction = self.database;
@@ -451,7 +451,7 @@ impl Session {
             self.return_to_database_before_transaction();
         } else if is_command(args, "RESET") && args.len() == 1 && !failed {
             (self.in_transaction, self.is_resp3) = (false, false);
-            (self.database, self.wanted_database) = (0, 0);
+            (self.database, self.selected_database) = (0, 0);
             self.subscriptions = Subscriptions::default();
         } else if is_command(args, "HELLO") {
             match reply {
@@ -465,7 +465,7 @@ impl Session {
 
     fn return_to_database_before_transaction(&mut self) {
         self.database = self.database_before_transaction;
-        self.wanted_database = self.database;
+        self.selected_database = self.database;
     }
 }
 

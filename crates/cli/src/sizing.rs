@@ -1,13 +1,13 @@
-//! `--sizing`: what a server's data would take in Warmline. Keys of a sample are copied (DUMP) into a Warmline server that
-//! is started for this; it says what each takes (MEMORY USAGE), and the sum is extrapolated to all keys.
+//! `--sizing`: estimates the memory of a server's data in Warmline. A sample of keys is copied (DUMP) to a temporary
+//! Warmline server, measured there (MEMORY USAGE), and extrapolated to all keys.
 //!
-//! 1. `sample` asks what keys are and copies them, `pieces` some elements of those that are large.
-//! 2. `own_server` is the server that measures.
-//! 3. `estimate` sums up and extrapolates, `report` prints.
+//! 1. `sample` describes and copies keys, `pieces` copies some elements of large ones.
+//! 2. `own_server` is the temporary server, *Warmline* in the report; the other one is the *source*.
+//! 3. `estimate` sums and extrapolates, `report` formats.
 //!
-//! SCAN meets keys in the order of their hashes, which has nothing to do with what they are: those that come first are a
-//! random sample. A model of bytes by type and length was rejected: there are as many formulas as encodings and sizes of
-//! the allocator, each true until the next change of a structure.
+//! SCAN returns keys in the order of their hashes, which is independent of their contents: the first keys are a random
+//! sample. Rejected: a model of bytes by type and length, which would need a formula for each encoding and size class, and
+//! a new one at each change of a structure.
 
 mod estimate;
 mod own_server;
@@ -24,17 +24,17 @@ use wire::response::Value;
 use crate::Failure;
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::scan::{Walk, allow_reads, heed_interrupts, total_keys};
+use crate::scan::{Walk, allow_reads, catch_interrupts, total_keys};
 use crate::session::Session;
 use estimate::{Database, Sizes};
 use own_server::{OwnServer, Request, request};
 use report::About;
 use sample::Copier;
 
-/// Keys that are asked about together.
+/// Number of keys described in one pipeline.
 const BATCH_KEYS: usize = 128;
 
-/// Options that decide how collections are stored, by the names of all servers' versions.
+/// Options of encodings, with the names of all versions.
 const ENCODING_OPTIONS: [&str; 17] = [
     "hash-max-ziplist-entries",
     "hash-max-ziplist-value",
@@ -58,20 +58,20 @@ const ENCODING_OPTIONS: [&str; 17] = [
 pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     session.connect()?;
     allow_reads(session)?;
-    // Servers that do not know it count what is read as used.
+    // Servers without this command count the reads as accesses.
     session.request(&["CLIENT", "NO-TOUCH", "ON"])?;
     let info = info(session)?;
-    // The server that is started is to end with this, whenever it is interrupted.
-    heed_interrupts(&session.interrupted)?;
-    let mut here = OwnServer::start(options.sizing_options.sizing_server.as_deref())?;
-    let has_options = copy_options(session, &mut here)?;
+    // The temporary server must end with this program at any interrupt.
+    catch_interrupts(&session.interrupted)?;
+    let mut own = OwnServer::start(options.sizing_options.sizing_server.as_deref())?;
+    let has_options = copy_options(session, &mut own)?;
     let databases = numbers_and_keys(&info);
     let samples = options.sizing_options.sizing_samples;
     let bar =
         Progress::keys(databases.iter().map(|(_, keys)| (*keys).min(samples)).fold(0, u64::saturating_add));
     let read_bytes_each = (options.sizing_options.sizing_bytes / databases.len().max(1) as u64).max(1);
 
-    let mut copier = Copier { there: session, here: &mut here, read_bytes: 0 };
+    let mut copier = Copier { source: session, own: &mut own, read_bytes: 0 };
     let mut sizes = Sizes::default();
     let mut was_interrupted = false;
     for (number, _) in databases {
@@ -87,9 +87,9 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     }
     drop(bar);
     let about = About {
-        there: format!("{} at {}", name_and_version(&info), copier.there.address),
-        here_version: copier.here.version.clone(),
-        there_used_bytes: info_field(&info, "used_memory").and_then(|bytes| bytes.parse().ok()),
+        source: format!("{} at {}", name_and_version(&info), copier.source.address),
+        own_version: copier.own.version.clone(),
+        source_used_bytes: info_field(&info, "used_memory").and_then(|bytes| bytes.parse().ok()),
         read_bytes: copier.read_bytes,
         has_options,
         is_of_all_keys: options.pattern.is_none()
@@ -113,7 +113,7 @@ fn name_and_version(info: &str) -> String {
     known.map_or("the server".to_owned(), |(name, version)| printable(&format!("{name} {version}")))
 }
 
-/// The databases that have keys: `db0:keys=5,...` and its like.
+/// Parses the databases and their numbers of keys from lines such as `db0:keys=5,...`.
 fn numbers_and_keys(info: &str) -> Vec<(u64, u64)> {
     let of_line = |line: &str| -> Option<(u64, u64)> {
         let (number, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
@@ -122,17 +122,17 @@ fn numbers_and_keys(info: &str) -> Vec<(u64, u64)> {
     info.lines().filter_map(of_line).collect()
 }
 
-/// Gives our server the options there that decide how collections are stored; whether they could be read.
-fn copy_options(session: &mut Session, here: &mut OwnServer) -> Result<bool, Failure> {
+/// Copies the options of encodings from the source to Warmline; returns whether they could be read.
+fn copy_options(session: &mut Session, own: &mut OwnServer) -> Result<bool, Failure> {
     let questions: Vec<Request> =
         ENCODING_OPTIONS.iter().map(|name| request(&[b"CONFIG", b"GET", name.as_bytes()])).collect();
     let settings = settings(&session.pipeline(&questions)?);
-    here.ask(&settings)?;
+    own.pipeline(&settings)?;
     Ok(!settings.is_empty())
 }
 
-/// What sets our options to what was answered for [`ENCODING_OPTIONS`], in their order. Nothing is set that was not asked
-/// for: a server there could have ours listen to the network.
+/// Returns the commands that set the replies for [`ENCODING_OPTIONS`], in their order. Other options in a reply are
+/// ignored: a malicious source could make the temporary server listen on the network.
 fn settings(replies: &[Value]) -> Vec<Request> {
     let mut settings = Vec::new();
     for (asked, reply) in ENCODING_OPTIONS.iter().zip(replies) {
@@ -147,16 +147,16 @@ fn settings(replies: &[Value]) -> Vec<Request> {
     settings
 }
 
-/// How the sample of one database is taken.
+/// The sampling of one database.
 struct DatabaseSample<'a> {
     samples: u64,
-    /// The copier's reading ends here.
+    /// Number of read bytes at which the sample ends.
     read_bytes_max: u64,
     bar: &'a Progress,
 }
 
 impl DatabaseSample<'_> {
-    /// Whether Ctrl-C came meanwhile.
+    /// Takes the sample; returns whether Ctrl-C interrupted it.
     fn take(
         &mut self,
         number: u64,
@@ -164,17 +164,17 @@ impl DatabaseSample<'_> {
         sizes: &mut Sizes,
         options: &Options,
     ) -> Result<bool, Failure> {
-        select(copier.there, number)?;
-        let stats = copier.there.request(&["MEMORY", "STATS"])?;
-        let keys = total_keys(copier.there)?;
-        let there_table_bytes = own_server::table_bytes(&stats, number).unwrap_or(0);
+        select(copier.source, number)?;
+        let stats = copier.source.request(&["MEMORY", "STATS"])?;
+        let keys = total_keys(copier.source)?;
+        let source_table_bytes = own_server::table_bytes(&stats, number).unwrap_or(0);
         sizes.databases.push(Database::new(number));
 
-        let mut walk = Walk::new(copier.there, options)?;
+        let mut walk = Walk::new(copier.source, options)?;
         let mut met = 0;
         let (mut batch, mut is_full) = (Vec::new(), false);
         loop {
-            let found = walk.next(copier.there)?;
+            let found = walk.next(copier.source)?;
             let is_over = found.is_none();
             let found = found.unwrap_or_default();
             met += found.len() as u64;
@@ -184,22 +184,22 @@ impl DatabaseSample<'_> {
             if batch.len() >= BATCH_KEYS || is_over {
                 is_full = !self.measure(std::mem::take(&mut batch), copier, sizes)?;
             }
-            // The number of matching keys is known only after a full scan.
+            // Only a full scan counts the matching keys.
             if is_over || (is_full && !walk.is_selective()) {
                 break;
             }
         }
         let Some(database) = sizes.databases.last_mut() else { return Ok(false) };
-        (database.keys, database.there_table_bytes) = if walk.is_selective() {
-            (met, (there_table_bytes as f64 * met as f64 / keys.max(1) as f64) as u64)
+        (database.keys, database.source_table_bytes) = if walk.is_selective() {
+            (met, (source_table_bytes as f64 * met as f64 / keys.max(1) as f64) as u64)
         } else {
-            (keys.max(database.sampled()), there_table_bytes)
+            (keys.max(database.sampled()), source_table_bytes)
         };
-        database.here_table_bytes = copier.here.measure_table(database.measurable_keys() as u64)?;
+        database.own_table_bytes = copier.own.measure_table(database.measurable_keys() as u64)?;
         Ok(walk.was_interrupted())
     }
 
-    /// Adds keys to the sample; whether there is room for more.
+    /// Adds keys to the sample; returns whether it may grow further.
     fn measure(
         &self,
         mut keys: Vec<Vec<u8>>,
@@ -208,8 +208,8 @@ impl DatabaseSample<'_> {
     ) -> Result<bool, Failure> {
         let sampled = sizes.databases.last().map_or(0, Database::sampled);
         keys.truncate((self.samples - sampled.min(self.samples)) as usize);
-        let keys = sample::describe(copier.there, &keys)?;
-        let interrupted = Arc::clone(&copier.there.interrupted);
+        let keys = sample::describe(copier.source, &keys)?;
+        let interrupted = Arc::clone(&copier.source.interrupted);
         let measured = copier.measure(&keys, |read_bytes| {
             read_bytes < self.read_bytes_max && !interrupted.load(Ordering::Relaxed)
         })?;

@@ -1,4 +1,4 @@
-//! `--stat`: a row of figures from INFO, again and again.
+//! `--stat`: rows of figures from INFO, printed periodically.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn info_number(info: &str, name: &str) -> i64 {
     info_field(info, name).and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Keys in all databases: the sum of `db0:keys=5,...` and its like.
+/// Returns the number of keys in all databases, the sum of lines such as `db0:keys=5,...`.
 fn total_keys(info: &str) -> i64 {
     let keys = |line: &str| -> Option<i64> {
         let (_, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
@@ -35,7 +35,7 @@ pub fn human_bytes(bytes: i64) -> String {
     if unit == "B" { format!("{bytes}B") } else { format!("{value:.2}{unit}") }
 }
 
-/// What children of the server, or the server itself, are busy with.
+/// Returns the running saves, rewrites and loads.
 fn work_under_way(info: &str) -> String {
     let running = |(field, name): (&str, &'static str)| (info_number(info, field) != 0).then_some(name);
     let all = [("rdb_bgsave_in_progress", "SAVE"), ("aof_rewrite_in_progress", "AOF"), ("loading", "LOAD")];
@@ -62,7 +62,7 @@ pub fn run(session: &mut Session, interval: Option<Duration>) -> Result<(), Fail
     session.connect()?;
     let mut requests_before = None;
     for index in 0.. {
-        let reply = session.request_until_heard(&["INFO"])?;
+        let reply = session.request_with_retries(&["INFO"])?;
         let info = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
         if reply.is_error() {
             return Err(Failure::Reply(format!("ERROR: {info}")));

@@ -1,4 +1,4 @@
-//! The start of what a replica is sent: the answer to SYNC or PSYNC, and the snapshot that follows it.
+//! The start of replication: the reply to SYNC or PSYNC, and the snapshot after it.
 
 use std::io;
 
@@ -11,46 +11,47 @@ const MARKER_LEN: usize = 40;
 const LINE_LEN_MAX: usize = 4096;
 const READ_LEN: usize = 64 * 1024;
 
-/// Where a snapshot ends.
+/// The end of a snapshot.
 #[derive(Debug, PartialEq)]
 pub enum SnapshotEnd {
     /// After this number of bytes.
     Length(u64),
-    /// Before these bytes, which come behind it.
+    /// Before this marker.
     Marker([u8; MARKER_LEN]),
 }
 
-/// How a primary begins.
+/// The primary's reply to SYNC or PSYNC.
 #[derive(Debug, PartialEq)]
 pub enum Start {
     Full(SnapshotEnd),
-    /// No snapshot, only what has changed.
+    /// No snapshot: the stream continues.
     Partial,
 }
 
-/// The release whose snapshots are read: any is, since a snapshot is handed on as it comes. One that names no release is
-/// sent the form of releases before 9.0, which has no hash with a field that expires.
+/// The version that this replica announces. Snapshots of any version are accepted, since their bytes are not parsed. A
+/// replica without a version gets the format of releases before 9.0, which cannot represent expiring fields.
 const VERSION: &str = "9.1.2";
 
-/// Announces to the primary what every receiver of a snapshot here can read.
+/// Announces the capabilities of this program's receivers of snapshots.
 pub fn introduce(session: &mut Session) -> Result<(), Failure> {
     send_setting(session, "capa", "eof")?;
     send_setting(session, "version", VERSION)?;
     Ok(())
 }
 
-/// Announces this replica to the primary. Returns false if the primary refuses, as older versions do with unknown options.
+/// Announces a property of this replica (REPLCONF). Returns false if the primary refuses it, as older versions refuse
+/// unknown options.
 pub fn send_setting(session: &mut Session, name: &str, value: &str) -> Result<bool, Failure> {
-    tell_line!("sending REPLCONF {name} {value}");
+    eprint_line!("sending REPLCONF {name} {value}");
     let reply = session.request(&["REPLCONF", name, value])?;
     if reply.is_error() {
         let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
-        tell_line!("REPLCONF {name} error: {text}");
+        eprint_line!("REPLCONF {name} error: {text}");
     }
     Ok(!reply.is_error())
 }
 
-/// Sends SYNC or PSYNC and reads how the primary begins.
+/// Sends SYNC or PSYNC and reads the reply.
 pub fn begin<A: AsRef<[u8]>>(connection: &mut Connection, request: &[A]) -> Result<Start, Failure> {
     connection.send(request)?;
     let mut line = read_line(connection)?;
@@ -58,7 +59,7 @@ pub fn begin<A: AsRef<[u8]>>(connection: &mut Connection, request: &[A]) -> Resu
         return Err(Failure::Reply(format!("SYNC with primary failed: -{error}")));
     }
     if line.starts_with("+FULLRESYNC") || line.starts_with("+CONTINUE") {
-        tell_line!("PSYNC replied {line}");
+        eprint_line!("PSYNC replied {line}");
         if line.starts_with("+CONTINUE") {
             return Ok(Start::Partial);
         }
@@ -68,7 +69,7 @@ pub fn begin<A: AsRef<[u8]>>(connection: &mut Connection, request: &[A]) -> Resu
     end.map(Start::Full).ok_or_else(|| Failure::Reply(format!("SYNC with primary failed: {line}")))
 }
 
-/// A line, without the empty ones that keep a connection alive before it.
+/// Reads a line; skips the empty keep-alive lines before it.
 fn read_line(connection: &mut Connection) -> Result<String, Failure> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.len() < LINE_LEN_MAX {
@@ -82,7 +83,7 @@ fn read_line(connection: &mut Connection) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned())
 }
 
-/// `$1234` or `$EOF:` and a marker.
+/// Parses `$1234` or `$EOF:` and a marker.
 fn snapshot_end(line: &str) -> Option<SnapshotEnd> {
     let rest = line.strip_prefix('$')?;
     match rest.strip_prefix("EOF:") {
@@ -91,7 +92,7 @@ fn snapshot_end(line: &str) -> Option<SnapshotEnd> {
     }
 }
 
-/// Reads a snapshot, piece by piece: how many bytes it has.
+/// Reads a snapshot and passes its pieces to `sink`; returns its length.
 pub fn receive_snapshot(
     connection: &mut Connection,
     end: &SnapshotEnd,
@@ -112,7 +113,7 @@ pub fn receive_snapshot(
             Ok(*len)
         }
         SnapshotEnd::Marker(marker) => {
-            // The primary sends nothing behind the marker before it is answered. What may be a part of it is kept back.
+            // The primary sends no bytes after the marker until it is acknowledged. A possible part of the marker is kept back.
             let (progress, mut len, mut kept) = (Progress::bytes(None), 0, Vec::new());
             while !kept.ends_with(marker) {
                 let sure = kept.len().saturating_sub(MARKER_LEN);

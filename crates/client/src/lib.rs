@@ -4,7 +4,7 @@
 //! 1. [`ServerUri`] and [`TlsOptions`] are parts of a command line; [`Address`] is a server's address.
 //! 2. [`Stream`] is a connection over TCP, a Unix socket or TLS.
 //! 3. [`append_request`] encodes commands, [`Replies`] decodes replies.
-//! 4. [`print_bytes`] and [`tell`] write to the terminal.
+//! 4. [`print_bytes`] and [`eprint_line`] write to the terminal.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ mod uri;
 
 pub use address::Address;
 pub use options::{TlsOptions, seconds};
-pub use output::{print_bytes, printable, tell};
+pub use output::{eprint_line, print_bytes, printable};
 pub use replies::{Replies, info_field};
 pub use request::{append_bulk, append_request, authentication};
 pub use stream::{ConnectError, ConnectSettings, Encryption, Family, Stream, system_text};

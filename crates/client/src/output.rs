@@ -11,14 +11,14 @@ pub fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {
-            tell(&format!("Error writing to standard output: {}", system_text(&error)));
+            eprint_line(&format!("Error writing to standard output: {}", system_text(&error)));
         }
         process::exit(1);
     }
 }
 
 /// Writes a line to standard error, ignoring failures. Control characters of the server are escaped for the terminal.
-pub fn tell(line: &str) {
+pub fn eprint_line(line: &str) {
     let _unread = io::stderr().write_all(format!("{}\n", printable(line)).as_bytes());
 }
 

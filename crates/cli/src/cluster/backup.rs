@@ -1,41 +1,41 @@
-//! `--cluster backup`: a snapshot of each primary, and a file that says which nodes and slots there were.
+//! `--cluster backup`: a snapshot of each primary, and a file with the nodes and slots of the cluster.
 
 use std::path::Path;
 
 use serde_json::json;
 
 use super::nodes::{Cluster, Node, ranges};
-use super::{Level, check, tell};
+use super::{Level, check, print};
 use crate::Failure;
 use crate::rdb;
 
 pub fn run(cluster: &mut Cluster, directory: &Path) -> Result<(), Failure> {
     let is_sound = check::run(cluster, false).is_ok();
     if !directory.is_dir() {
-        tell(Level::Error, format!("[ERR] {} is not a valid directory", directory.display()));
+        print(Level::Error, format!("[ERR] {} is not a valid directory", directory.display()));
         return Err(Failure::Reported);
     }
     let description: Vec<_> = cluster.nodes.iter().map(describe).collect();
     for node in cluster.nodes.iter_mut().filter(|node| node.replicates.is_none()) {
-        tell(Level::Information, format!(">>> Node {node} -> Saving RDB..."));
+        print(Level::Information, format!(">>> Node {node} -> Saving RDB..."));
         let name = format!("valkey-node-{}-{}-{}.rdb", node.host, node.port, node.id);
         rdb::transfer(&mut node.session, &directory.join(name))?;
     }
     let path = directory.join("nodes.json");
-    tell(Level::Information, format!("Saving cluster configuration to: {}", path.display()));
+    print(Level::Information, format!("Saving cluster configuration to: {}", path.display()));
     let text = format!("{:#}\n", serde_json::Value::Array(description));
     if let Err(error) = std::fs::write(&path, text) {
-        tell(Level::Error, format!("Could not save nodes to: {}: {error}", path.display()));
-        tell(Level::Error, "[ERR] Failed to back cluster!");
+        print(Level::Error, format!("Could not save nodes to: {}: {error}", path.display()));
+        print(Level::Error, "[ERR] Failed to back cluster!");
         return Err(Failure::Reported);
     }
     if !is_sound {
-        tell(
+        print(
             Level::Warning,
             "*** Cluster seems to have some problems, please be aware of it if you're going to restore this backup.",
         );
     }
-    tell(Level::Success, format!("[OK] Backup created into: {}", directory.display()));
+    print(Level::Success, format!("[OK] Backup created into: {}", directory.display()));
     Ok(())
 }
 

@@ -1,15 +1,16 @@
-//! `--cluster check`: whether nodes agree, slots are on their way, and every slot has an owner, and only one.
+//! `--cluster check`: checks that the nodes agree, that no slots are being migrated, and that each slot has exactly one
+//! owner.
 
 use std::collections::BTreeSet;
 
 use wire::response::Value;
 
 use super::nodes::{Cluster, ranges_text};
-use super::{Level, SLOTS, tell};
+use super::{Level, SLOTS, print};
 use crate::Failure;
 
 pub fn run(cluster: &mut Cluster, search_multiple_owners: bool) -> Result<(), Failure> {
-    tell(Level::Information, format!(">>> Performing Cluster Check (using node {})", cluster.nodes[0]));
+    print(Level::Information, format!(">>> Performing Cluster Check (using node {})", cluster.nodes[0]));
     show_nodes(cluster);
     let mut is_sound = agree(cluster)?;
     is_sound &= no_open_slots(cluster);
@@ -44,45 +45,45 @@ fn agree(cluster: &mut Cluster) -> Result<bool, Failure> {
     }
     let do_agree = beliefs.len() == 1;
     match do_agree {
-        true => tell(Level::Success, "[OK] All nodes agree about slots configuration."),
-        false => tell(Level::Error, "[ERR] Nodes don't agree about configuration!"),
+        true => print(Level::Success, "[OK] All nodes agree about slots configuration."),
+        false => print(Level::Error, "[ERR] Nodes don't agree about configuration!"),
     }
     Ok(do_agree)
 }
 
 fn no_open_slots(cluster: &Cluster) -> bool {
-    tell(Level::Information, ">>> Check for open slots...");
+    print(Level::Information, ">>> Check for open slots...");
     let mut open = BTreeSet::new();
     for node in &cluster.nodes {
         for (slots, state) in [(&node.migrating, "migrating"), (&node.importing, "importing")] {
             if !slots.is_empty() {
                 open.extend(slots.iter().cloned());
                 let list = slots.join(",");
-                tell(Level::Error, format!("[WARNING] Node {node} has slots in {state} state {list}."));
+                print(Level::Error, format!("[WARNING] Node {node} has slots in {state} state {list}."));
             }
         }
     }
     if !open.is_empty() {
         let list = open.iter().cloned().collect::<Vec<_>>().join(",");
-        tell(Level::Error, format!("[WARNING] The following slots are open: {list}."));
+        print(Level::Error, format!("[WARNING] The following slots are open: {list}."));
     }
     open.is_empty()
 }
 
 fn all_covered(cluster: &Cluster) -> bool {
-    tell(Level::Information, ">>> Check slots coverage...");
+    print(Level::Information, ">>> Check slots coverage...");
     let covered: BTreeSet<usize> = cluster.nodes.iter().flat_map(|node| node.slots.iter().copied()).collect();
     let are_all = covered.len() == SLOTS;
     match are_all {
-        true => tell(Level::Success, format!("[OK] All {SLOTS} slots covered.")),
-        false => tell(Level::Error, format!("[ERR] Not all {SLOTS} slots are covered by nodes.\n")),
+        true => print(Level::Success, format!("[OK] All {SLOTS} slots covered.")),
+        false => print(Level::Error, format!("[ERR] Not all {SLOTS} slots are covered by nodes.\n")),
     }
     are_all
 }
 
-/// Nodes that have keys of a slot count as its owners too.
+/// Checks that no slot has several owners. Nodes with keys of a slot count as its owners too.
 fn single_owners(cluster: &mut Cluster) -> Result<bool, Failure> {
-    tell(Level::Information, ">>> Check for multiple slot owners...");
+    print(Level::Information, ">>> Check for multiple slot owners...");
     let count_keys: Vec<Vec<Vec<u8>>> = (0..SLOTS)
         .map(|slot| vec![b"CLUSTER".to_vec(), b"COUNTKEYSINSLOT".to_vec(), slot.to_string().into_bytes()])
         .collect();
@@ -99,11 +100,11 @@ fn single_owners(cluster: &mut Cluster) -> Result<bool, Failure> {
     let mut is_sound = true;
     for (slot, owners) in owners.iter().enumerate().filter(|(_, owners)| owners.len() > 1) {
         is_sound = false;
-        tell(Level::Error, format!("[WARNING] Slot {slot} has {} owners:", owners.len()));
-        owners.iter().for_each(|owner| tell(Level::Error, format!("    {owner}")));
+        print(Level::Error, format!("[WARNING] Slot {slot} has {} owners:", owners.len()));
+        owners.iter().for_each(|owner| print(Level::Error, format!("    {owner}")));
     }
     if is_sound {
-        tell(Level::Success, "[OK] No multiple owners found.");
+        print(Level::Success, "[OK] No multiple owners found.");
     }
     Ok(is_sound)
 }

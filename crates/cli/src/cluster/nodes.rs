@@ -1,15 +1,15 @@
-//! The nodes of a cluster, as each reports itself.
+//! The nodes of a cluster, each with the state that it reports of itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use client::info_field;
 
-use super::{Access, Level, SLOTS, tell};
+use super::{Access, Level, SLOTS, print};
 use crate::Failure;
 use crate::session::Session;
 
-/// A node that answers.
+/// A reachable node.
 pub struct Node {
     pub session: Session,
     pub id: String,
@@ -19,15 +19,15 @@ pub struct Node {
     /// The id of its primary, if it is a replica.
     pub replicates: Option<String>,
     pub slots: BTreeSet<usize>,
-    /// Slots on their way from here, and to here.
+    /// Slots that are migrated from this node, and those imported to it.
     pub migrating: Vec<String>,
     pub importing: Vec<String>,
-    /// The version of its configuration.
+    /// Its configuration epoch.
     pub epoch: u64,
 }
 
 pub struct Cluster {
-    /// The one that was asked first, then those that it knows.
+    /// The node of the command line, then the nodes that it lists.
     pub nodes: Vec<Node>,
 }
 
@@ -45,7 +45,7 @@ struct Line {
     epoch: u64,
 }
 
-/// `host:port`, with what may follow an `@` or a comma.
+/// Parses `host:port`; the parts after an `@` or a comma are ignored.
 pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
     let address = address.split(['@', ',']).next()?;
     let (host, port) = address.rsplit_once(':')?;
@@ -60,7 +60,7 @@ impl Line {
         let flags: Vec<String> = flags.split(',').map(str::to_owned).collect();
         let is_replica = flags.iter().any(|flag| flag == "slave" || flag == "replica");
         let (mut slots, mut migrating, mut importing) = (BTreeSet::new(), Vec::new(), Vec::new());
-        // Two times of pings come before it, and the state of the link before the slots.
+        // Fields: ping sent, pong received, epoch, state of the link, slots.
         let epoch = words.nth(2).and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         for word in words.skip(1) {
             if let Some(open) = word.strip_prefix('[') {
@@ -101,7 +101,7 @@ impl Line {
     }
 }
 
-/// What a node says of all nodes, itself among them.
+/// Returns a node's CLUSTER NODES, which includes the node itself.
 fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
     let reply = session.request(&["CLUSTER", "NODES"])?;
     let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
@@ -109,7 +109,7 @@ fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
         return Err(Failure::Reply(text));
     }
     let malformed = || Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned());
-    // It is shown, and becomes a part of names of files.
+    // The text is printed, and ids become parts of file names.
     if text.lines().any(|line| line.contains(|letter: char| letter.is_control() || letter == '/')) {
         return Err(malformed());
     }
@@ -117,7 +117,7 @@ fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
 }
 
 impl Cluster {
-    /// Queries a node for all others, and each of them for its own state; nodes that do not answer are reported and left out.
+    /// Queries a node for the list of nodes, and each of them for its own state. Unreachable nodes are reported and skipped.
     pub fn load(access: &Access, host: &str, port: u16) -> Result<Cluster, Failure> {
         let mut session = access.connect(host, port)?;
         let reply = session.request(&["INFO"])?;
@@ -125,7 +125,7 @@ impl Cluster {
         if info_field(&info, "cluster_enabled") != Some("1") {
             let reason =
                 if reply.is_error() { info } else { "is not configured as a cluster node.".to_owned() };
-            tell(Level::Error, format!("[ERR] Node {host}:{port} {reason}"));
+            print(Level::Error, format!("[ERR] Node {host}:{port} {reason}"));
             return Err(Failure::Reported);
         }
         let (own, others): (Vec<Line>, Vec<Line>) =
@@ -139,18 +139,18 @@ impl Cluster {
             }
             let Some(port) = other.port else { continue };
             let host = other.host.clone();
-            match Self::ask(access, &host, port) {
+            match Self::query(access, &host, port) {
                 Ok(node) => nodes.push(node),
                 Err(error) => {
-                    tell_line!("{error}");
-                    tell(Level::Error, format!("[ERR] Unable to load info for node {host}:{port}"));
+                    eprint_line!("{error}");
+                    print(Level::Error, format!("[ERR] Unable to load info for node {host}:{port}"));
                 }
             }
         }
         Ok(Cluster { nodes })
     }
 
-    fn ask(access: &Access, host: &str, port: u16) -> Result<Node, Failure> {
+    fn query(access: &Access, host: &str, port: u16) -> Result<Node, Failure> {
         let mut session = access.connect(host, port)?;
         let own = lines(&mut session)?.into_iter().find(|line| line.has_flag("myself"));
         let own = own.ok_or_else(|| Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned()))?;
@@ -159,7 +159,7 @@ impl Cluster {
 }
 
 impl Node {
-    /// Who owns which slots, as this node believes.
+    /// Returns the owners of slots in this node's configuration.
     pub fn configuration(&mut self) -> Result<BTreeSet<(String, BTreeSet<usize>)>, Failure> {
         let lines = lines(&mut self.session)?;
         Ok(lines
@@ -170,7 +170,7 @@ impl Node {
     }
 }
 
-/// The first and last slot of each row without gaps.
+/// Returns the first and last slot of each contiguous range.
 pub fn ranges(slots: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for &slot in slots {
@@ -182,7 +182,7 @@ pub fn ranges(slots: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     rows
 }
 
-/// Slots in rows: `[0-5460],[6000]`.
+/// Formats slots as ranges: `[0-5460],[6000]`.
 pub fn ranges_text(slots: &BTreeSet<usize>) -> String {
     let row = |(first, last): (usize, usize)| {
         if first == last { format!("[{first}]") } else { format!("[{first}-{last}]") }

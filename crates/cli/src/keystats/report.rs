@@ -12,7 +12,7 @@ fn human(bytes: u64) -> String {
     human_bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// How many names have which length.
+/// Histogram of the lengths of names.
 #[derive(Default)]
 pub struct NameLengths {
     counts: [u64; NAME_LENGTHS.len() + 1],
@@ -52,7 +52,7 @@ impl NameLengths {
 }
 
 impl Statistics {
-    /// What is shown while it grows, and once at the end.
+    /// Returns the tables that are printed during the scan and at its end.
     pub fn overview(&self, is_watched: bool) -> Vec<String> {
         let share = match self.total_keys {
             0 => 0.0,
@@ -94,7 +94,7 @@ impl Statistics {
         lines
     }
 
-    /// What only the end shows.
+    /// Returns the tables that are printed only at the end.
     pub fn distributions(&self) -> Vec<String> {
         let mut lines = vec![String::new()];
         lines.extend(self.size_lines());

@@ -1,4 +1,4 @@
-//! `--latency-dist`: each row is a spectrum from short to long, bright where many PINGs fell.
+//! `--latency-dist`: rows of a spectrum from short to long latencies; the brightness is the share of PINGs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::session::Session;
 
 const ROWS_PER_LEGEND: usize = 20;
 
-/// Colors of a terminal that has 256, from none to all.
+/// Colors of a terminal with 256 colors, from a share of none to all.
 const COLORS: &[u8] =
     &[0, 233, 234, 235, 237, 239, 241, 243, 245, 247, 144, 143, 142, 184, 226, 214, 208, 202, 196];
 const GREYS: &[u8] = &[0, 233, 234, 235, 237, 239, 241, 243, 245, 247, 249, 251, 253];
 
-/// The longest time in microseconds that each letter stands for; longer ones have `?`.
+/// The upper bound of each letter in microseconds; longer times have `?`.
 const BUCKETS: [(u64, char); 30] = [
     (10, '.'),
     (125, '-'),
@@ -94,7 +94,7 @@ pub fn run(session: &mut Session, interval: Option<Duration>, in_grey: bool) -> 
     let (mut spectrum, mut since, mut rows) = (Spectrum::new(), Instant::now(), 0);
     loop {
         let start = Instant::now();
-        session.request_until_heard(&["PING"])?;
+        session.request_with_retries(&["PING"])?;
         spectrum.add(start.elapsed().as_micros() as u64);
         if since.elapsed() > interval {
             if rows % ROWS_PER_LEGEND == 0 {

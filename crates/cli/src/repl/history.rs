@@ -1,4 +1,4 @@
-//! Lines of earlier dialogues: a file with one on each line, as other clients keep it, and what no file is to have.
+//! The history file of the interactive mode: one command per line, as in other clients, without secrets.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use crate::session::is_command;
 
 pub const LINES_MAX: usize = 1000;
 
-/// Where lines are kept, if anywhere.
+/// The history file; `None`: no history is stored.
 pub struct HistoryFile(Option<PathBuf>);
 
 impl HistoryFile {
@@ -17,23 +17,23 @@ impl HistoryFile {
         HistoryFile(path)
     }
 
-    /// The last lines, oldest first; what is more than is wanted of them is taken out of the file.
+    /// Returns the last [`LINES_MAX`] lines, oldest first, and removes earlier ones from the file.
     pub fn load(&self) -> Vec<String> {
         let Some(path) = &self.0 else { return Vec::new() };
-        // The first time there is none.
+        // At the first start there is no file.
         let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let excess = lines.len().saturating_sub(LINES_MAX);
         let last = lines[excess..].to_vec();
         if excess > 0 {
             let text: String = last.iter().map(|line| format!("{line}\n")).collect();
-            // The lines are known all the same.
+            // If the write fails, the file stays as it is.
             let _unwritable = fs::write(path, text);
         }
         last
     }
 
-    /// Other dialogues may add to the file at the same time.
+    /// Appends a line. Other clients may append to the file at the same time.
     pub fn add(&self, line: &str) -> io::Result<()> {
         let Some(path) = &self.0 else { return Ok(()) };
         let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;

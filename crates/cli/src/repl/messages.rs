@@ -1,4 +1,4 @@
-//! Messages of subscriptions, while a user may type the next command at any time.
+//! Output of subscriptions in the interactive mode, until a key is pressed.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const NOTICE: &str = "Reading messages... (press Ctrl-C to quit or any key to type command)\r";
 const CLEAR_LINE: &[u8] = b"\x1b[K";
 
-/// A terminal that hands over each key at once and shows none; as it was when this is dropped.
+/// A terminal in character mode without echo; the previous mode is restored on drop.
 struct AnyKey(Termios);
 
 impl AnyKey {
@@ -37,13 +37,13 @@ impl AnyKey {
 
 impl Drop for AnyKey {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // The terminal may have been closed.
         let _gone = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
 impl Dialogue<'_> {
-    /// Prints messages until the last subscription ends or there is something to read from the user.
+    /// Prints messages until the last subscription ends or a key is pressed.
     pub(super) fn wait_for_messages(&mut self) -> Result<(), Failure> {
         let is_raw = matches!(self.session.settings.style, Style::Raw { .. });
         let shows_notice = !is_raw && is_watched();
@@ -85,7 +85,7 @@ impl Dialogue<'_> {
                 print_line!("Closing current connection. Ready to reconnect to {server} server... ");
                 self.session.connect()?;
             } else if has_message {
-                // A part of a message may have come: the rest is under way.
+                // The rest of a partial message is awaited.
                 let value = self.session.connection()?.receive()?;
                 self.session.print_message(&value);
             } else if has_input {

@@ -1,19 +1,19 @@
-//! `:set` and `:get`, typed or in a user's file of preferences.
+//! The commands `:set` and `:get`, typed or in the preferences file.
 
 use crate::program::Program;
 
-/// What a user prefers, or asks.
+/// A parsed command.
 #[derive(Debug, PartialEq)]
 pub enum Preference {
     Hints(bool),
     /// Replies that are longer than the screen go through a pager.
     Pager(bool),
     Color(bool),
-    /// Whether there are subscriptions.
-    TellSubscribed,
+    /// Print whether there are subscriptions.
+    ShowSubscribed,
 }
 
-/// `Err`: what to print about words that mean nothing.
+/// Parses a command. `Err`: the error message.
 pub fn read(words: &[Vec<u8>], is_typed: bool) -> Result<Preference, String> {
     let program = Program::current();
     let word = |index: usize| words.get(index).map(|word| String::from_utf8_lossy(word).into_owned());
@@ -30,7 +30,7 @@ pub fn read(words: &[Vec<u8>], is_typed: bool) -> Result<Preference, String> {
             "nocolor" => Ok(Preference::Color(false)),
             _ => Err(format!("{origin}unknown {name} preference '{what}'\n")),
         },
-        (":get", Some(what)) if what.eq_ignore_ascii_case("pubsub") => Ok(Preference::TellSubscribed),
+        (":get", Some(what)) if what.eq_ignore_ascii_case("pubsub") => Ok(Preference::ShowSubscribed),
         (":get", Some(what)) => Err(format!("{origin}unknown {name} get option '{what}'\n")),
         _ => Err(format!("{origin}unknown {name} internal command '{command}'\n")),
     }
@@ -47,7 +47,7 @@ mod tests {
         };
         assert_eq!(read(":set nohints", true), Ok(Preference::Hints(false)));
         assert_eq!(read(":SET Pager", false), Ok(Preference::Pager(true)));
-        assert_eq!(read(":get pubsub", true), Ok(Preference::TellSubscribed));
+        assert_eq!(read(":get pubsub", true), Ok(Preference::ShowSubscribed));
         assert!(read(":set x", true).unwrap_err().starts_with("unknown "));
         assert!(read(":set x", false).unwrap_err().contains("rc: unknown "));
         assert!(read(":go", true).unwrap_err().contains("internal command ':go'"));

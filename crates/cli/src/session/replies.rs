@@ -1,4 +1,4 @@
-//! What commands are answered with, as far as printing depends on it.
+//! Kinds of replies that are printed in a special form.
 
 use client::printable;
 use wire::response::Value;
@@ -13,7 +13,7 @@ pub fn is_unsubscription(args: &[Vec<u8>]) -> bool {
     ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"].iter().any(|name| is_command(args, name))
 }
 
-/// Commands whose reply is a text for people.
+/// Returns whether the command's reply is a human-readable text.
 pub fn is_verbatim(args: &[Vec<u8>]) -> bool {
     let subcommand = |names: &[&str]| {
         args.get(1).is_some_and(|arg| names.iter().any(|name| arg.eq_ignore_ascii_case(name.as_bytes())))
@@ -29,7 +29,7 @@ pub fn is_verbatim(args: &[Vec<u8>]) -> bool {
         || (is_command(args, "PROXY") && subcommand(&["INFO"]))
 }
 
-/// The first element of a message of publish and subscribe, which is a push in RESP3 and an array in RESP2.
+/// Returns the kind of a publish/subscribe message, its first element; it is a push in RESP3 and an array in RESP2.
 pub fn message_kind(value: &Value, is_resp3: bool) -> Option<&[u8]> {
     let items = match value {
         Value::Push(items) if is_resp3 => items,
@@ -40,7 +40,7 @@ pub fn message_kind(value: &Value, is_resp3: bool) -> Option<&[u8]> {
     (items.len() >= 3 && (kind.ends_with(b"message") || kind.ends_with(b"subscribe"))).then_some(kind)
 }
 
-/// One line about keys that a tracking server says have changed.
+/// Formats an invalidation message as one line.
 pub fn invalidated_keys(value: &Value) -> Option<Vec<u8>> {
     let Value::Push(items) = value else { return None };
     let [kind, Value::Array(keys)] = items.as_slice() else { return None };

@@ -1,11 +1,11 @@
-//! From a sample to the whole: sums of what was measured, and how far the sum of all keys may be from what they say.
+//! Extrapolation from the sample to all keys, with confidence intervals.
 
 use super::sample::{Measured, SampledKey};
 
-/// Standard errors on both sides of the mean within which 95 % of samples have it.
+/// Half width of the 95 % confidence interval, in standard errors.
 const NORMAL_95_PERCENT: f64 = 1.96;
 
-/// Mean and spread of figures that come one by one (Welford's sums, which lose nothing where figures are large).
+/// Mean and variance of values added one by one (Welford's algorithm, which is stable for large values).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moments {
     count: u64,
@@ -13,7 +13,7 @@ pub struct Moments {
     squares: f64,
 }
 
-/// A sum and how far it may be off either way, in 95 of 100 samples.
+/// A sum with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimate {
     pub sum: f64,
@@ -28,7 +28,7 @@ impl Moments {
         self.squares += distance * (figure - self.mean);
     }
 
-    /// The sum over a population of which these values are a sample without replacement.
+    /// Returns the sum over a population, of which these values are a sample without replacement.
     pub fn total(&self, population: f64) -> Estimate {
         let count = self.count as f64;
         let left_out = (1.0 - count / population.max(1.0)).max(0.0);
@@ -57,33 +57,33 @@ pub struct Group {
     pub keys: u64,
     /// `None` for strings.
     pub elements: Option<u64>,
-    pub there_bytes: u64,
-    pub here_bytes: u64,
+    pub source_bytes: u64,
+    pub own_bytes: u64,
 }
 
-/// Keys of one type that cannot be had here.
+/// Keys of one type that Warmline refuses.
 #[derive(Debug)]
 pub struct Refused {
     pub type_name: String,
-    /// Of the first of them.
+    /// Error of the first key.
     pub reason: String,
     pub keys: u64,
-    pub there_bytes: u64,
+    pub source_bytes: u64,
 }
 
 /// One database's sample.
 #[derive(Debug, Default)]
 pub struct Database {
     pub number: u64,
-    /// How many keys it has; with a pattern or type, those that match.
+    /// Number of keys in the source; with a pattern or type, of matching keys.
     pub keys: u64,
     pub measured: u64,
     pub refused: u64,
-    there: Moments,
-    here: Moments,
-    /// What the tables of all its keys take there, if the server says so, and would take here.
-    pub there_table_bytes: u64,
-    pub here_table_bytes: f64,
+    source: Moments,
+    own: Moments,
+    /// Memory of the source's table of keys; 0 if the server does not report it.
+    pub source_table_bytes: u64,
+    pub own_table_bytes: f64,
 }
 
 impl Database {
@@ -95,25 +95,25 @@ impl Database {
         self.measured + self.refused
     }
 
-    /// Keys that could be had here, as the sample says.
+    /// Returns the estimated number of keys that Warmline accepts.
     pub fn measurable_keys(&self) -> f64 {
         self.keys as f64 * self.measured as f64 / self.sampled().max(1) as f64
     }
 
-    pub fn there(&self) -> Estimate {
-        let mut estimate = self.there.total(self.measurable_keys());
-        estimate.sum += self.there_table_bytes as f64;
+    pub fn source(&self) -> Estimate {
+        let mut estimate = self.source.total(self.measurable_keys());
+        estimate.sum += self.source_table_bytes as f64;
         estimate
     }
 
-    pub fn here(&self) -> Estimate {
-        let mut estimate = self.here.total(self.measurable_keys());
-        estimate.sum += self.here_table_bytes;
+    pub fn own(&self) -> Estimate {
+        let mut estimate = self.own.total(self.measurable_keys());
+        estimate.sum += self.own_table_bytes;
         estimate
     }
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Default)]
 pub struct Sizes {
     /// By type and encoding, in the order of their first keys.
@@ -123,19 +123,19 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Adds a key of the database that came last.
+    /// Adds a key of the last database.
     pub fn add(&mut self, key: &SampledKey, measured: &Measured) {
         let Some(database) = self.databases.last_mut() else { return };
         match measured {
             Measured::Gone => {}
-            Measured::Bytes(here) => {
+            Measured::Bytes(own) => {
                 database.measured += 1;
-                database.there.add(key.bytes as f64);
-                database.here.add(*here as f64);
+                database.source.add(key.bytes as f64);
+                database.own.add(*own as f64);
                 let group = self.group(key);
                 group.keys += 1;
-                group.there_bytes = group.there_bytes.saturating_add(key.bytes);
-                group.here_bytes = group.here_bytes.saturating_add(*here);
+                group.source_bytes = group.source_bytes.saturating_add(key.bytes);
+                group.own_bytes = group.own_bytes.saturating_add(*own);
                 if key.type_name != "string" {
                     let elements = group.elements.unwrap_or(0);
                     group.elements = Some(elements.saturating_add(key.len.unwrap_or(0)));
@@ -146,13 +146,13 @@ impl Sizes {
                 match self.refused.iter_mut().find(|refused| refused.type_name == key.type_name) {
                     Some(refused) => {
                         refused.keys += 1;
-                        refused.there_bytes = refused.there_bytes.saturating_add(key.bytes);
+                        refused.source_bytes = refused.source_bytes.saturating_add(key.bytes);
                     }
                     None => self.refused.push(Refused {
                         type_name: key.type_name.clone(),
                         reason: reason.clone(),
                         keys: 1,
-                        there_bytes: key.bytes,
+                        source_bytes: key.bytes,
                     }),
                 }
             }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((whole.sum, whole.margin), (100.0, 0.0));
         let tenth = moments.total(40.0);
         assert_eq!(tenth.sum, 1000.0);
-        // The figures' standard deviation is 12.91, half of which is the mean's error, less what was seen of all.
+        // The standard deviation is 12.91; half of it is the error of the mean, reduced by the sampled part of the population.
         assert!((tenth.margin - 1.96 * 40.0 * 6.455 * 0.9_f64.sqrt()).abs() < 0.1, "{tenth:?}");
         assert_eq!(Moments::default().total(0.0).sum, 0.0);
     }
@@ -203,7 +203,7 @@ mod tests {
             (0..2).for_each(|_| sizes.add(&key, &measured));
         }
         assert_eq!(sizes.groups[0].elements, Some(u64::MAX));
-        assert!(sizes.databases[0].there().sum > 1e19);
+        assert!(sizes.databases[0].source().sum > 1e19);
     }
 
     #[test]

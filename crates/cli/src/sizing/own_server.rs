@@ -1,5 +1,5 @@
-//! The Warmline server that is started to be asked what keys take: it listens on a Unix socket in a directory that only
-//! its user can enter, keeps nothing on disk, and ends with this, or when a signal ends this program. SIGKILL leaves it.
+//! The temporary Warmline server that measures keys. It listens on a Unix socket in a directory with access for its user
+//! only, stores no data on disk, and ends with this program, or when a signal other than SIGKILL ends this program.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -23,7 +23,7 @@ use crate::connection::Connection;
 const PROGRAM: &str = "warmline-server";
 const OPTIONS: &str = "--port 0 --unixsocketperm 700 --appendonly no --maxmemory 0 --enable-debug-command local \
                        --rdb-version-check relaxed";
-/// Longer than a start takes on a machine that is merely busy.
+/// Timeout of the server's start, long enough for a busy machine.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(10);
 const DIRECTORY_TRIES: u32 = 100;
@@ -37,11 +37,11 @@ pub fn request(words: &[&[u8]]) -> Request {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// A server's process and directory, which end and go with this.
+/// The server's process and its directory; the drop ends and removes them.
 struct Process {
     child: Child,
     directory: PathBuf,
-    /// Of the thread that ends the server when a signal ends this program.
+    /// Signals of the thread that ends the server when a signal ends this program.
     signals: Handle,
 }
 
@@ -59,7 +59,7 @@ pub struct OwnServer {
     pub version: String,
 }
 
-/// A new directory with access for its owner only.
+/// Creates a directory with access for its owner only.
 fn private_directory() -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
@@ -75,7 +75,7 @@ fn private_directory() -> io::Result<PathBuf> {
     }
 }
 
-/// The server that lies beside this program, or the one that the system finds.
+/// Returns the server program in this program's directory, or the name to find in `PATH`.
 fn default_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
@@ -95,7 +95,7 @@ impl Process {
                 .stdin(Stdio::null())
                 .stderr(log.try_clone()?)
                 .stdout(log)
-                // Ctrl-C at the terminal is for this program alone.
+                // Ctrl-C at the terminal must not reach the server.
                 .process_group(0)
                 .spawn()?;
             let (handle, server) = (signals.handle(), Pid::from_child(&child));
@@ -139,7 +139,7 @@ impl Process {
 }
 
 impl OwnServer {
-    /// `program`: the one to start; `None` finds it.
+    /// Starts the server. `program`: its path; `None`: the default.
     pub fn start(program: Option<&Path>) -> Result<OwnServer, Failure> {
         let mut process = Process::start(&program.map_or_else(default_program, Path::to_path_buf))?;
         let connection = process.connect()?;
@@ -149,7 +149,7 @@ impl OwnServer {
     }
 
     /// Sends all commands before it reads their replies.
-    pub fn ask(&mut self, requests: &[Request]) -> Result<Vec<Value>, Failure> {
+    pub fn pipeline(&mut self, requests: &[Request]) -> Result<Vec<Value>, Failure> {
         let mut bytes = Vec::new();
         requests.iter().for_each(|request| append_request(&mut bytes, request));
         self.connection.send_bytes(&bytes)?;
@@ -157,7 +157,7 @@ impl OwnServer {
     }
 
     fn read_version(&mut self) -> Result<String, Failure> {
-        let replies = self.ask(&[request(&[b"INFO", b"server"])])?;
+        let replies = self.pipeline(&[request(&[b"INFO", b"server"])])?;
         let info = String::from_utf8_lossy(replies[0].as_bytes().unwrap_or_default()).into_owned();
         info_field(&info, "warmline_version").map(str::to_owned).ok_or_else(|| {
             Failure::Usage(
@@ -166,10 +166,10 @@ impl OwnServer {
         })
     }
 
-    /// Bytes of a key table with this number of keys.
+    /// Returns the memory of a key table with this number of keys.
     pub fn measure_table(&mut self, keys: u64) -> Result<f64, Failure> {
         let count = keys.clamp(1, KEYS_OF_A_LARGE_TABLE);
-        let replies = self.ask(&[
+        let replies = self.pipeline(&[
             request(&[b"DEBUG", b"POPULATE", count.to_string().as_bytes()]),
             request(&[b"MEMORY", b"STATS"]),
             request(&[b"FLUSHALL", b"SYNC"]),
@@ -180,9 +180,9 @@ impl OwnServer {
         Ok(bytes as f64 * keys as f64 / count as f64)
     }
 
-    /// Bytes of the present data, `None` if there is none; the data is removed.
+    /// Returns the memory of a key, `None` if it does not exist, and removes all data.
     pub fn measure(&mut self, key: &[u8]) -> Result<Option<u64>, Failure> {
-        let replies = self.ask(&[request(&[b"MEMORY", b"USAGE", key]), request(&[b"DEL", key])])?;
+        let replies = self.pipeline(&[request(&[b"MEMORY", b"USAGE", key]), request(&[b"DEL", key])])?;
         Ok(match replies[0] {
             Value::Integer(bytes) => Some(bytes as u64),
             _ => None,
@@ -190,7 +190,7 @@ impl OwnServer {
     }
 }
 
-/// What MEMORY STATS says that tables of a database's keys take.
+/// Returns the memory of a database's tables of keys by MEMORY STATS.
 pub fn table_bytes(memory_stats: &Value, database: u64) -> Option<u64> {
     let name = format!("db.{database}");
     let tables =

@@ -1,4 +1,4 @@
-//! Large keys: some of the elements are copied, a page at a time, and stand for all.
+//! Large keys: a part of the elements is copied, a page at a time, measured and extrapolated.
 
 use wire::response::Value;
 
@@ -7,18 +7,18 @@ use super::sample::{Copier, Measured, SampledKey, TTL_MS};
 use crate::Failure;
 use crate::key_sizes::size_command;
 
-/// Bytes read of one key.
+/// Maximum number of bytes read of one key.
 const READ_BYTES_MAX: u64 = 8 << 20;
 /// Bytes read by one command, approximately, and the limit of elements.
 const PAGE_BYTES: u64 = 256 << 10;
 const PAGE_ELEMENTS_MAX: u64 = 1000;
-/// A string is measured by one that is not longer.
+/// Maximum length of the string that is stored to measure a longer one.
 const STRING_BYTES_MAX: u64 = 1 << 20;
 
-/// What a key that is not copied whole would take.
+/// Estimates the memory of a key by a part of its elements.
 pub fn measure(copier: &mut Copier<'_>, key: &SampledKey) -> Result<Measured, Failure> {
     let Some(len) = key.len else {
-        return Ok(Measured::Refused("Large, and of a type that is not known here".to_owned()));
+        return Ok(Measured::Refused("large value of an unknown type".to_owned()));
     };
     if len == 0 {
         return Ok(Measured::Gone);
@@ -33,15 +33,16 @@ pub fn measure(copier: &mut Copier<'_>, key: &SampledKey) -> Result<Measured, Fa
         _ => copy_scanned(copier, key, page_len)?,
     };
     if key.expires {
-        copier.here.ask(&[request(&[b"PEXPIRE", &key.name, TTL_MS])])?;
+        copier.own.pipeline(&[request(&[b"PEXPIRE", &key.name, TTL_MS])])?;
     }
-    match (copied, copier.here.measure(&key.name)?) {
+    match (copied, copier.own.measure(&key.name)?) {
         (1.., Some(bytes)) => Ok(Measured::Bytes((bytes as f64 * len as f64 / copied as f64) as u64)),
         _ => Ok(Measured::Gone),
     }
 }
 
-/// A string takes what one takes of half its length, twice: the allocator's sizes are the same within each power of two.
+/// Estimates a string by a shorter one, halved until it is short enough: the allocator has equally many size classes in
+/// each power of two.
 fn measure_string(copier: &mut Copier<'_>, key: &SampledKey, len: u64) -> Result<Measured, Failure> {
     let halvings = (0..u64::BITS).find(|halvings| len >> halvings <= STRING_BYTES_MAX).unwrap_or_default();
     let value = vec![b'x'; (len >> halvings) as usize];
@@ -49,8 +50,8 @@ fn measure_string(copier: &mut Copier<'_>, key: &SampledKey, len: u64) -> Result
     if key.expires {
         set.extend(request(&[b"PX", TTL_MS]));
     }
-    copier.here.ask(&[set])?;
-    let bytes = copier.here.measure(&key.name)?;
+    copier.own.pipeline(&[set])?;
+    let bytes = copier.own.measure(&key.name)?;
     Ok(bytes.map_or(Measured::Gone, |bytes| Measured::Bytes(bytes << halvings)))
 }
 
@@ -62,7 +63,7 @@ fn bytes_of(values: &[Value]) -> u64 {
     values.iter().map(len).sum()
 }
 
-/// Texts one behind the other, those of lists within the list too.
+/// Returns all texts of a reply in order, including those of nested lists.
 fn words(values: &[Value]) -> Vec<Vec<u8>> {
     let of_value = |value: &Value| match value.as_list() {
         Some(values) => words(values),
@@ -72,9 +73,9 @@ fn words(values: &[Value]) -> Vec<Vec<u8>> {
 }
 
 impl Copier<'_> {
-    /// The reply as a list; `None` where it is none, because the key is gone or has become another.
+    /// Returns the reply as a list; `None`: the key does not exist any more or has another type.
     fn read_page(&mut self, command: &Request) -> Result<Option<Vec<Value>>, Failure> {
-        let reply = self.there.request(command)?;
+        let reply = self.source.request(command)?;
         let items = reply.as_list().map(<[Value]>::to_vec);
         self.read_bytes += items.as_deref().map_or(0, bytes_of);
         Ok(items)
@@ -84,15 +85,15 @@ impl Copier<'_> {
         self.read_bytes - begin >= READ_BYTES_MAX
     }
 
-    /// Elements of the copy.
+    /// Returns the number of elements of the copy.
     fn copied_len(&mut self, key: &SampledKey) -> Result<u64, Failure> {
         let command = size_command(&key.type_name).unwrap_or("EXISTS");
-        let replies = self.here.ask(&[request(&[command.as_bytes(), &key.name])])?;
+        let replies = self.own.pipeline(&[request(&[command.as_bytes(), &key.name])])?;
         Ok(if let Value::Integer(len) = replies[0] { len as u64 } else { 0 })
     }
 }
 
-/// Lists, and sorted sets in the order of their scores, as they lie in memory when they are loaded.
+/// Copies a list or a sorted set in the order of its elements, which is the order of loading.
 fn copy_ranges(copier: &mut Copier<'_>, key: &SampledKey, len: u64, page_len: u64) -> Result<u64, Failure> {
     let begin = copier.read_bytes;
     let mut from = 0;
@@ -111,13 +112,13 @@ fn copy_ranges(copier: &mut Copier<'_>, key: &SampledKey, len: u64, page_len: u6
         }
         let mut command = request(&[add, &key.name]);
         command.extend(items);
-        copier.here.ask(&[command])?;
+        copier.own.pipeline(&[command])?;
         from += page_len;
     }
     copier.copied_len(key)
 }
 
-/// Hashes and sets.
+/// Copies a hash or a set.
 fn copy_scanned(copier: &mut Copier<'_>, key: &SampledKey, page_len: u64) -> Result<u64, Failure> {
     let (scan, add): (&[u8], &[u8]) = match key.type_name.as_str() {
         "hash" => (b"HSCAN", b"HSET"),
@@ -134,7 +135,7 @@ fn copy_scanned(copier: &mut Copier<'_>, key: &SampledKey, page_len: u64) -> Res
         if !items.is_empty() {
             let mut command = request(&[add, &key.name]);
             command.extend(items.iter().cloned());
-            copier.here.ask(&[command])?;
+            copier.own.pipeline(&[command])?;
             if scan == b"HSCAN" {
                 copy_field_expiry(copier, key, &items)?;
             }
@@ -147,28 +148,29 @@ fn copy_scanned(copier: &mut Copier<'_>, key: &SampledKey, page_len: u64) -> Res
     copier.copied_len(key)
 }
 
-/// `items`: fields and values in turn. Servers that know no fields that expire answer with an error.
+/// Copies which fields expire. `items`: alternating fields and values. The error of servers without expiring fields is
+/// ignored.
 fn copy_field_expiry(copier: &mut Copier<'_>, key: &SampledKey, items: &[Vec<u8>]) -> Result<(), Failure> {
     let fields: Vec<&Vec<u8>> = items.iter().step_by(2).collect();
-    let ask = |command: &[&[u8]], fields: &[&Vec<u8>]| {
+    let request_of = |command: &[&[u8]], fields: &[&Vec<u8>]| {
         let mut request = request(command);
         request.push(b"FIELDS".to_vec());
         request.push(fields.len().to_string().into_bytes());
         request.extend(fields.iter().map(|field| (*field).clone()));
         request
     };
-    let reply = copier.there.request(&ask(&[b"HPTTL", &key.name], &fields))?;
+    let reply = copier.source.request(&request_of(&[b"HPTTL", &key.name], &fields))?;
     let Some(ttls) = reply.as_list() else { return Ok(()) };
     let expires = |ttl: &Value| matches!(ttl, Value::Integer(0..));
     let expiring: Vec<&Vec<u8>> =
         fields.iter().zip(ttls).filter(|(_, ttl)| expires(ttl)).map(|(field, _)| *field).collect();
     if !expiring.is_empty() {
-        copier.here.ask(&[ask(&[b"HPEXPIRE", &key.name, TTL_MS], &expiring)])?;
+        copier.own.pipeline(&[request_of(&[b"HPEXPIRE", &key.name, TTL_MS], &expiring)])?;
     }
     Ok(())
 }
 
-/// The first id behind this one: ranges without their end are newer than some servers.
+/// Returns the next id: exclusive ranges are not supported by all servers.
 fn following_id(id: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(id);
     let (ms, seq) = text.split_once('-').unwrap_or((&text, "0"));
@@ -198,16 +200,16 @@ fn copy_stream(copier: &mut Copier<'_>, key: &SampledKey, len: u64, page_len: u6
         if adds.is_empty() {
             break;
         }
-        copier.here.ask(&adds)?;
+        copier.own.pipeline(&adds)?;
     }
     let copied = copier.copied_len(key)?;
     copy_groups(copier, key, copied as f64 / len as f64)?;
     Ok(copied)
 }
 
-/// Groups of a stream with this share of the entries that are pending in each.
+/// Copies the groups of a stream, with this share of each group's pending entries.
 fn copy_groups(copier: &mut Copier<'_>, key: &SampledKey, share: f64) -> Result<(), Failure> {
-    let reply = copier.there.request(&request(&[b"XINFO", b"GROUPS", &key.name]))?;
+    let reply = copier.source.request(&request(&[b"XINFO", b"GROUPS", &key.name]))?;
     for group in reply.as_list().unwrap_or_default() {
         let field = |name: &[u8]| {
             group
@@ -235,7 +237,7 @@ fn copy_groups(copier: &mut Copier<'_>, key: &SampledKey, share: f64) -> Result<
             ];
             requests.push(request(&read));
         }
-        copier.here.ask(&requests)?;
+        copier.own.pipeline(&requests)?;
     }
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! What `--sizing` prints.
+//! The report of `--sizing`.
 
 use std::cmp::Reverse;
 
 use super::estimate::{Database, Estimate, Group, Refused, Sizes};
 use crate::statistics::human_bytes;
 
-/// A sum whose error may exceed this is marked.
+/// Margin beyond which the report recommends a larger sample.
 const MARGIN_PERCENT_MAX: f64 = 5.0;
 
-/// A larger part of what is used that is not in the sums is pointed out.
+/// Share of `used_memory` outside the sums beyond which the report names possible causes.
 const UNEXPLAINED_SHARE_MAX: f64 = 0.1;
 
-/// What the report says beside the sizes.
+/// Facts in the report besides the sizes.
 pub struct About {
-    /// The server that was asked, by name and version, and where.
-    pub there: String,
-    pub here_version: String,
-    pub there_used_bytes: Option<u64>,
+    /// Name, version and address of the source.
+    pub source: String,
+    pub own_version: String,
+    pub source_used_bytes: Option<u64>,
     pub read_bytes: u64,
-    /// The options that decide how collections are stored were read there.
+    /// The source's options of encodings could be read.
     pub has_options: bool,
     /// No pattern or type was given.
     pub is_of_all_keys: bool,
@@ -29,11 +29,11 @@ fn human(bytes: f64) -> String {
     human_bytes(bytes.round() as i64)
 }
 
-fn ratio(there: f64, here: f64) -> String {
-    if there > 0.0 { format!("{:.2}", here / there) } else { "-".to_owned() }
+fn ratio(source: f64, own: f64) -> String {
+    if source > 0.0 { format!("{:.2}", own / source) } else { "-".to_owned() }
 }
 
-/// A number with its thousands set off.
+/// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -50,15 +50,15 @@ pub fn text(sizes: &Sizes, about: &About) -> String {
     let sampled: u64 = sizes.databases.iter().map(Database::sampled).sum();
     let keys = sizes.databases.iter().map(|database| database.keys).fold(0, u64::saturating_add);
     let mut out = format!(
-        "# What the data of {} would take in Warmline {}\n\nSampled {} of {} keys, for which {} were read.\n",
-        about.there,
-        about.here_version,
+        "# Memory of {} in Warmline {}\n\nSampled {} of {} keys; read {} of values.\n",
+        about.source,
+        about.own_version,
         grouped(sampled),
         grouped(keys),
         human(about.read_bytes as f64)
     );
     if about.was_interrupted {
-        out += "Interrupted: only what was met until then is counted.\n";
+        out += "Interrupted: the report covers the keys sampled so far.\n";
     }
     if sampled == 0 {
         return out;
@@ -70,55 +70,55 @@ pub fn text(sizes: &Sizes, about: &About) -> String {
     out
 }
 
-/// The sampled keys by type and encoding, the largest first.
+/// Formats the sampled keys by type and encoding, the largest first.
 fn groups(groups: &[Group]) -> String {
     let mut out = format!(
         "\n{:<10} {:<12} {:>11} {:>13} {:>12} {:>12} {:>6}\n",
-        "Type", "Encoding", "Keys", "Elements", "Bytes there", "Bytes here", "Ratio"
+        "Type", "Encoding", "Keys", "Elements", "Source", "Warmline", "Ratio"
     );
     let mut groups: Vec<&Group> = groups.iter().collect();
-    groups.sort_by_key(|group| Reverse(group.there_bytes));
+    groups.sort_by_key(|group| Reverse(group.source_bytes));
     for group in groups {
-        let (there, here) = (group.there_bytes as f64, group.here_bytes as f64);
+        let (source, own) = (group.source_bytes as f64, group.own_bytes as f64);
         out += &format!(
             "{:<10} {:<12} {:>11} {:>13} {:>12} {:>12} {:>6}\n",
             group.type_name,
             group.encoding,
             grouped(group.keys),
             group.elements.map_or("-".to_owned(), grouped),
-            human(there),
-            human(here),
-            ratio(there, here)
+            human(source),
+            human(own),
+            ratio(source, own)
         );
     }
     out
 }
 
-/// All keys of each database, tables of keys included.
+/// Formats the estimates for all keys of each database, tables of keys included.
 fn databases(databases: &[Database]) -> String {
     let mut out = format!(
         "\n{:<10} {:>13} {:>11} {:>8} {:>12} {:>12} {:>6} {:>6}\n",
-        "Database", "Keys", "Sampled", "Share", "Bytes there", "Bytes here", "+- 95%", "Ratio"
+        "Database", "Keys", "Sampled", "Share", "Source", "Warmline", "+- 95%", "Ratio"
     );
-    let mut line = |name: String, keys: u64, sampled: u64, there: Estimate, here: Estimate| {
+    let mut line = |name: String, keys: u64, sampled: u64, source: Estimate, own: Estimate| {
         out += &format!(
             "{name:<10} {:>13} {:>11} {:>7.2}% {:>12} {:>12} {:>5.1}% {:>6}\n",
             grouped(keys),
             grouped(sampled),
             100.0 * (sampled as f64 / keys.max(1) as f64).min(1.0),
-            human(there.sum),
-            human(here.sum),
-            here.margin_percent(),
-            ratio(there.sum, here.sum)
+            human(source.sum),
+            human(own.sum),
+            own.margin_percent(),
+            ratio(source.sum, own.sum)
         );
     };
     let mut all = (0_u64, 0, Estimate::default(), Estimate::default());
     for database in databases {
-        let (there, here) = (database.there(), database.here());
-        line(format!("db{}", database.number), database.keys, database.sampled(), there, here);
+        let (source, own) = (database.source(), database.own());
+        line(format!("db{}", database.number), database.keys, database.sampled(), source, own);
         (all.0, all.1) = (all.0.saturating_add(database.keys), all.1 + database.sampled());
-        all.2.add(there);
-        all.3.add(here);
+        all.2.add(source);
+        all.3.add(own);
     }
     if databases.len() > 1 {
         line("all".to_owned(), all.0, all.1, all.2, all.3);
@@ -130,10 +130,10 @@ fn refusals(refused: &[Refused], sampled: u64) -> String {
     let mut out = String::new();
     for refused in refused {
         out += &format!(
-            "\nLeft out of the sums: keys of type {}, {:.2}% of those sampled ({} there); the first was refused with: {}\n",
+            "\nNot in the sums: keys of type {}, {:.2}% of the sample ({} in the source); error of the first key: {}\n",
             refused.type_name,
             100.0 * refused.keys as f64 / sampled as f64,
-            human(refused.there_bytes as f64),
+            human(refused.source_bytes as f64),
             refused.reason
         );
     }
@@ -142,31 +142,31 @@ fn refusals(refused: &[Refused], sampled: u64) -> String {
 
 fn notes(sizes: &Sizes, about: &About) -> String {
     let mut out = String::from("\n");
-    let (mut there, mut here) = (0.0, 0.0);
+    let (mut source, mut own) = (0.0, 0.0);
     for database in &sizes.databases {
-        (there, here) = (there + database.there().sum, here + database.here().sum);
+        (source, own) = (source + database.source().sum, own + database.own().sum);
     }
-    if let Some(used) = about.there_used_bytes.map(|bytes| bytes as f64).filter(|_| about.is_of_all_keys) {
+    if let Some(used) = about.source_used_bytes.map(|bytes| bytes as f64).filter(|_| about.is_of_all_keys) {
         out += &format!(
-            "used_memory there is {}, with all that is no key; in the same ratio that is {} here.\n",
+            "used_memory of the source is {}, including memory other than keys; at the same ratio, {} in Warmline.\n",
             human(used),
-            human(used * here / f64::max(there, 1.0))
+            human(used * own / f64::max(source, 1.0))
         );
-        if used > there * (1.0 + UNEXPLAINED_SHARE_MAX) {
-            out += "That is more than the sums: keys that are much larger than all others were not met (--memkeys finds \
-                    them), or it is none of keys.\n";
+        if used > source * (1.0 + UNEXPLAINED_SHARE_MAX) {
+            out += "It exceeds the sums: a few large keys may be outside the sample (--memkeys finds them), or memory other \
+            than keys is large.\n";
         }
     }
     out += if about.has_options {
-        "Collections are stored as the options there say (hash-max-listpack-entries and its like).\n"
+        "Encodings follow the source's options, such as hash-max-listpack-entries.\n"
     } else {
-        "Collections are stored as Warmline's options say; those of the server could not be read.\n"
+        "Encodings follow Warmline's default options; the source's options could not be read.\n"
     };
-    let is_vague = |database: &Database| database.here().margin_percent() > MARGIN_PERCENT_MAX;
+    let is_vague = |database: &Database| database.own().margin_percent() > MARGIN_PERCENT_MAX;
     if sizes.databases.iter().any(is_vague) {
-        out += "Keys differ much in size: with a larger --sizing-samples the sum is nearer.\n";
+        out += "Sizes vary widely: a larger --sizing-samples narrows the interval.\n";
     }
-    out + "On top come clients, replication and holes: see docs/sizing.md.\n"
+    out + "Not included: clients, replication and fragmentation; see docs/sizing.md.\n"
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
         let mut sizes = Sizes::default();
         for number in [0, 5] {
             let mut database = Database::new(number);
-            (database.keys, database.there_table_bytes, database.here_table_bytes) = (2000, 48, 20_000.0);
+            (database.keys, database.source_table_bytes, database.own_table_bytes) = (2000, 48, 20_000.0);
             sizes.databases.push(database);
             sizes.add(&key("hash", 1000), &Measured::Bytes(400));
             sizes.add(&key("string", 100), &Measured::Bytes(90));
@@ -192,9 +192,9 @@ mod tests {
         }
         sizes.add(&key("MBbloom--", 5000), &Measured::Refused("ERR Bad data format".to_owned()));
         let about = About {
-            there: "valkey 9.1.2 at 127.0.0.1:6379".to_owned(),
-            here_version: "0.1.0".to_owned(),
-            there_used_bytes: Some(3 << 20),
+            source: "valkey 9.1.2 at 127.0.0.1:6379".to_owned(),
+            own_version: "0.1.0".to_owned(),
+            source_used_bytes: Some(3 << 20),
             read_bytes: 2048,
             has_options: true,
             is_of_all_keys: true,
@@ -202,15 +202,15 @@ mod tests {
         };
         let text = text(&sizes, &about);
         for line in [
-            "# What the data of valkey 9.1.2 at 127.0.0.1:6379 would take in Warmline 0.1.0",
-            "Sampled 5 of 4,000 keys, for which 2.00K were read.",
+            "# Memory of valkey 9.1.2 at 127.0.0.1:6379 in Warmline 0.1.0",
+            "Sampled 5 of 4,000 keys; read 2.00K of values.",
             "hash       listpack               2             6        1.95K         800B   0.40",
             "string     listpack               2             -         200B         180B   0.90",
             "db0                2,000           2    0.10%        1.05M      498.05K 119.1%   0.46",
-            "Left out of the sums: keys of type MBbloom--, 20.00% of those sampled (4.88K there); the first was refused with: \
+            "Not in the sums: keys of type MBbloom--, 20.00% of the sample (4.88K in the source); error of the first key: \
              ERR Bad data format",
-            "used_memory there is 3.00M, with all that is no key; in the same ratio that is 1.40M here.",
-            "Keys differ much in size: with a larger --sizing-samples the sum is nearer.",
+            "used_memory of the source is 3.00M, including memory other than keys; at the same ratio, 1.40M in Warmline.",
+            "Sizes vary widely: a larger --sizing-samples narrows the interval.",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }

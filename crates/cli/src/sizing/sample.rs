@@ -1,4 +1,4 @@
-//! Keys of the sample: what the server that has them says of them, and copies of them for one that measures them.
+//! Keys of the sample: their description by the source, and their copies in the temporary server.
 
 use client::printable;
 use wire::response::Value;
@@ -9,16 +9,16 @@ use crate::Failure;
 use crate::key_sizes::size_command;
 use crate::session::Session;
 
-/// Of more elements than this the server there looks at some, to say what a key takes.
+/// Number of elements that the source samples for MEMORY USAGE.
 const ELEMENTS_LOOKED_AT: &[u8] = b"1000";
-/// A key that takes more is not copied whole: that could keep the server there from everything else for too long.
+/// Memory from which a key is copied in part: a DUMP of the whole could block the source for too long.
 const WHOLE_BYTES_MAX: u64 = 1 << 20;
-/// Keys are copied together while they take no more there.
+/// Maximum memory of the keys that are copied in one pipeline.
 const TOGETHER_BYTES_MAX: u64 = 8 << 20;
-/// Where a key or field has a time to live, its copy has one that does not end meanwhile.
+/// Time to live of the copies of expiring keys and fields, longer than any measurement.
 pub const TTL_MS: &[u8] = b"31536000000";
 
-/// A key and what the server that has it says of it.
+/// A key with its description by the source.
 #[derive(Debug)]
 pub struct SampledKey {
     pub name: Vec<u8>,
@@ -26,18 +26,18 @@ pub struct SampledKey {
     pub encoding: String,
     /// Elements, or bytes of a string; `None` where no command reports it.
     pub len: Option<u64>,
-    /// What it takes there.
+    /// Memory in the source.
     pub bytes: u64,
     pub expires: bool,
 }
 
-/// What a key would take here.
+/// Result of a measurement.
 #[derive(Debug)]
 pub enum Measured {
     Bytes(u64),
-    /// It cannot be had here, for this reason.
+    /// Warmline refuses the key with this error.
     Refused(String),
-    /// There is no such key any more.
+    /// The key does not exist any more.
     Gone,
 }
 
@@ -46,15 +46,15 @@ fn text(value: &Value) -> Option<String> {
 }
 
 fn refusal(value: &Value) -> String {
-    printable(&String::from_utf8_lossy(value.as_bytes().unwrap_or(b"no such reply is known")))
+    printable(&String::from_utf8_lossy(value.as_bytes().unwrap_or(b"unexpected reply")))
 }
 
-/// A length or size that a server says, which may say anything.
+/// Converts a length or size in a reply, which is not trusted; negative values are 0.
 fn figure(said: i64) -> u64 {
     u64::try_from(said).unwrap_or_default()
 }
 
-/// Those of the keys that are there, with what the server says of them.
+/// Describes the keys that exist.
 pub fn describe(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<SampledKey>, Failure> {
     let questions = |key: &Vec<u8>| -> [Request; 4] {
         [
@@ -103,17 +103,17 @@ fn find_lens(session: &mut Session, keys: &mut [SampledKey]) -> Result<(), Failu
     Ok(())
 }
 
-/// Reads from one server and has another measure.
+/// Copies keys from the source to the temporary server.
 pub struct Copier<'a> {
-    pub there: &'a mut Session,
-    pub here: &'a mut OwnServer,
-    /// What has been read of values.
+    pub source: &'a mut Session,
+    pub own: &'a mut OwnServer,
+    /// Total number of bytes of values read.
     pub read_bytes: u64,
 }
 
 impl Copier<'_> {
-    /// What each of these keys would take here, in their order. `more` says whether to go on, before each batch that
-    /// is copied together; the result may therefore be shorter.
+    /// Measures keys in order. `more` is called before each batch and returns whether to continue; the result is shorter if it
+    /// returns false.
     pub fn measure(
         &mut self,
         keys: &[SampledKey],
@@ -139,7 +139,7 @@ impl Copier<'_> {
 
     fn measure_whole(&mut self, keys: &[SampledKey]) -> Result<Vec<Measured>, Failure> {
         let dumps: Vec<Request> = keys.iter().map(|key| request(&[b"DUMP", &key.name])).collect();
-        let payloads = self.there.pipeline(&dumps)?;
+        let payloads = self.source.pipeline(&dumps)?;
         let mut requests = Vec::new();
         for (key, payload) in keys.iter().zip(&payloads) {
             if let Value::Error(_) = payload {
@@ -152,12 +152,12 @@ impl Copier<'_> {
             requests.push(request(&[b"MEMORY", b"USAGE", &key.name]));
             requests.push(request(&[b"DEL", &key.name]));
         }
-        let replies = self.here.ask(&requests)?;
+        let replies = self.own.pipeline(&requests)?;
         let measured = payloads.iter().zip(replies.chunks_exact(3)).map(|(payload, replies)| match replies {
             _ if payload.as_bytes().is_none() => Measured::Gone,
             [Value::Error(_), ..] => Measured::Refused(refusal(&replies[0])),
             [_, Value::Integer(bytes), _] => Measured::Bytes(*bytes as u64),
-            // All its fields have expired.
+            // All fields of the hash have expired.
             _ => Measured::Gone,
         });
         Ok(measured.collect())
