@@ -21,6 +21,7 @@ mod primary;
 pub mod rdb_channel;
 mod received_file;
 mod replicas;
+mod reservations;
 mod snapshot_frame;
 mod stream;
 mod stream_load;
@@ -39,8 +40,8 @@ use failover::Failover;
 use full_sync::FullSyncs;
 use link::Upstream;
 use outgoing::OutgoingStream;
-use rdb_channel::Reservations;
 use replicas::Replicas;
+use reservations::Reservations;
 
 /// State of replication. Its methods receive the other parts of the executor as parameters.
 pub struct Replication {
@@ -161,7 +162,7 @@ impl Replication {
             let limit = server.config.client_output_buffer_limit.replica;
             let limit = OutputLimit::new(limit, kept_bytes, clock.monotonic_us());
             self.replicas.limit(server, &limit, end);
-            self.reservations.limit(server, &limit, end);
+            self.step_reservations(server, reservations::Event::Fed { end, limit: &limit });
         }
         let slowest = [self.replicas.slowest(), self.reservations.slowest()];
         self.outgoing.trim(kept_bytes, slowest.into_iter().flatten().min().unwrap_or(end));

@@ -16,6 +16,7 @@ use super::Replication;
 use super::primary::no_id;
 use super::rdb_channel::ReplicaSockets;
 use super::replicas::{Replica, Stage, profile_of, replica_name};
+use super::reservations;
 use super::sync_plan::{Action, Event, Facts, Format, Phase, SyncPlan, Syncing};
 use crate::db::Db;
 use crate::engine::persistence::Disk;
@@ -466,7 +467,9 @@ impl Executor {
                 server.clients[handle].close_after_reply = true;
                 server.clients.push(handle, |_| ());
             }
-            Action::ForgetReservation(handle) => replication.reservations.forget_of(server, handle),
+            Action::ForgetReservation(handle) => {
+                replication.step_reservations(server, reservations::Event::Failed(handle));
+            }
             Action::KeepAlive(handle) => server.clients.push(handle, |reply| reply.raw(b"\n")),
             Action::KillChild(purpose) => self.end_snapshot_child(purpose),
         }

@@ -5,7 +5,7 @@ use super::failover;
 use super::history::Refusal;
 use super::rdb_channel::{offer_rdb_channel, takes_rdb_channel};
 use super::replicas::{Replica, Stage, profile_of, replica_name};
-use super::{KnownAcknowledgements, Replication, sync_plan};
+use super::{KnownAcknowledgements, Replication, reservations, sync_plan};
 use crate::clock::Clock;
 use crate::command::Next;
 use crate::db::Db;
@@ -164,7 +164,7 @@ impl Replication {
         };
         server.observed.statistics.partial_syncs += 1;
         let position = next - 1;
-        let stage = match self.reservations.take_up(server, handle) {
+        let stage = match self.take_up_reservation(server, handle) {
             Some(rdb) => Stage::MainChannel { rdb },
             None => Stage::Online { awaits_acknowledgement: false },
         };
@@ -338,7 +338,7 @@ impl Replication {
 
     /// Releases the parts of the stream that no main channel or replica needs any more, once a second.
     fn backlog_cron(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
-        self.reservations.expire(server);
+        self.step_reservations(server, reservations::Event::Tick);
         self.limit_backlog(db, server, clock);
         self.free_backlog_if_idle(db, server);
     }
@@ -433,7 +433,7 @@ impl Executor {
             }
             _ => log::info!("Connection with replica {name} lost."),
         }
-        self.replication.reservations.orphan(&self.server, handle);
+        self.replication.step_reservations(&mut self.server, reservations::Event::Closed(handle));
         self.leave_sync(&replica);
         // Frees the bytes that only this replica needed.
         self.replication.limit_backlog(&mut self.db, &mut self.server, &self.clock);
@@ -441,7 +441,7 @@ impl Executor {
 
     /// Closes all replicas: this server's stream no longer continues their history.
     pub fn disconnect_replicas(&mut self) {
-        self.replication.reservations.forget(&mut self.server);
+        self.replication.step_reservations(&mut self.server, reservations::Event::Parted);
         for handle in self.replication.replicas.those(|_| true) {
             // No replica reads the backlog any more; it may be freed.
             self.forget_replica(handle);

@@ -12,25 +12,23 @@
 //! ```
 //!
 //! 1. From the snapshot until a main channel requests the stream, a *reservation* keeps the whole stream, even after the
-//!    rdb channel has closed: a small snapshot may be loaded before the main channel sends its request. The reservation is
-//!    released when it exceeds the output limit of replicas, or after the replica timeout.
+//!    rdb channel has closed: a small snapshot may be loaded before the main channel sends its request. `reservations`
+//!    decides when it is released.
 //! 2. While a child writes to a socket, this process does not.
 
 use super::super::Executor;
 use super::full_sync::debug_pause_after_fork;
 use super::replicas::{Replica, Stage, replica_name};
+use super::reservations::{Action, Event, Facts, RdbChannel};
 use super::sync_plan::{self, Format};
-use super::{OutputLimit, Replication, SoftLimit, note_exceeded_limit};
+use super::{Replication, note_exceeded_limit};
 use crate::engine::persistence::Disk;
 use crate::persist::child::Purpose;
 use crate::server::Server;
-use crate::session::{ClientHandle, ClientId};
-use indexmap::IndexMap;
+use crate::session::ClientHandle;
 use rustix::fd::RawFd;
 use std::io;
 use wire::convert::signed_len;
-
-const SECOND_US: u64 = 1_000_000;
 
 /// The sockets of replicas, for a child that writes to them in blocking mode.
 pub trait ReplicaSockets {
@@ -40,159 +38,6 @@ pub trait ReplicaSockets {
     fn write_to(&mut self, place: usize, bytes: &[u8]);
     /// As [`Self::write_to`], to all of them; returns the total sent, or an error if all have failed.
     fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64>;
-}
-
-/// The stream from a snapshot's offset on, kept for a main channel.
-struct Reservation {
-    position: u64,
-    /// The rdb channel.
-    handle: ClientHandle,
-    address: String,
-    name: String,
-    soft_limit: SoftLimit,
-    /// It has kept bytes.
-    holds_bytes: bool,
-    /// Monotonic time of its creation.
-    since_us: u64,
-    /// Monotonic time at which the rdb channel was closed.
-    orphaned_us: Option<u64>,
-}
-
-/// All reservations, keyed by the client of the rdb channel.
-#[derive(Default)]
-pub(super) struct Reservations {
-    kept: IndexMap<ClientId, Reservation>,
-}
-
-impl Reservations {
-    /// Returns whether there are no reservations.
-    pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
-    }
-
-    /// Returns the first byte of the stream that is kept.
-    pub fn slowest(&self) -> Option<u64> {
-        self.kept.values().map(|reservation| reservation.position).min()
-    }
-
-    /// Keeps the stream from `position` on; `holds_bytes`: the backlog has bytes.
-    fn reserve(&mut self, server: &mut Server, handle: ClientHandle, position: u64, holds_bytes: bool) {
-        let (client, name) = (&server.clients[handle], replica_name(server, handle));
-        let (client_id, address) = (client.id, client.connection.address.clone());
-        log::debug!(
-            "Dual channel replication: Add rdb replica {name} to waiting psync, with cid {}, {}",
-            client_id.0,
-            if holds_bytes { "tracking repl-backlog tail" } else { "no repl-backlog to track" }
-        );
-        let (soft_limit, since_us) = (SoftLimit::default(), server.now.monotonic_us);
-        let reservation = Reservation {
-            position,
-            handle,
-            address,
-            name,
-            soft_limit,
-            holds_bytes,
-            since_us,
-            orphaned_us: None,
-        };
-        self.kept.insert(client_id, reservation);
-    }
-
-    /// Publishes the state on which commands depend.
-    fn publish(&self, server: &mut Server) {
-        server.replicas.awaiting_main_channel = self.kept.keys().copied().collect();
-    }
-
-    /// Transfers the reservation to a main channel; returns its rdb channel.
-    pub fn take_up(&mut self, server: &mut Server, handle: ClientHandle) -> Option<ClientHandle> {
-        let client_id = server.clients[handle].replica.as_ref()?.rdb_client?;
-        let kept = self.kept.shift_remove(&client_id)?;
-        log::debug!(
-            "Dual channel replication: Remove psync waiting replica {} with cid {}",
-            replica_name(server, handle),
-            client_id.0
-        );
-        self.publish(server);
-        Some(kept.handle)
-    }
-
-    /// Releases all.
-    pub fn forget(&mut self, server: &mut Server) {
-        self.kept.clear();
-        self.publish(server);
-    }
-
-    /// Releases those of an rdb channel whose snapshot has failed.
-    pub fn forget_of(&mut self, server: &mut Server, handle: ClientHandle) {
-        self.kept.retain(|_, kept| kept.handle != handle);
-        self.publish(server);
-    }
-
-    /// Handles a closed rdb channel; its main channel may follow.
-    pub fn orphan(&mut self, server: &Server, handle: ClientHandle) {
-        let (now_us, delay_s) = (server.now.monotonic_us, server.switches.rdb_client_free_delay_s);
-        let mut own = self.kept.iter_mut().filter(|(_, kept)| kept.handle == handle);
-        if let Some((client_id, kept)) = own.next() {
-            kept.orphaned_us = Some(now_us);
-            log::debug!(
-                "Dual channel replication: Postpone RDB client id={} ({}) free for {delay_s} seconds",
-                client_id.0,
-                kept.name
-            );
-        }
-    }
-
-    /// Releases those that have expired.
-    pub fn expire(&mut self, server: &mut Server) {
-        let (now_us, delay_s) = (server.now.monotonic_us, server.switches.rdb_client_free_delay_s);
-        let timeout_s = delay_s.max(u64::from(server.config.repl_timeout_seconds));
-        let mut over = Vec::new();
-        for (&client_id, kept) in &self.kept {
-            let (since_us, patience_s) =
-                kept.orphaned_us.map_or((kept.since_us, timeout_s), |since_us| (since_us, delay_s));
-            let waited_s = now_us.saturating_sub(since_us) / SECOND_US;
-            if waited_s > patience_s {
-                log::info!(
-                    "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({waited_s} seconds). Freeing RDB client {}.",
-                    client_id.0
-                );
-                over.push(client_id);
-            }
-        }
-        over.into_iter().for_each(|client_id| drop(self.give_up(server, client_id)));
-    }
-
-    /// Releases a reservation and closes its rdb channel.
-    fn give_up(&mut self, server: &mut Server, client_id: ClientId) -> Option<Reservation> {
-        let kept = self.kept.shift_remove(&client_id)?;
-        if kept.orphaned_us.is_none() {
-            server.close_asap(kept.handle);
-        }
-        self.publish(server);
-        Some(kept)
-    }
-
-    /// Releases those beyond the limit, and closes their rdb channels; `end` is that of the stream.
-    pub fn limit(&mut self, server: &mut Server, limit: &OutputLimit, end: u64) {
-        let mut over = Vec::new();
-        for (&client_id, kept) in &mut self.kept {
-            if !kept.holds_bytes && end > kept.position {
-                kept.holds_bytes = true;
-                log::debug!(
-                    "Dual channel replication: Attach replica rdb client {} to repl buf block",
-                    client_id.0
-                );
-            }
-            if limit.is_exceeded(end - kept.position, &mut kept.soft_limit) {
-                over.push(client_id);
-            }
-        }
-        for client_id in over {
-            if let Some(kept) = self.give_up(server, client_id) {
-                note_exceeded_limit(server, client_id, &kept.address);
-            }
-        }
-    }
 }
 
 /// Returns whether the replica's full sync uses two connections.
@@ -230,9 +75,54 @@ impl Replication {
             if let Some(replica) = self.replicas.change(handle) {
                 replica.stage = Stage::RdbChannel;
             }
-            self.reservations.reserve(server, handle, offset, holds_bytes);
+            let (client, name) = (&server.clients[handle], replica_name(server, handle));
+            let (client_id, address) = (client.id, client.connection.address.clone());
+            let channel = RdbChannel { client_id, handle, address, name, position: offset, holds_bytes };
+            self.step_reservations(server, Event::Begun(channel));
         }
-        self.reservations.publish(server);
+    }
+
+    /// Gives the reservations an event, and does what they want done.
+    pub(super) fn step_reservations(&mut self, server: &mut Server, event: Event<'_>) {
+        let facts = Facts {
+            now_us: server.now.monotonic_us,
+            timeout_s: server.config.repl_timeout_seconds.into(),
+            free_delay_s: server.switches.rdb_client_free_delay_s,
+        };
+        for action in self.reservations.step(event, facts) {
+            match action {
+                Action::Log(level, text) => log::log!(level, "{text}"),
+                Action::Close(handle) => server.close_asap(handle),
+                Action::NoteExceededLimit { client_id, address } => {
+                    note_exceeded_limit(server, client_id, &address);
+                }
+            }
+        }
+        self.publish_reservations(server);
+    }
+
+    /// Hands the kept stream over to a main channel; returns the rdb channel that it has named.
+    pub(super) fn take_up_reservation(
+        &mut self,
+        server: &mut Server,
+        handle: ClientHandle,
+    ) -> Option<ClientHandle> {
+        let client_id = server.clients[handle].replica.as_ref()?.rdb_client?;
+        let channel = self.reservations.take_up(client_id)?;
+        log::debug!(
+            "Dual channel replication: Remove psync waiting replica {} with cid {}",
+            replica_name(server, handle),
+            client_id.0
+        );
+        self.publish_reservations(server);
+        Some(channel.handle)
+    }
+
+    /// Publishes the rdb channels that a main channel may name.
+    fn publish_reservations(&self, server: &mut Server) {
+        let published = &mut server.replicas.awaiting_main_channel;
+        published.clear();
+        published.extend(self.reservations.client_ids());
     }
 }
 

@@ -4,6 +4,7 @@
 mod failover;
 mod handshake;
 mod link_timers;
+mod reservations;
 mod sync_plan;
 
 use std::path::Path;
