@@ -51,9 +51,10 @@ use server::server::{Identity, ProcessRequest, Shutdown};
 use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use server::sys::world::World;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use structures::hash::HashSeed;
 use structures::random::Random;
 use world::{Disk, End, Weather};
@@ -646,21 +647,47 @@ fn number_in(reply: &[u8]) -> u64 {
     text.lines().nth(1).map_or(0, |number| number.parse().unwrap())
 }
 
-/// What the server tells, and what becomes of it, when one episode is played again.
-struct Printed;
+/// What servers log: it is printed when one episode is played again, and its warnings are kept for the test that runs in
+/// this thread.
+struct Listener;
 
-static PRINTED: Printed = Printed;
+static LISTENER: Listener = Listener;
+static LISTENS: Once = Once::new();
 
-impl log::Log for Printed {
+thread_local! {
+    /// `None`: warnings of this thread are not kept.
+    static WARNINGS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+impl log::Log for Listener {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        println!("{}", record.args());
+        if record.level() == log::Level::Warn {
+            WARNINGS.with_borrow_mut(|warnings| {
+                warnings.iter_mut().for_each(|warnings| warnings.push(record.args().to_string()));
+            });
+        }
+        if log::max_level() > log::LevelFilter::Warn {
+            println!("{}", record.args());
+        }
     }
 
     fn flush(&self) {}
+}
+
+/// Listens to what servers log. Beyond warnings it is printed.
+pub fn listen(level: log::LevelFilter) {
+    LISTENS.call_once(|| log::set_logger(&LISTENER).unwrap());
+    log::set_max_level(level.max(log::max_level()));
+    WARNINGS.set(Some(Vec::new()));
+}
+
+/// The warnings of this thread's servers since the last call.
+pub fn take_warnings() -> Vec<String> {
+    WARNINGS.replace(Some(Vec::new())).unwrap_or_default()
 }
 
 fn play(seed: u64) -> Totals {
@@ -678,8 +705,7 @@ fn play(seed: u64) -> Totals {
 fn what_was_acknowledged_survives_whatever_happens() {
     let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = variable("WARMLINE_TEST_SEED") {
-        log::set_logger(&PRINTED).unwrap();
-        log::set_max_level(log::LevelFilter::Info);
+        listen(log::LevelFilter::Info);
         println!("{:?}", play(seed));
         return;
     }

@@ -8,6 +8,9 @@ use crate::requests::{self, Shape, words};
 use server::session::ClientHandle;
 use structures::random::Random;
 
+/// A client that has not been answered for longer goes sooner or later.
+const PATIENCE_US: u64 = 200_000;
+
 /// What has been asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -72,7 +75,13 @@ fn reply_len(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= len).then_some(len)
 }
 
-/// The units of this client's commands; the keys of all clients are the same, but for its own.
+/// The database of a client. Two use the same, which is not the first: so a stream often stops and goes on in a database
+/// that no command has selected in between.
+pub fn database_of(client: usize) -> usize {
+    [0, 1, 1, 2][client]
+}
+
+/// The units of this client's commands; the keys of clients of one database are the same, but for its own.
 fn unit(random: &mut Random, client: usize, number: u64, shape: Shape) -> Vec<Words> {
     let mut commands = Vec::new();
     if shape != Shape::Alone {
@@ -92,7 +101,7 @@ fn unit(random: &mut Random, client: usize, number: u64, shape: Shape) -> Vec<Wo
         }
         if shape == Shape::Transaction && random.below(6) == 0 {
             commands.extend([words(&format!("SELECT {}", random.below(3) + 1)), words("SET other x")]);
-            commands.push(words("SELECT 0"));
+            commands.push(words(&format!("SELECT {}", database_of(client))));
         }
     }
     commands.push(words(&format!("SET last:{client} {number}")));
@@ -126,6 +135,12 @@ impl Client {
 
     /// Asks something new, if it waits for nothing.
     pub fn act(&mut self, nodes: &mut [Node], random: &mut Random, now_us: u64) {
+        if let Some((_, since_us)) = self.asked
+            && now_us > since_us + PATIENCE_US
+            && random.below(50) == 0
+        {
+            self.leave(nodes, random);
+        }
         if self.asked.is_some() || now_us < self.next_us {
             return self.send(nodes, random);
         }
@@ -138,14 +153,21 @@ impl Client {
             return self.leave(nodes, random);
         }
         if self.handle.is_none() {
-            self.handle = Some(node.connect());
+            self.handle = Some(node.connect(database_of(self.index)));
         }
         self.ask(random, now_us);
         self.send(nodes, random);
     }
 
-    /// Goes to another server: to a primary, more often than not.
-    fn leave(&mut self, nodes: &mut [Node], random: &mut Random) {
+    /// Goes to a server that has just been given another role, if it waits for nothing.
+    pub fn go_to(&mut self, nodes: &mut [Node], node: usize) {
+        if self.asked.is_none() {
+            self.hang_up(nodes);
+            self.node = node;
+        }
+    }
+
+    fn hang_up(&mut self, nodes: &mut [Node]) {
         if let (Some(handle), true) = (self.handle, nodes[self.node].is_up())
             && nodes[self.node].line(handle).is_some()
         {
@@ -153,6 +175,11 @@ impl Client {
             nodes[self.node].hang_up(handle);
         }
         self.lose();
+    }
+
+    /// Goes to another server: to a primary, more often than not.
+    fn leave(&mut self, nodes: &mut [Node], random: &mut Random) {
+        self.hang_up(nodes);
         let primaries: Vec<usize> = nodes
             .iter()
             .filter(|node| node.is_up() && node.primary().is_none())

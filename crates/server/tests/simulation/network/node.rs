@@ -1,6 +1,7 @@
 //! A server of the network: its executor, its disk, and the turn of its loop. What `net` does with sockets is done here
 //! with simulated connections.
 
+use super::CLIENTS;
 use super::wires::{Arrived, End, Wires};
 use crate::history::ask;
 use crate::world::{Disk, End as ProcessEnd};
@@ -67,6 +68,11 @@ pub struct Node {
     pub lives: u64,
     /// When it last lost data, or what it had: it was stopped, or loaded a snapshot.
     pub disturbed_us: u64,
+    /// The number of each client that it has said it has, since then.
+    pub safe: [u64; CLIENTS],
+    /// The id of its history.
+    history: String,
+    pub turns: u64,
     pub attempts: Vec<Attempt>,
     /// Attempts that have ended: the connection, or none.
     pub established: Vec<(ClientHandle, Option<End>)>,
@@ -91,6 +97,9 @@ impl Node {
             started_us: 0,
             lives: 0,
             disturbed_us: 0,
+            safe: [0; CLIENTS],
+            history: String::new(),
+            turns: 0,
             attempts: Vec::new(),
             established: Vec::new(),
             skew_us: random.below(2_000_000) as i64 - 1_000_000,
@@ -108,7 +117,8 @@ impl Node {
     pub fn start(&mut self, now_us: u64, seed: u64) {
         let now_us = now_us / 1000 * 1000;
         self.lives += 1;
-        (self.started_us, self.disturbed_us) = (now_us, now_us);
+        self.started_us = now_us;
+        self.disturb(now_us);
         let mut executor = Box::new(crate::server_with(self.config.clone(), 0, seed));
         executor.move_to(World::of(self.disk.clone()));
         self.disk.set_time(now_us);
@@ -120,6 +130,11 @@ impl Node {
             executor.end_tick();
         }
         self.executor = Some(executor);
+    }
+
+    /// What it has said that it has is lost.
+    fn disturb(&mut self, now_us: u64) {
+        (self.disturbed_us, self.safe) = (now_us, [0; CLIENTS]);
     }
 
     /// The process ends. Its connections are closed by the system, unless the machine goes with it.
@@ -143,13 +158,16 @@ impl Node {
         }
         self.attempts.clear();
         self.established.clear();
-        self.disturbed_us = world.now_us;
+        self.disturb(world.now_us);
         self.disk.restart(end);
     }
 
-    /// A client beside the server connects.
-    pub fn connect(&mut self) -> ClientHandle {
+    /// A client beside the server connects, and selects a database.
+    pub fn connect(&mut self, database: usize) -> ClientHandle {
         let handle = crate::connect(self.executor());
+        let database = database.to_string();
+        let answer = ask(self.executor(), handle, &[b"SELECT", database.as_bytes()]);
+        assert_eq!(answer, b"+OK\r\n", "any server has this database");
         let line = Line::Local { sent: Vec::new(), received: Vec::new() };
         self.connections.insert(handle.index(), Connection { handle, line, query_buffer: None });
         handle
@@ -185,11 +203,19 @@ impl Node {
     }
 
     pub fn ask(&mut self, words: &[&str]) -> Vec<u8> {
+        self.ask_in(0, words)
+    }
+
+    pub fn ask_in(&mut self, database: usize, words: &[&str]) -> Vec<u8> {
         let executor = self.executor();
         executor.begin_tick();
         let client = crate::connect(executor);
+        executor.server.clients[client].db_index = database;
+        // What a server has counts, even where it shows clients none of it while it has no link.
+        let serves = std::mem::replace(&mut executor.server.config.replica_serve_stale_data, true);
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let answer = ask(executor, client, &words);
+        executor.server.config.replica_serve_stale_data = serves;
         executor.disconnect(client);
         answer
     }
@@ -240,10 +266,23 @@ impl Node {
         self.begin_rdb_channels(world);
         self.close_clients_asap(world);
         self.executor().note_replicas();
-        if self.executor().is_loading() {
-            self.disturbed_us = world.now_us;
+        let has_other_data = self.takes_other_history();
+        if self.executor().is_loading() || has_other_data {
+            self.disturb(world.now_us);
         }
         has_passed
+    }
+
+    /// Whether its history does not continue the one that it has had: a snapshot may be loaded within one turn.
+    fn takes_other_history(&mut self) -> bool {
+        let figures = &self.executor.as_ref().expect("the server runs").server.observed.replication;
+        let (id, second) = (&figures.id, figures.second_id.as_ref().map(|(id, _)| id));
+        if *id == self.history {
+            return false;
+        }
+        let continues = second == Some(&self.history);
+        self.history = id.clone();
+        !continues
     }
 
     fn takes_bytes(&mut self, handle: ClientHandle) -> bool {

@@ -30,6 +30,19 @@ struct Direction {
     last_us: u64,
 }
 
+impl Direction {
+    /// Loses what is on its way beyond the first `len` bytes.
+    fn truncate(&mut self, len: usize) {
+        let mut left = len;
+        for (_, chunk) in &mut self.chunks {
+            chunk.truncate(left);
+            left -= chunk.len();
+        }
+        self.chunks.retain(|(_, chunk)| !chunk.is_empty());
+        self.len = len;
+    }
+}
+
 struct Wire {
     nodes: [usize; 2],
     /// How many bytes can be on their way.
@@ -39,6 +52,8 @@ struct Wire {
     directions: [Direction; 2],
     /// That side is closed: it reads nothing, and what it is sent is answered with a reset.
     is_closed: [bool; 2],
+    /// What is sent from now on is lost.
+    is_cut: bool,
 }
 
 /// What a side finds when it reads.
@@ -63,7 +78,14 @@ impl Wires {
         self.last += 1;
         let window = [2000, 20_000, 300_000][random.below(3) as usize];
         let latency_us = 500 + random.below(5000);
-        let wire = Wire { nodes, window, latency_us, directions: Default::default(), is_closed: [false; 2] };
+        let wire = Wire {
+            nodes,
+            window,
+            latency_us,
+            directions: Default::default(),
+            is_closed: [false; 2],
+            is_cut: false,
+        };
         self.wires.insert(self.last, wire);
         End { wire: self.last, side: 0 }
     }
@@ -91,7 +113,9 @@ impl Wires {
 
     /// The window does not matter: the caller has asked for the room, or waits as a child does.
     pub fn send(&mut self, end: End, bytes: &[u8], now_us: u64, random: &mut Random) {
-        let Some(wire) = self.wires.get_mut(&end.wire).filter(|wire| !wire.is_closed[end.side]) else {
+        let Some(wire) =
+            self.wires.get_mut(&end.wire).filter(|wire| !wire.is_closed[end.side] && !wire.is_cut)
+        else {
             return;
         };
         let jitter_us = if random.below(20) == 0 { random.below(40_000) } else { random.below(1000) };
@@ -132,12 +156,15 @@ impl Wires {
         }
     }
 
-    /// Cuts a connection in the middle: both ends find it closed.
-    pub fn cut(&mut self, wire: u64, now_us: u64) {
+    /// Cuts a connection in the middle: both ends find it closed. Of what is on its way a part still arrives, which can end
+    /// anywhere within a command or transaction.
+    pub fn cut(&mut self, wire: u64, now_us: u64, random: &mut Random) {
         let Some(wire) = self.wires.get_mut(&wire) else { return };
+        wire.is_cut = true;
         for direction in &mut wire.directions {
-            (direction.chunks, direction.len) = (VecDeque::new(), 0);
-            direction.closed_us = Some(now_us);
+            let arrives = random.below(direction.len as u64 + 1) as usize;
+            direction.truncate(arrives);
+            direction.closed_us = Some(direction.chunks.back().map_or(now_us, |(arrival_us, _)| *arrival_us));
         }
     }
 
