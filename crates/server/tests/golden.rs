@@ -103,16 +103,16 @@ fn golden_scripts_with_skip_lists() {
 
 /// Commands that no script can hold, and why.
 const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
-    ("psync", "is answered by the data itself: tests/replication.rs"),
+    ("psync", "is answered by the data itself: tests/processes/replication.rs"),
     ("sync", "as psync"),
-    ("acl|load", "there is no file of users; tests/users.rs"),
+    ("acl|load", "there is no file of users; tests/processes/users.rs"),
     ("acl|save", "as ACL LOAD"),
     ("asking", "there is no cluster"),
     ("bgrewriteaof", "a child writes files; `persistence.rs` does that with a server of its own"),
     ("bgsave", "as BGREWRITEAOF"),
     ("clusterscan", "there is no cluster"),
     ("config|rewrite", "there is no file of options; its unit tests write one"),
-    ("failover", "wants a replica: tests/failover.rs"),
+    ("failover", "wants a replica: tests/processes/failover.rs"),
     ("function|kill", "nothing else runs while a script does; `scripts.rs` has clients that wait for one"),
     ("latency|graph", "nothing takes long while the clock stands; `observe/latency.rs` tests what is drawn"),
     ("memory|malloc-stats", "the allocator's report has other lines each time"),

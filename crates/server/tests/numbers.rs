@@ -39,7 +39,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("config|rewrite", "there is no file of options"),
     ("debug", "holds up or ends the process because that is what is asked for"),
     ("failover", "wants a replica"),
-    ("migrate", "connects to another server: tests/migrate.rs"),
+    ("migrate", "connects to another server: tests/processes/migrate.rs"),
     ("psync", "is answered by the data itself"),
     ("replicaof", "connects to a primary"),
     ("save", "writes a file"),

@@ -14,7 +14,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("function", "golden scripts cover libraries"),
     (
         "migrate",
-        "where it goes is drawn by lot, and what comes back depends on the network; tests/migrate.rs covers it",
+        "where it goes is drawn by lot, and what comes back depends on the network; tests/processes/migrate.rs covers it",
     ),
     ("object|layout", "the reference has no such command"),
     ("object|refcount", "here nothing is shared, there arguments are"),

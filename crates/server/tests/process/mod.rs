@@ -70,7 +70,7 @@ macro_rules! tests_with_io_threads {
         mod $module {
             $(#[test]
             fn $name() {
-                super::process::IO_THREADS.set($threads);
+                $crate::process::IO_THREADS.set($threads);
                 super::$name();
             })*
         }
@@ -93,6 +93,12 @@ fn io_threads_option() -> Vec<String> {
 pub fn program() -> String {
     let own = || option_env!("CARGO_BIN_EXE_warmline-server").map_or_else(server_beside_tests, str::to_owned);
     std::env::var("WARMLINE_TEST_SERVER").unwrap_or_else(|_| own())
+}
+
+/// Copies the server for another user. A process copies it: a file that this one has open for writing is open in each
+/// process that another test starts meanwhile, and cannot be run.
+pub fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(program()).arg(to).status().unwrap().success());
 }
 
 /// The server of the same build, for tests of programs that speak to it. It is there if all of the workspace is tested, and
