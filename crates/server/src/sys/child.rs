@@ -1,6 +1,7 @@
 //! Child processes that are copies of this one, and their reports.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use wire::convert::signed_count;
 
@@ -33,17 +34,45 @@ pub enum Ended {
 /// and `kept`.
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
     let parent = std::process::id();
+    // The parent may ask the child to end before the child runs, while it still has the parent's action for the signal.
+    let mask = block_cancel();
     // SAFETY: invariant 3 of `sys`: the child runs on with the caller's thread alone; the allocator's locks are
     // released on both sides by its own fork handlers, and the callers keep to the rules above.
     match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => {
+            let error = io::Error::last_os_error();
+            set_mask(&mask);
+            Err(error)
+        }
         0 => {
             become_independent(kept);
+            set_mask(&mask);
             die_with(parent);
             Ok(Side::Child)
         }
-        child => Ok(Side::Parent { child }),
+        child => {
+            set_mask(&mask);
+            Ok(Side::Parent { child })
+        }
     }
+}
+
+/// Defers [`CANCEL`] for this thread, and for children that it forks, until [`set_mask`] is called with the result.
+fn block_cancel() -> libc::sigset_t {
+    let (mut signals, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: invariant 2 of `sys`: `sigemptyset` writes the set, and the last call writes the mask of before; with this
+    // set and operation it does not fail.
+    unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        libc::sigaddset(signals.as_mut_ptr(), CANCEL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+fn set_mask(mask: &libc::sigset_t) {
+    // SAFETY: invariant 2 of `sys`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
 fn become_independent(kept: &[RawFd]) {
@@ -137,5 +166,19 @@ mod tests {
         assert_eq!(poll(child).unwrap(), None);
         cancel(child);
         assert_eq!(join(child).unwrap(), Some(Ended::Killed { signal: CANCEL }));
+    }
+
+    /// A server ignores the signal, as its children do until they have their own action for it.
+    #[test]
+    fn a_child_that_has_not_run_yet_is_ended_too() {
+        set_action(CANCEL, libc::SIG_IGN);
+        for _ in 0..100 {
+            let Side::Parent { child } = fork(&[]).unwrap() else {
+                std::thread::sleep(std::time::Duration::from_secs(10));
+                exit(0)
+            };
+            cancel(child);
+            assert_eq!(join(child).unwrap(), Some(Ended::Killed { signal: CANCEL }));
+        }
     }
 }
