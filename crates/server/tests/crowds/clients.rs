@@ -1,9 +1,9 @@
 //! Crowds of clients and of what they make the server remember for them.
 
-use super::world::{GROWTH, World};
+use super::world::{GROWTH, World, computed};
 use server::config::Config;
 use server::session::ClientHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Members of the smaller crowd.
 const MEMBERS: usize = 500;
@@ -104,9 +104,9 @@ fn costs_of(crowd: &Crowd, members: usize) -> Costs {
     let handles = (crowd.build)(&mut world, members);
     let taken_bytes = world.used_bytes().saturating_sub(before_bytes);
     let there = measure(&mut world);
-    let started = Instant::now();
+    let before = computed();
     let related = world.cost(|world| (crowd.related)(world, &handles));
-    let related_time = started.elapsed();
+    let related_time = computed() - before;
     handles.into_iter().for_each(|handle| world.leave(handle));
     crowd.clean.iter().for_each(|line| world.expect(other, line));
     world.advance_ms(1000);

@@ -3,6 +3,7 @@
 
 use crate::process::{Client, Process, eventually, shown};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 fn eval(client: &mut Client<TcpStream>, script: &str) -> String {
     client.send(&[b"EVAL", script.as_bytes(), b"0"]);
@@ -237,7 +238,7 @@ fn a_killed_script_gives_way_while_it_collects_garbage() {
     let script = "local t = {} for i = 1, 2e6 do t[i] = {i} end \
         redis.call('PUBLISH', 'filled', '') while true do collectgarbage() end";
     // Now and then it is killed just before the end of a collection.
-    let answered_after_kill = (0..5).map(|_| {
+    let mut answered_after_kill = (0..20).map(|_| {
         slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
         subscriber.receive().unwrap();
         until_busy(&mut other);
@@ -246,7 +247,7 @@ fn a_killed_script_gives_way_while_it_collects_garbage() {
         assert!(shown(&slow.receive().unwrap()).contains("Script killed by user with SCRIPT KILL"));
         answered
     });
-    assert!(answered_after_kill.max() >= Some(10), "a collection has hundreds of slices");
+    assert!(answered_after_kill.any(|answered| answered >= 10), "a collection has hundreds of slices");
 }
 
 #[test]
@@ -491,8 +492,10 @@ fn beside_a_slow_script_others_are_answered_at_once() {
         other.ask(&format!("ZADD s {i} m{i}"));
     }
     for script in endless {
+        let before = Turns::of(&server);
         slow.send(&[b"EVAL", format!("#!lua flags=no-writes\n{script}").as_bytes(), b"0"]);
-        answers_beside(&mut slow, &mut other, script, 4);
+        answers_beside(&mut slow, &mut other, script);
+        before.were_short_since(&server, script, Duration::from_millis(4));
     }
 }
 
@@ -531,36 +534,41 @@ fn beside_a_single_long_call_others_are_answered_at_once() {
     for script in endless {
         let script = script.replacen("while true do", "redis.call('PUBLISH', 'made', '') while true do", 1);
         let script = format!("local s = string.rep(string.rep('1', 2^16), 2^10) {script}");
+        let before = Turns::of(&server);
         slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
         subscriber.receive().unwrap();
-        answers_beside(&mut slow, &mut other, &script, 15);
+        answers_beside(&mut slow, &mut other, &script);
+        // Most of the turns make the string.
+        before.were_short_since(&server, &script, Duration::from_micros(1500));
     }
 }
 
-fn answers_beside(
-    slow: &mut Client<TcpStream>,
-    other: &mut Client<TcpStream>,
-    script: &str,
-    fastest_ms_max: u64,
-) {
+fn answers_beside(slow: &mut Client<TcpStream>, other: &mut Client<TcpStream>, script: &str) {
     until_busy(other);
-    let mut waits: Vec<_> = (0..200)
-        .map(|_| {
-            let started = std::time::Instant::now();
-            assert!(other.ask("PING").starts_with("BUSY"), "{script}");
-            started.elapsed()
-        })
-        .collect();
-    waits.sort();
-    // The machine may be busy with other tests: the fastest tell of the slices.
-    assert!(
-        waits[20] < std::time::Duration::from_millis(fastest_ms_max),
-        "{script}: {:?} {:?}",
-        waits[20],
-        waits[199]
-    );
+    (0..100).for_each(|_| assert!(other.ask("PING").starts_with("BUSY"), "{script}"));
     assert_eq!(other.ask("SCRIPT KILL"), "OK");
     slow.receive().unwrap();
+}
+
+/// What a server's main thread has done so far: others are answered once in a turn of its loop. The time of an answer
+/// would tell what else the machine has to do.
+struct Turns {
+    count: u32,
+    computed: Duration,
+}
+
+impl Turns {
+    fn of(server: &Process) -> Turns {
+        let figures = std::fs::read_to_string(format!("/proc/{}/schedstat", server.pid())).unwrap();
+        let computed = Duration::from_nanos(figures.split(' ').next().unwrap().parse().unwrap());
+        Turns { count: server.info("eventloop_cycles").unwrap().parse().unwrap(), computed }
+    }
+
+    fn were_short_since(&self, server: &Process, script: &str, mean_max: Duration) {
+        let now = Turns::of(server);
+        let mean = (now.computed - self.computed) / (now.count - self.count);
+        assert!(mean < mean_max, "{mean:?} in a turn: {script}");
+    }
 }
 
 #[test]
@@ -583,7 +591,7 @@ fn a_slow_script_is_one_instant() {
         &[b"PTTL", b"short"],
         &[b"EXEC"],
     ];
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     commands.iter().for_each(|words| slow.send(words));
     until_busy(&mut other);
     assert_eq!(other.ask("SELECT 3"), "OK", "it is allowed beside a slow script");
@@ -595,7 +603,7 @@ fn a_slow_script_is_one_instant() {
     assert_eq!(shown(&parts[1]), "[100 100 999900]");
     assert_eq!(shown(&parts[3]), "100");
     // Afterwards it has passed; the script's clock is the processor's, of all threads together.
-    std::thread::sleep(std::time::Duration::from_millis(150).saturating_sub(started.elapsed()));
+    std::thread::sleep(Duration::from_millis(150).saturating_sub(started.elapsed()));
     assert_eq!(other.ask("GET short"), "Null");
     let now = other.ask("TIME");
     assert_ne!(now, shown(&parts[0]));
@@ -605,10 +613,10 @@ fn a_slow_script_is_one_instant() {
 fn who_waits_for_a_slow_script_is_not_idle() {
     let server = Process::start(&["--busy-reply-threshold", "20", "--timeout", "1"]);
     let mut slow = server.connect();
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let answer = eval(&mut slow, "local s = os.clock() + 2.5 while os.clock() < s do end return 'done'");
     assert_eq!(answer, "done");
-    assert!(started.elapsed() > std::time::Duration::from_secs(2), "it was long enough to be idle");
+    assert!(started.elapsed() > Duration::from_secs(2), "it was long enough to be idle");
 }
 
 #[test]
@@ -638,11 +646,11 @@ fn a_script_may_wait_by_time() {
                  return {redis.call('EXISTS', 'k'), steps > 10 and 1 or 0}";
     // Within the time that scripts have, and beyond it.
     for us in ["50000", "400000"] {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         client.send(&[b"EVAL", waits.as_bytes(), b"0", us.as_bytes()]);
         assert_eq!(shown(&client.receive().unwrap()), "[1 1]");
         let waited_us = us.parse().unwrap();
-        assert!(began.elapsed() >= std::time::Duration::from_micros(waited_us));
+        assert!(began.elapsed() >= Duration::from_micros(waited_us));
         assert_eq!(client.ask("EXISTS k"), "0");
     }
 }
