@@ -300,7 +300,7 @@ impl Db {
         };
         let is_taken_out = embedded.is_some();
         let object = match embedded {
-            Some(bytes) => self.taken_out.take_out(bytes, &self.interned),
+            Some(bytes) => self.taken_out.take_out::<C>(bytes, &self.interned),
             None => entry.object_mut().ok_or(ClientError::WrongType)?,
         };
         let before = signature(object);
@@ -316,7 +316,7 @@ impl Db {
         let bytes = collection.memory_bytes();
         self.change_log.audit.compare(self.turn.database, key.bytes(), before, signature(object));
         if C::EMBEDDED_TAG.is_some() && !is_empty {
-            object.settle(&mut self.interned);
+            C::of_mut(object).into_iter().for_each(|collection| collection.settle(&mut self.interned));
         }
         if C::EMBEDDED_TAG.is_some() && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {

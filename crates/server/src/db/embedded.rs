@@ -21,6 +21,7 @@
 //! 3,994, 3,369.
 
 use super::Object;
+use super::collection::Collection;
 use super::interned::Interned;
 use super::list::List;
 use super::object::{ObjectVariant, Value};
@@ -52,10 +53,13 @@ impl Default for TakenOut {
 }
 
 impl TakenOut {
-    /// Creates the object of an embedded value, in the reused allocation if it is of the same type.
+    /// Creates the object of an embedded value of type `C`, in the reused allocation if that was of the same type.
     #[inline]
-    pub fn take_out(&mut self, bytes: &[u8], interned: &Interned) -> &mut Object {
-        self.0.assign_embedded(bytes, interned);
+    pub fn take_out<C: Collection>(&mut self, bytes: &[u8], interned: &Interned) -> &mut Object {
+        match C::of_mut(&mut self.0) {
+            Some(value) => value.assign_embedded(bytes, interned),
+            None => self.0 = C::from_embedded(bytes, interned).into_object(),
+        }
         &mut self.0
     }
 

@@ -218,15 +218,6 @@ impl Object {
         by_type!(self, value => ValueType::settle(value, interned));
     }
 
-    /// Replaces the value by one from its bytes in an entry.
-    #[inline]
-    pub(super) fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
-        by_embedded!(bytes, Type => match Type::of_mut(self) {
-            Some(value) => value.assign_embedded(bytes, interned),
-            None => *self = Type::from_embedded(bytes, interned).into_object(),
-        });
-    }
-
     /// Creates a value from its bytes in an entry.
     #[inline]
     pub(super) fn from_embedded(bytes: &[u8], interned: &Interned) -> Object {
