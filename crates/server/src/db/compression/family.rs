@@ -418,7 +418,9 @@ mod tests {
         assert_eq!((version, samples.bytes.len() >= SAMPLES_BYTES), (2, true));
         family.replace(2, TRAINING_PERIOD_MS);
         assert_eq!(family.slots().collect::<Vec<_>>(), [2, 1]);
-        assert!(family.needs_rewrite(Some(1)) && family.needs_rewrite(None) && !family.needs_rewrite(Some(2)));
+        assert!(
+            family.needs_rewrite(Some(1)) && family.needs_rewrite(None) && !family.needs_rewrite(Some(2))
+        );
         assert!(family.keeps(1, true) && family.keeps(2, false), "a new one has no values yet");
         family.note(1000, Some(300), false, TRAINING_PERIOD_MS);
         assert!(

@@ -86,8 +86,9 @@ impl Db {
             Stored::Integer(_) | Stored::Embedded(_) => return false,
         };
         let rule = || self.policies.compressing(entry.key());
-        let needs_rewrite =
-            |rule: usize| self.compression.families.get(rule).is_some_and(|family| family.needs_rewrite(slot));
+        let needs_rewrite = |rule: usize| {
+            self.compression.families.get(rule).is_some_and(|family| family.needs_rewrite(slot))
+        };
         (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&len) && rule().is_some_and(needs_rewrite)
     }
 

@@ -212,8 +212,8 @@ impl Network {
                 self.follow(index, best);
             }
         }
-        for client in 0..CLIENTS {
-            let (last, number) = (self.number_of(best, "last", client), safe[client]);
+        for (client, &number) in safe.iter().enumerate() {
+            let last = self.number_of(best, "last", client);
             assert!(last >= number, "server {best} takes over with {last} of {number} of client {client}");
             if self.random.below(2) == 0 {
                 self.clients[client].go_to(&mut self.nodes, best);
