@@ -30,11 +30,12 @@ pub struct Process {
 const PORTS: std::ops::Range<usize> = 10_000..32_000;
 static PORTS_TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A port without a listener, which no other test of this process gets.
+/// A port without a listener. No other test of this process gets it or the next one: programs that compare two servers take
+/// both.
 pub fn free_port() -> u16 {
     let first = std::process::id() as usize * 97;
     loop {
-        let next = first + PORTS_TAKEN.fetch_add(1, Ordering::Relaxed);
+        let next = first + PORTS_TAKEN.fetch_add(2, Ordering::Relaxed);
         let port = (PORTS.start + next % PORTS.len()) as u16;
         if probe(port).is_ok() {
             return port;

@@ -376,7 +376,8 @@ fn the_guide_s_configuration_is_as_hard_as_it_says() {
 #[test]
 fn the_guide_names_tests_that_there_are() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["crates/server/tests", "crates/server/src", "crates", "."];
+    let folders =
+        ["crates/server/tests", "crates/server/tests/processes", "crates/server/src", "crates", "."];
     let find = |file: &str| {
         folders.iter().find_map(|folder| std::fs::read_to_string(root.join(folder).join(file)).ok())
     };

@@ -1,6 +1,7 @@
 //! All that a server holds, as it is stored: also what is expired and not yet removed, whatever the encoding.
 
 use server::db::collection::Collection;
+use server::db::hash::HashView;
 use server::db::list::{List, ListView};
 use server::db::object::Object;
 use server::db::stream::{Group, Stream, StreamId};
@@ -43,8 +44,13 @@ impl Contents {
                 let parts = match entry.value() {
                     Stored::Object(object) => parts_of(object, detail),
                     Stored::Embedded(_) => {
-                        let list = db.value_of(entry).collection::<List>();
-                        vec![(list_text(list.expect("what is embedded is a list")), None)]
+                        let value = db.value_of(entry);
+                        match value.collection::<List>() {
+                            Some(list) => vec![(list_text(list), None)],
+                            None => {
+                                fields_of(value.collection::<Hash>().expect("lists and hashes are embedded"))
+                            }
+                        }
                     }
                     _ => {
                         let text = db.value_of(entry).text().map(|text| text.to_vec()).unwrap_or_default();
@@ -125,13 +131,13 @@ fn parts_of(object: &Object, detail: Detail) -> Vec<(String, Option<i64>)> {
                 true
             });
         }
-        Object::Hash(hash) => return fields_of(hash),
+        Object::Hash(hash) => return fields_of(hash.view()),
         Object::Stream(stream) => text = stream_text(stream, detail),
     }
     vec![(text, None)]
 }
 
-fn fields_of(hash: &Hash) -> Vec<(String, Option<i64>)> {
+fn fields_of(hash: HashView<'_>) -> Vec<(String, Option<i64>)> {
     let mut fields = Vec::new();
     hash.for_each(i64::MIN, &mut |field, value| {
         let field = field.to_vec();

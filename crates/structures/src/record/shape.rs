@@ -4,7 +4,7 @@
 //! ```text
 //!  by_hash     hash of the names -> number
 //!  slots       number -> Shape { names | signatures }, and how it is used
-//!  candidates  4,096 x | fingerprint u32 | met u8 |        lists that are not shapes yet
+//!  candidates  4,096 x | fingerprint u16 | met u8 |        lists that are not shapes yet
 //! ```
 //! A list becomes a shape when [`MET_MIN`] records with it have been met. Candidates share places, and a list that meets
 //! another at its place takes one of its meetings away: lists that do not repeat never become shapes.
@@ -184,7 +184,7 @@ struct Slot {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Candidate {
-    fingerprint: u32,
+    fingerprint: u16,
     met: u8,
 }
 
@@ -303,7 +303,7 @@ impl Shapes {
         if self.candidates.is_empty() {
             self.candidates = vec![Candidate::default(); CANDIDATES];
         }
-        let fingerprint = (hash >> 32) as u32;
+        let fingerprint = (hash >> 48) as u16;
         let candidate = &mut self.candidates[hash as usize % CANDIDATES];
         if candidate.met == 0 {
             *candidate = Candidate { fingerprint, met: 1 };
