@@ -116,6 +116,9 @@ impl<'a> RecordView<'a> {
     }
 
     fn plain_place(&self, name: &[u8]) -> Option<Place> {
+        if name.len() > BYTES_MAX {
+            return None;
+        }
         let (name, mut at) = (Encoded::of(name, Codes::Integers), 0);
         for index in 0..self.fields {
             let value = end(self.forms, at);
@@ -253,17 +256,18 @@ impl Record {
         self.bytes.capacity()
     }
 
-    /// Whether a further field whose name and value have `text_bytes` keeps it a record. A record whose own names are too
-    /// long for a plain one can still be changed.
-    pub fn fits(&self, text_bytes: usize) -> bool {
-        self.len() < FIELDS_MAX
+    /// Whether it stays a record when a field of this name gets this value. Names of a shape are not counted, so the plain
+    /// form may be longer than [`BYTES_MAX`] for the rest of the change.
+    pub fn fits(&self, name: &[u8], value: &[u8]) -> bool {
+        let text_bytes = name.len().saturating_add(value.len());
+        (self.len() < FIELDS_MAX || self.view().get(name).is_some())
             && self.bytes.len().saturating_add(text_bytes).saturating_add(2 * HEAD_BYTES_MAX) <= BYTES_MAX
     }
 
     /// Adds a field or replaces its value; returns whether it was added. A field that `is_new` is not searched for.
     ///
     /// The record must [fit](Record::fits) the field.
-    pub fn set(&mut self, name: &[u8], value: &[u8], is_new: bool, shapes: &mut Shapes) -> bool {
+    pub fn set(&mut self, name: &[u8], value: &[u8], is_new: bool, shapes: &Shapes) -> bool {
         let place = if is_new { None } else { self.view().place(name) };
         let encoded = Encoded::of(value, Codes::Integers);
         if let Some(place) = place {
@@ -289,7 +293,7 @@ impl Record {
     }
 
     /// Removes a field; returns whether it existed.
-    pub fn remove(&mut self, name: &[u8], shapes: &mut Shapes) -> bool {
+    pub fn remove(&mut self, name: &[u8], shapes: &Shapes) -> bool {
         let Some(place) = self.view().place(name) else { return false };
         if self.len() == 1 {
             *self = Record::default();
@@ -319,7 +323,10 @@ impl Record {
     pub fn settle(&mut self, shapes: &mut Shapes) {
         if self.shape.is_some() {
             if self.is_of(shapes) {
-                return self.shape.iter().for_each(|shape| shapes.note_use(shape));
+                if let Some(shape) = &self.shape {
+                    shapes.note_use(shape);
+                }
+                return;
             }
             self.make_plain();
             self.is_new_list = true;

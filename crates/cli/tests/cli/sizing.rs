@@ -160,12 +160,12 @@ pub fn samples_stand_for_all_keys() {
     fill(
         &server,
         |out, key, i| writeln!(out, "hset hash:{key} field:{i} {}", "x".repeat(key % 50 + 1)).unwrap(),
-        8000,
+        20_000,
         4,
     );
     let taken = used_memory(&server) - before;
     let report = size(&server, &["--sizing-samples", "1000"]).stdout;
-    assert!(report.contains("Sampled 1,000 of 8,000 keys; read "), "{report}");
+    assert!(report.contains("Sampled 1,000 of 20,000 keys; read "), "{report}");
     let (_, here) = bytes(&report, "db0 ");
     assert!((here - taken).abs() < taken * 0.05, "{here} estimated, {taken} taken");
     // Those that match are counted to the end.

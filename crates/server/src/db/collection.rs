@@ -113,7 +113,7 @@ macro_rules! context {
             random: &mut $db.random,
             now_ms: $db.turn.now_ms,
             expired_fields: None,
-            shapes: &mut $db.interned.shapes,
+            shapes: &$db.interned.shapes,
         }
     };
 }
@@ -131,7 +131,7 @@ pub struct CollectionContext<'a> {
     /// `None` where fields do not expire, as in a collection being created or loaded.
     pub expired_fields: Option<&'a mut ExpiredFields>,
     /// The shapes of records.
-    pub(super) shapes: &'a mut Shapes,
+    pub(super) shapes: &'a Shapes,
 }
 
 /// What creating a collection needs, apart from the database: for a collection made of others that are borrowed from it.
@@ -153,7 +153,7 @@ impl Making {
             random: &mut self.random,
             now_ms: self.now_ms,
             expired_fields: None,
-            shapes: &mut self.shapes,
+            shapes: &self.shapes,
         }
     }
 }

@@ -17,8 +17,8 @@ pub use view::HashView;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::interned::Interned;
 use super::object::StringValue;
-use super::value_type::ValueType as _;
 use std::hash::BuildHasher;
+use structures::decimal::TEXT_BYTES_MAX;
 use structures::expiring_list::ExpiringList;
 use structures::hash::HashSeed;
 use structures::listpack::{Builder, Element, Listpack, Position};
@@ -101,11 +101,6 @@ impl Collection for Hash {
 }
 
 impl Hash {
-    /// Whether embedded bytes are a hash.
-    pub(super) fn is_record(embedded: &[u8]) -> bool {
-        Self::EMBEDDED_TAG == Some(embedded[0] >> 6)
-    }
-
     fn of_record(record: Record) -> Hash {
         Hash { encoding: Encoding::Record(UnalignedBox::new(record)) }
     }
@@ -181,7 +176,7 @@ impl Hash {
         self.remove_if_expired(field, context);
         let limit = context.limits.hash_listpack_value_bytes_max;
         if let Encoding::Record(record) = &self.encoding
-            && !record.fits(field.len() + value.len())
+            && !record.fits(field, value)
         {
             self.leave_record();
         }
@@ -302,7 +297,7 @@ impl Hash {
         self.remove_stored(field, context.shapes)
     }
 
-    fn remove_stored(&mut self, field: &[u8], shapes: &mut Shapes) -> bool {
+    fn remove_stored(&mut self, field: &[u8], shapes: &Shapes) -> bool {
         match &mut self.encoding {
             Encoding::Record(record) => record.remove(field, shapes),
             Encoding::Packed(map) => map.remove(field),
@@ -456,6 +451,20 @@ fn listpack_of(record: RecordView<'_>) -> Listpack {
         }
     }
     list.finish()
+}
+
+/// The list as a record, if it is short enough.
+fn record_of(list: &Listpack) -> Option<Record> {
+    let (mut record, mut elements, no_shapes) = (Record::default(), list.iter(), Shapes::default());
+    while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
+        let (mut name, mut text) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
+        let (field, value) = (field.text(&mut name), value.text(&mut text));
+        if !record.fits(field, value) {
+            return None;
+        }
+        record.set(field, value, true, &no_shapes);
+    }
+    Some(record)
 }
 
 /// Positions of the field and its value.

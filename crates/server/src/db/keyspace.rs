@@ -109,7 +109,12 @@ impl Keyspace {
         })
     }
 
-    /// The first database that may have keys, from this index on and then from 0.
+    /// The first database that may have keys, from this index on.
+    pub(super) fn next_in_use_from(&self, index: usize) -> Option<usize> {
+        self.in_use.next_from(index)
+    }
+
+    /// As [`Keyspace::next_in_use_from`], and then from 0.
     pub(super) fn next_in_use(&self, index: usize) -> Option<usize> {
         self.in_use.next_from(index).or_else(|| self.in_use.next_from(0))
     }

@@ -123,7 +123,7 @@ impl ReadContext<'_> {
             random: self.random,
             now_ms: 0,
             expired_fields: None,
-            shapes: &mut self.no_shapes,
+            shapes: &self.no_shapes,
         }
     }
 }

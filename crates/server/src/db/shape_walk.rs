@@ -2,7 +2,8 @@
 //! of shapes with few users are stored plain (`structures::record::shape`). It begins when many shapes are new.
 
 use super::hash::Hash;
-use super::{Db, Key};
+use super::object::{Kind, kind_of_embedded};
+use super::{Db, ExpiredKeys, Key};
 use structures::key_table::Value as Stored;
 
 /// Calls of a table's scan per step.
@@ -15,14 +16,14 @@ pub(super) struct ShapeWalk {
     place: Option<(usize, u64)>,
 }
 
-impl ShapeWalk {
-    /// Restarts the walk: databases that it has visited may have other indexes now, or other shapes.
-    pub fn restart(&mut self) {
-        self.place = None;
-    }
-}
-
 impl Db {
+    /// Makes a walk due, from the first key on: records were removed in large numbers, or databases that a walk has
+    /// visited have other indexes.
+    pub(super) fn request_shape_walk(&mut self) {
+        self.shape_walk.place = None;
+        self.interned.shapes.request_walk();
+    }
+
     /// Begins or continues the walk, if one is due; returns whether it is unfinished.
     pub fn step_shapes(&mut self, may_walk: bool) -> bool {
         if !may_walk || self.shape_walk.place.is_none() && !self.interned.shapes.is_walk_due() {
@@ -33,7 +34,7 @@ impl Db {
             (0, 0)
         });
         for _ in 0..SCANS_PER_STEP {
-            let Some(in_use) = self.databases_in_use().find(|&in_use| in_use >= index) else {
+            let Some(in_use) = self.keyspace.next_in_use_from(index) else {
                 self.interned.shapes.end_walk();
                 self.shape_walk.place = None;
                 return self.interned.shapes.is_walk_due();
@@ -55,30 +56,39 @@ impl Db {
         let (shapes, mut dissolved) = (&mut self.interned.shapes, Vec::<Box<[u8]>>::new());
         let next = self.keyspace.database(index).scan(cursor, &mut |entry| {
             if let Stored::Embedded(bytes) = entry.value()
-                && Hash::is_record(bytes)
+                && kind_of_embedded(bytes) == Kind::Hash
                 && shapes.note_met(bytes)
             {
                 dissolved.push(entry.key().into());
             }
         });
         for key in dissolved {
-            self.with_database(index, |db| db.store_again(db.key(&key)));
+            self.with_database(index, |db| store_again(db, db.key(&key)));
         }
         next
     }
+}
 
-    /// Stores a hash again as it is now: clients see no difference, so no change is recorded.
-    fn store_again(&mut self, key: Key<'_>) {
-        // An expired key is removed instead; a value of another type cannot be here.
-        _ = self.change_unasked(key, |_: &mut Hash, _| ());
-    }
+/// Stores a hash again as it is now, expired or not: clients see no difference, so no change is recorded.
+fn store_again(db: &mut Db, key: Key<'_>) {
+    let expired = std::mem::replace(&mut db.turn.expired, ExpiredKeys::Shown);
+    let stored = db.change_unasked(key, |_: &mut Hash, _| ());
+    debug_assert_eq!(stored, Ok(Some(())), "the walk has found a hash");
+    db.turn.expired = expired;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::EventClasses;
+    use crate::db::Turn;
     use structures::hash::HashSeed;
+
+    fn forget(db: &mut Db) {
+        db.change_log.flushed(None);
+        db.change_log.take();
+        db.change_log.audit.forget_unpropagated();
+    }
 
     const SEED: HashSeed = HashSeed::new(5, 6);
 
@@ -145,9 +155,13 @@ mod tests {
     fn a_walk_begins_again_when_databases_are_swapped() {
         let mut db = Db::new(2, SEED, 1);
         db.begin(db.turn());
-        for shape in 0..70 {
+        for shape in 0..100 {
             (0..40).for_each(|record| set(&mut db, &format!("{shape}:{record}"), &format!("field {shape}")));
         }
+        for key in (70..100).flat_map(|shape| (0..40).map(move |record| format!("{shape}:{record}"))) {
+            db.take(db.key(key.as_bytes()));
+        }
+        db.change_log.audit.forget_unpropagated();
         assert!(db.step_shapes(true), "the walk has begun");
         db.swap(0, 1);
         db.change_log.swapped(0, 1);
@@ -156,5 +170,28 @@ mod tests {
         walk(&mut db);
         assert_eq!(db.shape_figures().shapes, 70);
         db.check();
+    }
+
+    #[test]
+    fn shapes_go_with_the_last_keys_and_expired_hashes_are_stored_as_others() {
+        let mut db = Db::new(2, SEED, 1);
+        db.begin(Turn::new(0, 1000));
+        for shape in 0..70 {
+            (0..20).for_each(|record| set(&mut db, &format!("{shape}:{record}"), &format!("field {shape}")));
+            (0..17).for_each(|record| _ = db.take(db.key(format!("{shape}:{record}").as_bytes())));
+            (17..20).for_each(|record| {
+                _ = db.set_expiry(db.key(format!("{shape}:{record}").as_bytes()), Some(5))
+            });
+            forget(&mut db);
+        }
+        db.begin(Turn { expired: ExpiredKeys::Hidden, ..Turn::new(0, 1000) });
+        walk(&mut db);
+        assert_eq!((db.shape_figures().shapes, db.len()), (0, 210));
+        (0..40).for_each(|record| set(&mut db, &format!("{record}"), "field"));
+        db.clear_all(false);
+        db.change_log.flushed(None);
+        forget(&mut db);
+        walk(&mut db);
+        assert_eq!(db.shape_figures().shapes, 0);
     }
 }

@@ -6,7 +6,7 @@
 //!  slots       number -> Shape { names | signatures }, and how it is used
 //!  candidates  4,096 x | fingerprint u16 | met u8 |        lists that are not shapes yet
 //! ```
-//! A list becomes a shape when [`MET_MIN`] records with it have been met. Candidates share places, and a list that meets
+//! A list becomes a shape when records with it have been stored or changed [`MET_MIN`] times. Candidates share places, and a list that meets
 //! another at its place takes one of its meetings away: lists that do not repeat never become shapes.
 //!
 //! Records do not count the users of shapes: a *walk* over all keys does, now and then ([`Shapes::begin_walk`]). At its end
@@ -24,7 +24,7 @@ use crate::byte_compare::{Group, LANES};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Records with the same list of names until it becomes a shape.
+/// Times that a list of names is met until it becomes a shape.
 pub const MET_MIN: u8 = 16;
 /// Most shapes.
 pub const SHAPES_MAX: usize = 4096;
@@ -34,6 +34,8 @@ pub const USERS_MIN: u32 = 16;
 pub const TEXT_BYTES_MAX: usize = 1024;
 /// New shapes that are worth a walk.
 const BIRTHS_PER_WALK: usize = 64;
+/// Lists that found no number left that are worth a walk.
+const REFUSALS_PER_WALK: usize = 1024;
 const CANDIDATES: usize = 4096;
 
 /// A list of names with its hash, which grows by one name at a time.
@@ -82,6 +84,12 @@ fn hash_with(hash: u64, name: &[u8]) -> u64 {
     }
     let last = rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     if rest.is_empty() { hash } else { mix(hash ^ last) }
+}
+
+fn hash_of(names: &dyn NameList) -> u64 {
+    let mut hash = 0;
+    names.for_each(&mut |name| hash = hash_with(hash, name));
+    hash
 }
 
 #[inline]
@@ -195,8 +203,9 @@ pub struct Shapes {
     by_hash: HashMap<u64, u16>,
     /// Empty until the first list is met.
     candidates: Vec<Candidate>,
-    /// New shapes since the last walk began.
+    /// New shapes since the last walk began, and lists that found no number left.
     births: usize,
+    refusals: usize,
     dissolved: usize,
     shapes_bytes: usize,
 }
@@ -254,18 +263,10 @@ impl Shapes {
 
     /// The shape of a record with these names, if there is one; the record counts as met.
     pub(super) fn of_names(&mut self, names: &dyn NameList) -> Option<Arc<Shape>> {
-        let mut hash = 0;
-        names.for_each(&mut |name| hash = hash_with(hash, name));
-        if let Some(&id) = self.by_hash.get(&hash) {
-            let (known, mut index) = (&self.shape(id).names, 0);
-            let mut is_same = true;
-            names.for_each(&mut |name| {
-                is_same &= index < known.len() && known.at(index) == name;
-                index += 1;
-            });
-            return (is_same && index == known.len()).then(|| self.used(id));
+        if let Some(id) = self.known(names) {
+            return Some(self.used(id));
         }
-        if !self.is_met_often(hash) {
+        if !self.is_met_often(hash_of(names)) {
             return None;
         }
         let mut wanted = Names::default();
@@ -273,23 +274,27 @@ impl Shapes {
         self.add(wanted)
     }
 
-    /// The shape of a record of this shape that gets a further field.
-    pub(super) fn with_field(&mut self, shape: &Shape, name: &[u8]) -> Option<Arc<Shape>> {
-        let hash = hash_with(shape.names.hash, name);
-        if let Some(&id) = self.by_hash.get(&hash) {
-            return self.shape(id).names.is_extended(&shape.names, name).then(|| self.used(id));
-        }
-        if !self.is_met_often(hash) {
-            return None;
-        }
-        let mut wanted = shape.names.clone();
-        wanted.push(name);
-        self.add(wanted)
+    /// The number of the shape with these names.
+    fn known(&self, names: &dyn NameList) -> Option<u16> {
+        let id = *self.by_hash.get(&hash_of(names))?;
+        let (known, mut index, mut is_same) = (&self.shape(id).names, 0, true);
+        names.for_each(&mut |name| {
+            is_same &= index < known.len() && known.at(index) == name;
+            index += 1;
+        });
+        (is_same && index == known.len()).then_some(id)
     }
 
-    /// The shape of a record of this shape that loses a field.
-    pub(super) fn without_field(&mut self, shape: &Shape, index: usize) -> Option<Arc<Shape>> {
-        self.of_names(&Without { shape, index })
+    /// The shape of a record of this shape that gets a further field, if there is one.
+    pub(super) fn with_field(&self, shape: &Shape, name: &[u8]) -> Option<Arc<Shape>> {
+        let id = *self.by_hash.get(&hash_with(shape.names.hash, name))?;
+        let known = self.shared(id);
+        known.names.is_extended(&shape.names, name).then(|| Arc::clone(known))
+    }
+
+    /// The shape of a record of this shape that loses a field, if there is one.
+    pub(super) fn without_field(&self, shape: &Shape, index: usize) -> Option<Arc<Shape>> {
+        self.known(&Without { shape, index }).map(|id| Arc::clone(self.shared(id)))
     }
 
     fn used(&mut self, id: u16) -> Arc<Shape> {
@@ -327,6 +332,11 @@ impl Shapes {
         let free = self.slots.iter().position(Option::is_none);
         let id = free.unwrap_or(self.slots.len());
         if id >= SHAPES_MAX {
+            self.refusals += 1;
+            return None;
+        }
+        if self.by_hash.contains_key(&names.hash) {
+            // Another list has this hash.
             return None;
         }
         let hash = names.hash;
@@ -342,14 +352,21 @@ impl Shapes {
         Some(shape)
     }
 
-    /// Whether a walk is due: there are many new shapes, or shapes being dissolved.
+    /// Whether a walk is due: there are many new shapes, shapes being dissolved, or many lists for which there was no number.
     pub fn is_walk_due(&self) -> bool {
-        self.births >= BIRTHS_PER_WALK || self.dissolved > 0
+        self.births >= BIRTHS_PER_WALK || self.dissolved > 0 || self.refusals >= REFUSALS_PER_WALK
+    }
+
+    /// Makes a walk due, if there are shapes: after many records were removed, or a walk was given up.
+    pub fn request_walk(&mut self) {
+        if !self.is_empty() {
+            self.births = BIRTHS_PER_WALK;
+        }
     }
 
     /// Begins counting users.
     pub fn begin_walk(&mut self) {
-        self.births = 0;
+        (self.births, self.refusals) = (0, 0);
         self.slots.iter_mut().flatten().for_each(|slot| (slot.is_fresh, slot.users) = (false, 0));
     }
 

@@ -40,7 +40,7 @@ impl Db {
         let Some((mut index, mut cursor)) = self.next_place() else { return false };
         let (mut scans, mut bytes) = (0, 0);
         while scans < SCANS_PER_STEP && bytes < BYTES_PER_STEP {
-            let Some(in_use) = self.databases_in_use().find(|&in_use| in_use >= index) else {
+            let Some(in_use) = self.keyspace.next_in_use_from(index) else {
                 self.compression.walk.place = None;
                 return self.compression.walk.is_requested;
             };

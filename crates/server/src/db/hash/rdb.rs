@@ -10,14 +10,13 @@
 //!  LISTPACK [earliest expiry, 8 bytes] | a listpack of fields, values and expiries, as a string      0: none
 //! ```
 
-use super::{Encoding, FieldExpiry, Hash, Record, Shapes, Written, listpack_of};
+use super::{Encoding, FieldExpiry, Hash, Written, listpack_of, record_of};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
 use crate::db::rdb::{
     RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements,
 };
 use std::io::{self, Read, Write};
-use structures::decimal::TEXT_BYTES_MAX;
 use structures::expiring_list::ExpiringList;
 use structures::listpack::Listpack;
 use wire::convert::signed_count;
@@ -285,18 +284,4 @@ fn read_earliest<R: Read>(reader: &mut Reader<R>, is_there: bool) -> Result<Opti
         return corrupt("The earliest expiry of a hash's fields is later than any can be");
     }
     Ok(Some(earliest_ms))
-}
-
-/// The list as a record, if it is short enough.
-fn record_of(list: &Listpack) -> Option<Record> {
-    let (mut record, mut elements, mut no_shapes) = (Record::default(), list.iter(), Shapes::default());
-    while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
-        let (mut name, mut text) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
-        let (field, value) = (field.text(&mut name), value.text(&mut text));
-        if !record.fits(field.len() + value.len()) {
-            return None;
-        }
-        record.set(field, value, true, &mut no_shapes);
-    }
-    Some(record)
 }

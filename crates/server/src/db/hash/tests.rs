@@ -28,14 +28,14 @@ fn fields_set_together_are_as_if_set_one_by_one() {
         let mut limits = EncodingLimits::of(&Config::default());
         limits.hash_listpack_entries_max = [128, 512, 4_000][seed as usize % 3];
         let mut lots = random.clone();
-        let mut shapes = Shapes::default();
+        let shapes = Shapes::default();
         let mut context = CollectionContext {
             limits: &limits,
             seed: SEED,
             random: &mut lots,
             now_ms: 0,
             expired_fields: None,
-            shapes: &mut shapes,
+            shapes: &shapes,
         };
         let (mut hash, mut model) = (Hash::new(&limits, SEED), BTreeMap::new());
         for _ in 0..8 {

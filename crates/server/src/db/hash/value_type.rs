@@ -1,6 +1,6 @@
 //! What all types answer, of hashes.
 
-use super::{Encoding, Hash};
+use super::{Encoding, Hash, record_of};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::field_expiry::FirstExpiry;
@@ -13,7 +13,7 @@ use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::packed_map::PackedMap;
 use structures::prefetch::prefetch_object;
-use structures::record::{FIRST_BYTE, Record, RecordView};
+use structures::record::{EMBEDDED_BYTES_MAX, FIRST_BYTE, Record, RecordView};
 use structures::size_class::usable_size;
 use wire::rdb::kind;
 
@@ -25,9 +25,15 @@ impl ValueType for Hash {
     const EMBEDDED_ENCODING: &'static str = "listpack";
     const EMBEDDED_RDB_KIND: u8 = kind::HASH_LISTPACK;
 
-    /// Gives a record its shape; one that is too long for an entry becomes a list.
+    /// Gives a record its shape; one that is too long for an entry becomes a list, and a list that is short a record.
     #[inline]
     fn settle(&mut self, interned: &mut Interned) {
+        if let Encoding::Compact(list) = &self.encoding
+            && list.total_bytes() <= EMBEDDED_BYTES_MAX
+            && let Some(record) = record_of(list)
+        {
+            *self = Hash::of_record(record);
+        }
         if let Encoding::Record(record) = &mut self.encoding {
             record.settle(&mut interned.shapes);
             if record.embedded().is_none() {

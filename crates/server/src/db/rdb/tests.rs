@@ -45,7 +45,7 @@ fn every_encoding() -> Db {
 }
 
 fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
-    let shapes = Box::leak(Box::default());
+    let shapes = &*Box::leak(Box::default());
     CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None, shapes }
 }
 

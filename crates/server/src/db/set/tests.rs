@@ -9,7 +9,7 @@ use wire::rdb::{PayloadWriter, Reader};
 const SEED: HashSeed = HashSeed::new(5, 6);
 
 fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
-    let shapes = Box::leak(Box::default());
+    let shapes = &*Box::leak(Box::default());
     CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None, shapes }
 }
 
