@@ -23,7 +23,7 @@ pub mod value;
 use shape::{NameList, Shape, Shapes};
 use std::ops::Range;
 use std::sync::Arc;
-use value::{Codes, Encoded, TextBuffer, Value, end};
+use value::{Encoded, TextBuffer, Value, end};
 
 /// The first byte of a record is this one plus at most [`FIELDS_MAX`].
 pub const FIRST_BYTE: u8 = 0x80;
@@ -119,7 +119,7 @@ impl<'a> RecordView<'a> {
         if name.len() > BYTES_MAX {
             return None;
         }
-        let (name, mut at) = (Encoded::of(name, Codes::Integers), 0);
+        let (name, mut at) = (Encoded::of(name), 0);
         for index in 0..self.fields {
             let value = end(self.forms, at);
             if name.is_at(self.forms, at) {
@@ -137,7 +137,7 @@ impl<'a> RecordView<'a> {
 
     /// Whether a name looks like data: integers and UUIDs do.
     fn has_data_names(&self) -> bool {
-        self.iter().any(|(name, _)| matches!(name, Value::Integer(_) | Value::Code(_) | Value::Uuid { .. }))
+        self.iter().any(|(name, _)| matches!(name, Value::Integer(_) | Value::Uuid { .. }))
     }
 
     /// All fields with their values, in the order of insertion.
@@ -219,7 +219,8 @@ impl Record {
         self.bytes.extend_from_slice(bytes);
         self.is_new_list = false;
         let id = shape_id(bytes);
-        if id != self.shape.as_ref().map(|shape| shape.id()) || !self.is_of(shapes) {
+        let same = self.shape.as_ref().filter(|shape| shapes.contains(shape)).map(|shape| shape.id());
+        if id.is_none() || id != same {
             self.shape = id.map(|id| Arc::clone(shapes.shared(id)));
         }
     }
@@ -269,7 +270,7 @@ impl Record {
     /// The record must [fit](Record::fits) the field.
     pub fn set(&mut self, name: &[u8], value: &[u8], is_new: bool, shapes: &Shapes) -> bool {
         let place = if is_new { None } else { self.view().place(name) };
-        let encoded = Encoded::of(value, Codes::Integers);
+        let encoded = Encoded::of(value);
         if let Some(place) = place {
             let at = self.head_bytes() + place.value;
             let behind = end(&self.bytes, at);
@@ -285,7 +286,7 @@ impl Record {
             self.is_new_list = true;
             self.bytes[0] += 1;
             let end = self.bytes.len();
-            splice(&mut self.bytes, end..end, &Encoded::of(name, Codes::Integers));
+            splice(&mut self.bytes, end..end, &Encoded::of(name));
         }
         let end = self.bytes.len();
         splice(&mut self.bytes, end..end, &encoded);
@@ -321,15 +322,13 @@ impl Record {
 
     /// Looks for the shape of its names, once it is complete; called before its [bytes](Record::embedded) are stored.
     pub fn settle(&mut self, shapes: &mut Shapes) {
-        if self.shape.is_some() {
-            if self.is_of(shapes) {
-                if let Some(shape) = &self.shape {
-                    shapes.note_use(shape);
-                }
-                return;
+        match &self.shape {
+            Some(shape) if shapes.contains(shape) => return shapes.note_use(shape),
+            Some(_) => {
+                self.make_plain();
+                self.is_new_list = true;
             }
-            self.make_plain();
-            self.is_new_list = true;
+            None => {}
         }
         if std::mem::take(&mut self.is_new_list)
             && !self.is_empty()
@@ -338,11 +337,6 @@ impl Record {
         {
             self.make_shaped(shape);
         }
-    }
-
-    /// Whether its shape is one of these.
-    fn is_of(&self, shapes: &Shapes) -> bool {
-        self.shape.as_ref().is_none_or(|shape| shapes.contains(shape))
     }
 
     #[inline]
@@ -384,7 +378,7 @@ impl Record {
         plain.push(FIRST_BYTE + shape.len() as u8);
         let mut at = SHAPED_HEAD_BYTES;
         for index in 0..shape.len() {
-            Encoded::of(shape.name(index), Codes::Integers).write(&mut plain);
+            Encoded::of(shape.name(index)).write(&mut plain);
             let behind = end(&self.bytes, at);
             plain.extend_from_slice(&self.bytes[at..behind]);
             at = behind;

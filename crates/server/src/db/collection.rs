@@ -5,6 +5,7 @@ use super::access::UsedKey;
 use super::accounts::Image;
 use super::audit::signature;
 use super::interned::Interned;
+use super::object::embedded_tag;
 use super::value_type::ValueType;
 use super::{Db, EventClasses, Key, Value};
 use crate::error::ClientError;
@@ -101,7 +102,7 @@ pub trait Collection: ValueType + 'static {
 /// Whether an embedded value is of this type.
 #[inline]
 fn is_embedded<C: Collection>(bytes: &[u8]) -> bool {
-    C::EMBEDDED_TAG == Some(bytes[0] >> 6)
+    C::EMBEDDED_TAG == Some(embedded_tag(bytes))
 }
 
 /// The [`CollectionContext`] for a key's value, from a `Db` whose other fields may be borrowed.
@@ -315,8 +316,8 @@ impl Db {
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         let bytes = collection.memory_bytes();
         self.change_log.audit.compare(self.turn.database, key.bytes(), before, signature(object));
-        if C::EMBEDDED_TAG.is_some() && !is_empty {
-            C::of_mut(object).into_iter().for_each(|collection| collection.settle(&mut self.interned));
+        if let Some(collection) = C::of_mut(object).filter(|_| !is_empty) {
+            collection.settle(&mut self.interned);
         }
         if C::EMBEDDED_TAG.is_some() && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {

@@ -164,7 +164,7 @@ impl Hash {
         self.write(field, value, expiry, false, context)
     }
 
-    /// As [`Hash::set`]; a field known to be new is not searched for in a compact list.
+    /// As [`Hash::set`]; a field known to be new is not searched for in a record or a compact list.
     fn write(
         &mut self,
         field: &[u8],

@@ -127,10 +127,16 @@ const EMBEDDED_KINDS: [Option<Kind>; 4] = {
     embedded
 };
 
+/// See [`ValueType::EMBEDDED_TAG`].
+#[inline]
+pub(super) fn embedded_tag(bytes: &[u8]) -> u8 {
+    bytes[0] >> 6
+}
+
 /// The type of an embedded value.
 #[inline]
 pub(super) fn kind_of_embedded(bytes: &[u8]) -> Kind {
-    EMBEDDED_KINDS[usize::from(bytes[0] >> 6)].expect("a type has embedded the value")
+    EMBEDDED_KINDS[usize::from(embedded_tag(bytes))].expect("a type has embedded the value")
 }
 
 /// Calls a function or reads a constant of an embedded value's type: `by_embedded!(bytes, Type => Type::NAME)`.

@@ -6,8 +6,8 @@
 //!  slots       number -> Shape { names | signatures }, and how it is used
 //!  candidates  4,096 x | fingerprint u16 | met u8 |        lists that are not shapes yet
 //! ```
-//! A list becomes a shape when records with it have been stored or changed [`MET_MIN`] times. Candidates share places, and a list that meets
-//! another at its place takes one of its meetings away: lists that do not repeat never become shapes.
+//! A list becomes a shape when records with it have been stored or changed [`MET_MIN`] times. Candidates share places, and
+//! a list that meets another at its place takes one of its meetings away: lists that do not repeat never become shapes.
 //!
 //! Records do not count the users of shapes: a *walk* over all keys does, now and then ([`Shapes::begin_walk`]). At its end
 //! a shape without users is removed, and one with few is *dissolved*: no record gets it any more, and the next walk stores
@@ -263,10 +263,11 @@ impl Shapes {
 
     /// The shape of a record with these names, if there is one; the record counts as met.
     pub(super) fn of_names(&mut self, names: &dyn NameList) -> Option<Arc<Shape>> {
-        if let Some(id) = self.known(names) {
+        let hash = hash_of(names);
+        if let Some(id) = self.known(hash, names) {
             return Some(self.used(id));
         }
-        if !self.is_met_often(hash_of(names)) {
+        if !self.is_met_often(hash) {
             return None;
         }
         let mut wanted = Names::default();
@@ -274,9 +275,9 @@ impl Shapes {
         self.add(wanted)
     }
 
-    /// The number of the shape with these names.
-    fn known(&self, names: &dyn NameList) -> Option<u16> {
-        let id = *self.by_hash.get(&hash_of(names))?;
+    /// The number of the shape with these names, whose hash is given.
+    fn known(&self, hash: u64, names: &dyn NameList) -> Option<u16> {
+        let id = *self.by_hash.get(&hash)?;
         let (known, mut index, mut is_same) = (&self.shape(id).names, 0, true);
         names.for_each(&mut |name| {
             is_same &= index < known.len() && known.at(index) == name;
@@ -294,7 +295,8 @@ impl Shapes {
 
     /// The shape of a record of this shape that loses a field, if there is one.
     pub(super) fn without_field(&self, shape: &Shape, index: usize) -> Option<Arc<Shape>> {
-        self.known(&Without { shape, index }).map(|id| Arc::clone(self.shared(id)))
+        let rest = Without { shape, index };
+        self.known(hash_of(&rest), &rest).map(|id| Arc::clone(self.shared(id)))
     }
 
     fn used(&mut self, id: u16) -> Arc<Shape> {
@@ -357,7 +359,7 @@ impl Shapes {
         self.births >= BIRTHS_PER_WALK || self.dissolved > 0 || self.refusals >= REFUSALS_PER_WALK
     }
 
-    /// Makes a walk due, if there are shapes: after many records were removed, or a walk was given up.
+    /// Makes a walk due, if there are shapes: after many records were removed, or a walk was abandoned.
     pub fn request_walk(&mut self) {
         if !self.is_empty() {
             self.births = BIRTHS_PER_WALK;

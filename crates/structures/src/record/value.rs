@@ -4,7 +4,7 @@
 //! ```text
 //!   first byte | then                                        | text
 //!  ------------|---------------------------------------------|--------------------------------------------------
-//!     0 to 199 |                                             | a code: what it means is known to the record
+//!     0 to 199 |                                             | the digits of this number
 //!   200 to 207 | integer of 1 to 8 bytes                     | its decimal digits
 //!   208 to 209 | 16 bytes                                    | UUID, in lower or upper case
 //!   210 to 211 | digits u8, two digits a byte                | hexadecimal digits, in lower or upper case
@@ -23,8 +23,6 @@
 
 use crate::decimal;
 
-/// Number of codes: first bytes that stand for a whole value.
-pub const CODES: u8 = 200;
 /// Most bytes of the text of a value that is not stored as its bytes.
 pub const TYPED_TEXT_BYTES_MAX: usize = 255;
 
@@ -47,20 +45,9 @@ const NUMBER_DIGITS_MAX: usize = 19;
 /// Longest head of a form: of a UUID.
 const HEAD_BYTES_MAX: usize = 17;
 
-/// Whether small integers are codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codes {
-    /// Code `n` is the integer `n`.
-    Integers,
-    /// Codes are given out by a dictionary, which the caller asks first.
-    Dictionary,
-}
-
 /// A value, borrowed from the bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A code; see [`Codes`].
-    Code(u8),
     /// An integer in decimal digits.
     Integer(i64),
     /// `mantissa` divided by ten to the power of `scale`, with all `scale` digits (1 to 15) behind the point.
@@ -115,27 +102,21 @@ impl<'t> Encoded<'t> {
     ///
     /// If the text has 4 GiB or more.
     #[inline]
-    pub fn of(text: &'t [u8], codes: Codes) -> Self {
+    pub fn of(text: &'t [u8]) -> Self {
         match text.first() {
-            Some(b'0'..=b'9' | b'-' | b'a'..=b'f' | b'A'..=b'F') => Encoded::of_typed(text, codes),
+            Some(b'0'..=b'9' | b'-' | b'a'..=b'f' | b'A'..=b'F') => Encoded::of_typed(text),
             _ => Encoded::bytes(text),
         }
     }
 
-    fn of_typed(text: &'t [u8], codes: Codes) -> Self {
+    fn of_typed(text: &'t [u8]) -> Self {
         let is_number = matches!(text[0], b'0'..=b'9' | b'-');
-        let number = if is_number { number(text, codes).or_else(|| address(text)) } else { None };
+        let number = if is_number { number(text).or_else(|| address(text)) } else { None };
         let plain = Encoded::bytes(text);
         match number.or_else(|| digits(text)) {
             Some(typed) if typed.len() < plain.len() => typed,
             _ => plain,
         }
-    }
-
-    /// The form of a code.
-    pub fn code(code: u8) -> Self {
-        assert!(code < CODES, "form {code} is no code");
-        Encoded::new(&[code], Rest::Nothing)
     }
 
     #[inline]
@@ -225,7 +206,7 @@ fn integer_bytes(value: i64) -> usize {
 }
 
 /// An integer or a fraction.
-fn number<'t>(text: &[u8], codes: Codes) -> Option<Encoded<'t>> {
+fn number<'t>(text: &[u8]) -> Option<Encoded<'t>> {
     let is_negative = text[0] == b'-';
     let digits = &text[usize::from(is_negative)..];
     // As many digits as are below 2^64 in any case, and a point.
@@ -252,9 +233,7 @@ fn number<'t>(text: &[u8], codes: Codes) -> Option<Encoded<'t>> {
     };
     let bytes = integer_bytes(value);
     match point {
-        None if codes == Codes::Integers && (0..i64::from(CODES)).contains(&value) => {
-            Some(Encoded::code(value as u8))
-        }
+        None if (0..i64::from(INTEGER)).contains(&value) => Some(Encoded::new(&[value as u8], Rest::Nothing)),
         None => {
             let mut head = [INTEGER + (bytes - 1) as u8; 9];
             head[1..].copy_from_slice(&value.to_le_bytes());
@@ -394,7 +373,7 @@ impl<'a> Value<'a> {
         let after = |head: usize| &bytes[at + head..end];
         let first = bytes[at];
         let value = match first {
-            0..INTEGER => Value::Code(first),
+            0..INTEGER => Value::Integer(first.into()),
             INTEGER..UUID_LOWER => Value::Integer(integer(after(1))),
             UUID_LOWER | UUID_UPPER => Value::Uuid { bytes: after(1), is_upper: first == UUID_UPPER },
             HEX_LOWER | HEX_UPPER => {
@@ -409,7 +388,7 @@ impl<'a> Value<'a> {
         (value, end)
     }
 
-    /// The text. `buffer` holds it if it is not stored as bytes. A code is the integer of its number.
+    /// The text. `buffer` holds it if it is not stored as bytes.
     #[inline]
     pub fn text<'b>(&self, buffer: &'b mut TextBuffer) -> &'b [u8]
     where
@@ -417,7 +396,6 @@ impl<'a> Value<'a> {
     {
         let len = match *self {
             Value::Bytes(bytes) => return bytes,
-            Value::Code(code) => buffer.put_integer(code.into()),
             Value::Integer(value) => buffer.put_integer(value),
             Value::Fraction { mantissa, scale } => buffer.put_fraction(mantissa, scale.into()),
             Value::Uuid { bytes, is_upper } => buffer.put_uuid(bytes, is_upper),
@@ -427,11 +405,10 @@ impl<'a> Value<'a> {
         &buffer.0[..len]
     }
 
-    /// The integer, if the text is one of up to 64 bits in decimal digits: in [`Codes::Integers`] all such are typed.
+    /// The integer, if the text is one of 64 bits in decimal digits: all of these are typed.
     #[inline]
     pub fn integer(&self) -> Option<i64> {
         match *self {
-            Value::Code(code) => Some(code.into()),
             Value::Integer(value) => Some(value),
             _ => None,
         }
@@ -441,7 +418,6 @@ impl<'a> Value<'a> {
     pub fn text_bytes(&self) -> usize {
         match *self {
             Value::Bytes(bytes) => bytes.len(),
-            Value::Code(code) => decimal::text_len(code.into()),
             Value::Integer(value) => decimal::text_len(value),
             Value::Fraction { mantissa, scale } => {
                 let digits = mantissa.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;

@@ -1,15 +1,15 @@
-//! The stream kept for main channels that have not come yet (see `rdb_channel`), and when it is given up. It is a machine,
-//! as the handshake is: [`Reservations::step`] is given what has happened and returns what is to be done.
+//! Reservations of the stream for main channels that are yet to connect (see `rdb_channel`), and their release. It is a
+//! state machine, as the handshake is: [`Reservations::step`] takes an event and returns actions.
 //!
 //! ```text
-//! Begun --> kept --(its main channel comes)----------------------------> the main channel's
+//! Begun --> kept --(its main channel connects)-------------------------> the main channel's
 //!            |  \--(the rdb channel closes)--> kept, for a short time --> the main channel's
 //!            |                                    |
-//!            +------------------------------------+--> given up: the time is over, it holds too much, or the
+//!            +------------------------------------+--> released: timeout, output limit exceeded, or the
 //!                                                      snapshot has failed
 //! ```
 //!
-//! 1. Given up while the rdb channel is open, a reservation closes it: its snapshot could not be followed by the stream.
+//! 1. Release while the rdb channel is open closes the channel: its snapshot could not be followed by the stream.
 
 use super::{OutputLimit, SoftLimit};
 use crate::session::{ClientHandle, ClientId};
@@ -146,7 +146,7 @@ impl Reservations {
         }
     }
 
-    /// Gives up those whose main channel has not come in time.
+    /// Releases those whose main channel has not connected in time.
     fn expire(&mut self, facts: Facts, actions: &mut Vec<Action>) {
         let timeout_s = facts.free_delay_s.max(facts.timeout_s);
         let mut over = Vec::new();
@@ -165,11 +165,11 @@ impl Reservations {
             }
         }
         for client_id in over {
-            self.give_up(client_id, actions);
+            self.release(client_id, actions);
         }
     }
 
-    /// Gives up those that hold more than a replica may be behind.
+    /// Releases those beyond the output limit of replicas.
     fn limit(&mut self, end: u64, limit: &OutputLimit, actions: &mut Vec<Action>) {
         let mut over = Vec::new();
         for (&client_id, kept) in &mut self.kept {
@@ -186,13 +186,13 @@ impl Reservations {
             }
         }
         for client_id in over {
-            if let Some(RdbChannel { address, .. }) = self.give_up(client_id, actions) {
+            if let Some(RdbChannel { address, .. }) = self.release(client_id, actions) {
                 actions.push(Action::NoteExceededLimit { client_id, address });
             }
         }
     }
 
-    fn give_up(&mut self, client_id: ClientId, actions: &mut Vec<Action>) -> Option<RdbChannel> {
+    fn release(&mut self, client_id: ClientId, actions: &mut Vec<Action>) -> Option<RdbChannel> {
         let Reservation { channel, orphaned_us, .. } = self.kept.shift_remove(&client_id)?;
         if orphaned_us.is_none() {
             actions.push(Action::Close(channel.handle));
