@@ -716,7 +716,9 @@ impl Db {
         }
         self.change_log.audit.database_changed(self.turn.database);
         self.change_log.add_dirty(database.len() as u64);
-        self.request_shape_walk();
+        if database.len() >= structures::record::shape::USERS_MIN as usize {
+            self.interned.shapes.request_walk();
+        }
         self.cleared.push(Cleared { db_index: self.turn.database, database, in_background });
     }
 
@@ -746,7 +748,8 @@ impl Db {
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
         std::mem::swap(&mut self.interned, &mut others.interned);
-        self.request_shape_walk();
+        self.shape_walk = ShapeWalk::default();
+        self.interned.shapes.request_walk();
         self.access.exchange(&mut others.access);
         if others.prefix_rule != self.prefix_rule {
             // The option has changed since `others` was created.
@@ -783,7 +786,7 @@ impl Db {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
         self.compression.databases_swapped();
-        self.request_shape_walk();
+        self.restart_shape_walk();
         self.client_expiry.swapped(a, b);
         self.change_log.audit.database_changed(a);
         self.change_log.audit.database_changed(b);

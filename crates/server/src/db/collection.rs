@@ -308,7 +308,8 @@ impl Db {
         let context =
             CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key.bytes()) };
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
-        if self.policies.has_rules() {
+        // A collection adopts the rule of its key when it is written, not when the server stores it again.
+        if is_use && self.policies.has_rules() {
             collection.conform(&context);
         }
         let fields_expire_ms = collection.first_expiry();

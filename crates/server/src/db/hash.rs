@@ -203,22 +203,24 @@ impl Hash {
             }
             Encoding::Record(record) => {
                 let is_added = record.set(field, value, is_new, context.shapes);
-                if is_added && record.len() > context.limits.hash_listpack_entries_max {
+                if record.len() > context.limits.hash_listpack_entries_max {
                     self.unpack(context.seed);
                 }
                 if is_added { Written::Added } else { Written::Replaced }
             }
             Encoding::Compact(list) => {
-                if !is_new && let Some((_, at)) = find(list, field) {
-                    list.replace(at, value);
-                    return Written::Replaced;
+                let found = if is_new { None } else { find(list, field) };
+                match found {
+                    Some((_, at)) => list.replace(at, value),
+                    None => {
+                        list.push_back(field);
+                        list.push_back(value);
+                    }
                 }
-                list.push_back(field);
-                list.push_back(value);
                 if list.len() / 2 > context.limits.hash_listpack_entries_max {
                     self.unpack(context.seed);
                 }
-                Written::Added
+                if found.is_none() { Written::Added } else { Written::Replaced }
             }
         }
     }

@@ -17,11 +17,11 @@ pub(super) struct ShapeWalk {
 }
 
 impl Db {
-    /// Makes a walk due, from the first key on: records were removed in large numbers, or databases that a walk has
-    /// visited have other indexes.
-    pub(super) fn request_shape_walk(&mut self) {
-        self.shape_walk.place = None;
-        self.interned.shapes.request_walk();
+    /// Restarts the walk, if there is one: databases that it has visited have other indexes.
+    pub(super) fn restart_shape_walk(&mut self) {
+        if self.shape_walk.place.take().is_some() {
+            self.interned.shapes.request_walk();
+        }
     }
 
     /// Begins or continues the walk, if one is due; returns whether it is unfinished.
@@ -80,8 +80,9 @@ fn store_again(db: &mut Db, key: Key<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::EventClasses;
+    use crate::config::{Config, EventClasses, SetOrigin};
     use crate::db::Turn;
+    use crate::db::policy::Policies;
     use structures::hash::HashSeed;
 
     fn forget(db: &mut Db) {
@@ -170,6 +171,21 @@ mod tests {
         walk(&mut db);
         assert_eq!(db.shape_figures().shapes, 70);
         db.check();
+    }
+
+    #[test]
+    fn the_walk_leaves_encodings_to_the_next_write() {
+        let mut db = Db::new(1, SEED, 1);
+        db.begin(db.turn());
+        for shape in 0..70 {
+            (0..20).for_each(|record| set(&mut db, &format!("{shape}:{record}"), &format!("field {shape}")));
+        }
+        let mut config = Config::default();
+        config.set(&[(b"key-policy", b"* hash-max-listpack-entries 0")], SetOrigin::default()).unwrap();
+        db.policies = Policies::of(&config);
+        walk(&mut db);
+        let encoding = db.find(db.key(b"3:19")).map(|value| value.encoding_name());
+        assert_eq!((encoding, db.shape_figures().shapes), (Some("listpack"), 0));
     }
 
     #[test]

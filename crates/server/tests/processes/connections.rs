@@ -363,7 +363,7 @@ fn the_last_reply_arrives_although_more_was_sent() {
     assert!(client.is_closed_by_server());
 }
 
-/// Who says QUIT and then closes its direction has closed nothing that it has asked for.
+/// A client that sends QUIT and then shuts its direction down still gets all replies.
 fn the_last_reply_arrives_although_no_more_can_be_sent() {
     let process = Process::start(&[]);
     let mut control = process.connect();

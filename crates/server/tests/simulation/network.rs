@@ -7,17 +7,17 @@
 //! WARMLINE_NETWORK_SEED=n cargo test -p warmline-server --test simulation network       one episode again, with its log
 //! ```
 //!
-//! What must be so, whatever happens:
+//! Checked in every episode:
 //!
 //! 1. When the network is well and no client writes, all servers have the primary's data after a while, by its digest, and
 //!    the same offset.
-//! 2. What WAIT has said that replicas have they have, unless they were stopped or have loaded another snapshot; and the
-//!    replica that is furthest has it when it takes the place of a primary that is lost.
-//! 3. What the primary has accepted is there as long as it lives and keeps its role; a FAILOVER that waits for
-//!    the replica loses nothing either.
+//! 2. Replicas have the writes that WAIT has counted, unless they were stopped or have loaded another snapshot; the replica
+//!    with the highest offset has them when it replaces a lost primary.
+//! 3. A primary keeps the writes that it has accepted while it runs and keeps its role; a FAILOVER that waits for the
+//!    replica loses none either.
 //! 4. A transaction or script is applied whole: no replica shows half of it.
-//! 5. A server with nothing to do rests: it turns for its timers, keeps its links, and sends nothing but PINGs.
-//! 6. A stream goes on where the replica is: no replica finds in it what it cannot apply.
+//! 5. An idle server runs its timers only, keeps its links, and sends only PINGs.
+//! 6. A stream continues at the replica's offset: no replica receives a stream that it cannot apply.
 //! 7. Each client is answered, or finds its connection closed. When the network is well, replicas acknowledge a write at
 //!    once, and WAIT asks them once.
 
@@ -40,7 +40,7 @@ const CLIENTS: usize = 4;
 /// How long there is trouble, and how long it may take until all is well.
 const TROUBLE_US_MAX: u64 = 8_000_000;
 const QUIET_US_MAX: u64 = 90_000_000;
-/// For how long all must have been well: who has lost a connection does not know it at once.
+/// Time without failures before the checks: a lost connection is noticed later.
 const CALM_US: u64 = 2_000_000;
 /// Turns of the loop at one instant in which nothing passes.
 const IDLE_TURNS_MAX: u32 = 1000;

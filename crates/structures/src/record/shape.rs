@@ -6,8 +6,9 @@
 //!  slots       number -> Shape { names | signatures }, and how it is used
 //!  candidates  4,096 x | fingerprint u16 | met u8 |        lists that are not shapes yet
 //! ```
-//! A list becomes a shape when records with it have been stored or changed [`MET_MIN`] times. Candidates share places, and
-//! a list that meets another at its place takes one of its meetings away: lists that do not repeat never become shapes.
+//! A list is met when a record that was created, or that got or lost a field, is stored with it; it becomes a shape when it
+//! has been met [`MET_MIN`] times. Candidates share places, and a list that meets another at its place lowers its count by
+//! one: lists that do not repeat never become shapes.
 //!
 //! Records do not count the users of shapes: a *walk* over all keys does, now and then ([`Shapes::begin_walk`]). At its end
 //! a shape without users is removed, and one with few is *dissolved*: no record gets it any more, and the next walk stores

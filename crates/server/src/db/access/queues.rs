@@ -17,7 +17,8 @@
 //! 1. `keys` and `small` count what the policy may evict. They follow creations and evictions exactly, all else
 //!    (DEL, expiry, EXPIRE, FLUSHALL, the keys that were there before the policy) by a look at some keys now and then.
 //! 2. Bits are stored plus `base`, mod 2^24, which is chosen so that the keys of the policy before count as unused keys of
-//!    small, in the order of their last use: those used within 24 days (LRU, LRM) or 5.6 days (LFU) of the change.
+//!    small, in the order of their last use: those used within 24 days (LRU, LRM) or 5.6 days (LFU) of the change. Older ones
+//!    count as keys of main with three uses.
 
 use structures::ghost::Ghost;
 use wire::convert::low_u32;

@@ -268,10 +268,11 @@ impl Handshake {
 
     fn handle_pong(&mut self, line: &[u8], facts: &Facts<'_>, actions: &mut Vec<Action>) {
         const TAKEN: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
-        // A target that has no link, or whose disk fails, refuses PING: as this server waits for it, that does not change by
-        // itself. Its reply to PSYNC decides.
+        // A target without a link, or whose disk fails, refuses PING until this server's PSYNC has made it the primary: the
+        // reply to PSYNC decides. Other errors are retried, since they end by themselves.
+        const REFUSED: [&[u8]; 2] = [b"-MASTERDOWN", b"-MISCONF"];
         let is_left_to_psync =
-            facts.handover.is_some() && line.starts_with(b"-") && !line.starts_with(b"-LOADING");
+            facts.handover.is_some() && REFUSED.iter().any(|beginning| line.starts_with(beginning));
         if !is_left_to_psync && !TAKEN.iter().any(|beginning| line.starts_with(beginning)) {
             let text = format!("Error reply to PING from primary: '{}'", shown(line));
             return self.leave(Level::Warn, text, actions);
