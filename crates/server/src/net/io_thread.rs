@@ -56,6 +56,8 @@ pub enum Order {
         output: Output,
         /// Whether the client has not authenticated yet.
         is_unauthenticated: bool,
+        /// Whether the client is closed after this output.
+        finishes: bool,
         /// Whether the executor has the query buffer.
         is_away: bool,
     },
@@ -341,8 +343,9 @@ impl IoThread {
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
-                Order::Adopt { connection, meter, output, is_unauthenticated, is_away } => {
-                    let client = RemoteClient::new(meter, output, is_unauthenticated, self.outlet.now_us);
+                Order::Adopt { connection, meter, output, is_unauthenticated, finishes, is_away } => {
+                    let now_us = self.outlet.now_us;
+                    let client = RemoteClient::new(meter, output, is_unauthenticated, finishes, now_us);
                     self.adopt(Box::new(AdoptedConnection { connection, client }), is_away);
                 }
                 Order::Serve(query_buffer) => {
@@ -648,7 +651,7 @@ fn is_due(query_buffer: &mut QueryBuffer) -> bool {
 }
 
 impl RemoteClient {
-    fn new(meter: Arc<Meter>, output: Output, is_unauthenticated: bool, now_us: u64) -> Self {
+    fn new(meter: Arc<Meter>, output: Output, is_unauthenticated: bool, finishes: bool, now_us: u64) -> Self {
         let unsent = if output.is_empty() { VecDeque::new() } else { VecDeque::from([output]) };
         RemoteClient {
             meter,
@@ -656,7 +659,7 @@ impl RemoteClient {
             is_lost: false,
             is_unauthenticated,
             reported_bytes: 0,
-            finishes: false,
+            finishes,
             read_us: now_us,
         }
     }

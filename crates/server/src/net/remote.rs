@@ -245,8 +245,9 @@ impl EventLoop {
             true => Output::default(),
             false => self.take_output(handle),
         };
-        let is_away = waits;
-        self.threads.send(thread, Order::Adopt { connection, meter, output, is_unauthenticated, is_away });
+        let finishes = self.executor.server.clients[handle].close_after_reply;
+        let order = Order::Adopt { connection, meter, output, is_unauthenticated, finishes, is_away: waits };
+        self.threads.send(thread, order);
     }
 
     /// Serves a connection in this thread.
