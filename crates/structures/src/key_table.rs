@@ -45,7 +45,7 @@ mod tests;
 mod walk;
 
 pub use entry::{EntryMut, EntryRef, NewValue, Removed, Value, inline_entry_bytes, object_entry_bytes};
-pub use in_use::TablesInUse;
+pub use in_use::{Registration, TablesInUse};
 pub use probe::{Probe, ProbeState};
 pub use walk::Iter;
 
@@ -55,7 +55,6 @@ use crate::work;
 use bucket::{Bucket, SLOTS};
 use directory::Directory;
 use entry::Entry;
-use in_use::Registration;
 use shape::Shape;
 use slot::Slot;
 use std::marker::PhantomData;
@@ -90,6 +89,9 @@ pub struct KeyTable<T> {
 unsafe impl<T: Send> Send for KeyTable<T> {}
 // SAFETY: invariant 6: shared access gives out only shared references; nothing is changed through &self.
 unsafe impl<T: Sync> Sync for KeyTable<T> {}
+
+/// See [`KeyTable::is_hash_of`].
+const UNUSED_BITS: u64 = (1 << 19) - (1 << 5);
 
 const NARROW: usize = 0;
 const WIDE: usize = 1;
@@ -159,6 +161,12 @@ impl<T> KeyTable<T> {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.seed.hash(key)
+    }
+
+    /// Returns whether `hash` is the key's. The middle bits, which no table of less than 2^35 buckets uses, may differ: see
+    /// [`crate::key_slot`].
+    pub fn is_hash_of(&self, hash: u64, key: &[u8]) -> bool {
+        (hash ^ self.hash(key)) & !UNUSED_BITS == 0
     }
 
     /// The seed of the hash.
@@ -280,7 +288,7 @@ impl<T> KeyTable<T> {
         expiry_ms: Option<i64>,
         access: impl FnOnce(Option<EntryRef<'_, T>>) -> u32,
     ) -> Option<Removed<T>> {
-        debug_assert!(hash == self.hash(key), "the hash is another key's");
+        debug_assert!(self.is_hash_of(hash, key), "the hash is another key's");
         match self.find(hash, key) {
             Some(old) => {
                 let access = access(Some(EntryRef::new(old)));
@@ -304,7 +312,7 @@ impl<T> KeyTable<T> {
         expiry_ms: Option<i64>,
         access: u32,
     ) {
-        debug_assert!(hash == self.hash(key), "the hash is another key's");
+        debug_assert!(self.is_hash_of(hash, key), "the hash is another key's");
         debug_assert!(!self.contains(hash, key), "the key is in the table");
         self.insert(hash, Entry::new(key, value, expiry_ms, access));
     }

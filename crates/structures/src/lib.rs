@@ -13,6 +13,7 @@ pub mod ghost;
 pub mod hash;
 pub mod hyperloglog;
 pub mod integer_set;
+pub mod key_slot;
 pub mod key_table;
 mod linear_hash;
 pub mod listpack;

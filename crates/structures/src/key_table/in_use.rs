@@ -32,23 +32,26 @@ impl TablesInUse {
     }
 }
 
-/// A table's number and the set in which it registers.
+/// The number of a table, or of a group of tables, and the set in which it registers.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub struct Registration {
     number: usize,
     tables: TablesInUse,
 }
 
 impl Registration {
-    pub(super) fn new(number: usize, tables: &TablesInUse) -> Registration {
+    /// Does not register yet.
+    pub fn new(number: usize, tables: &TablesInUse) -> Registration {
         Registration { number, tables: tables.clone() }
     }
 
-    pub(super) fn enter(&self) {
+    /// Adds the number to the set.
+    pub fn enter(&self) {
         self.tables.numbers().insert(self.number);
     }
 
-    pub(super) fn leave(&self) {
+    /// Removes the number from the set.
+    pub fn leave(&self) {
         self.tables.numbers().remove(&self.number);
     }
 }

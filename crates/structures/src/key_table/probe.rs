@@ -42,6 +42,9 @@ pub enum ProbeState<'a, T> {
 }
 
 impl Probe {
+    /// A probe that has nothing to fetch.
+    pub const ENDED: Probe = Probe { hash: 0, stage: Stage::Done };
+
     /// Prefetches the bucket.
     #[inline]
     pub fn start<T>(table: &KeyTable<T>, hash: u64) -> Probe {
@@ -50,6 +53,12 @@ impl Probe {
         }
         prefetch(table.directory.address(table.number_of(hash)));
         Probe { hash, stage: Stage::Bucket }
+    }
+
+    /// The hash that the probe was started with.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Reads the line that the last step prefetched, and prefetches the next.
