@@ -8,7 +8,7 @@ use crate::error::ClientError;
 use crate::server::{PersistRequest, ReplicationRequest, Server};
 use crate::session::{BlockRequest, ClientHandle};
 use std::num::NonZeroU64;
-use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use wire::reply::{ReplyBuffer, SharedBytes};
 use wire::request::ArgRange;
 
@@ -281,7 +281,7 @@ impl Command {
         buffer: &[u8],
         ranges: &mut [ArgRange],
         apart: Option<&SharedBytes>,
-        seed: HashSeed,
+        seed: KeySeed,
     ) {
         if !self.one_key {
             return self.hash_all_keys(buffer, ranges, apart, seed);
@@ -299,7 +299,7 @@ impl Command {
         buffer: &[u8],
         ranges: &mut [ArgRange],
         apart: Option<&SharedBytes>,
-        seed: HashSeed,
+        seed: KeySeed,
     ) {
         for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
             for at in spec.found(Args::with_apart(buffer, ranges, apart)).into_iter().flatten() {

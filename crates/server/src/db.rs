@@ -63,6 +63,7 @@ use shape_walk::ShapeWalk;
 use std::collections::BTreeSet;
 use strings::bytes_value;
 use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 use structures::random::Random;
 use structures::shared_log::{BLOCK_BYTES, SharedLog};
@@ -190,6 +191,7 @@ pub struct Db {
     pub lazy_freeing: LazyFreeing,
     /// Draws keys and members; not for secrets.
     pub random: Random,
+    key_seed: KeySeed,
     seed: HashSeed,
     taken_out: TakenOut,
     announced: Announced,
@@ -210,8 +212,17 @@ pub struct Db {
 impl Db {
     /// Creates this number of empty databases.
     pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
+        Self::with_key_seed(databases, KeySeed::new(seed, false), random_seed)
+    }
+
+    /// As [`Db::new`], for a node of a cluster: keys are divided by their slots.
+    pub fn by_slot(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
+        Self::with_key_seed(databases, KeySeed::new(seed, true), random_seed)
+    }
+
+    fn with_key_seed(databases: usize, key_seed: KeySeed, random_seed: u64) -> Self {
         Db {
-            keyspace: Keyspace::new(databases, seed),
+            keyspace: Keyspace::new(databases, key_seed),
             turn: Turn::new(0, 0),
             importing: false,
             client_expiry: client_expiry::ClientExpiry::default(),
@@ -224,7 +235,8 @@ impl Db {
             shape_walk: ShapeWalk::default(),
             lazy_freeing: LazyFreeing::default(),
             random: Random::new(random_seed),
-            seed,
+            key_seed,
+            seed: key_seed.seed(),
             taken_out: TakenOut::default(),
             announced: Announced::default(),
             cold_lookups: 0,
@@ -301,9 +313,14 @@ impl Db {
         self.cleared.iter().map(|cleared| cleared.db_index).chain(self.databases_in_use()).collect()
     }
 
-    /// Seed of the key tables' hash function.
+    /// Seed of the collections' hash function.
     pub fn seed(&self) -> HashSeed {
         self.seed
+    }
+
+    /// What hashes keys.
+    pub fn key_seed(&self) -> KeySeed {
+        self.key_seed
     }
 
     /// A database as it is stored, for scans of all its keys. Includes expired keys.
@@ -731,7 +748,7 @@ impl Db {
 
     /// Creates empty databases with the same settings, which later replace these ([`Db::replace_all`]).
     pub fn empty_beside(&mut self) -> Db {
-        let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
+        let mut beside = Db::with_key_seed(self.database_count(), self.key_seed, self.random.next_u64());
         beside.policies = self.policies.clone();
         beside.compression = self.compression.beside();
         beside.interned = self.interned.beside();

@@ -6,6 +6,7 @@ use crate::error::ClientError;
 use std::num::NonZeroU64;
 use std::ops::{Index, Range};
 use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use wire::reply::SharedBytes;
 use wire::request::{ArgRange, REQUEST_LEN_MAX};
 
@@ -17,11 +18,11 @@ pub struct Args<'a> {
     /// The argument outside the buffer, if there is one.
     apart: Option<&'a SharedBytes>,
     /// With which keys are hashed; set when the command runs.
-    seed: HashSeed,
+    seed: KeySeed,
 }
 
 /// Seed of arguments whose command does not run.
-const NO_SEED: HashSeed = HashSeed::new(0, 0);
+const NO_SEED: KeySeed = KeySeed::new(HashSeed::new(0, 0), false);
 
 impl<'a> Args<'a> {
     /// Arguments that are all in `buffer`.
@@ -42,7 +43,7 @@ impl<'a> Args<'a> {
 
     /// These arguments for the command's handler, which looks up keys with hashes of this seed.
     #[inline]
-    pub fn with_seed(self, seed: HashSeed) -> Self {
+    pub fn with_seed(self, seed: KeySeed) -> Self {
         Args { seed, ..self }
     }
 

@@ -122,7 +122,7 @@ impl Db {
         for _ in 0..KEYS_PER_STEP.min(*left) {
             *left -= 1;
             let Some((db_index, key, given_ms)) = self.client_expiry.next() else { return true };
-            let stored = self.keyspace.database(db_index).get(Key::new(key, self.seed));
+            let stored = self.keyspace.database(db_index).get(Key::new(key, self.key_seed));
             let stored = stored.and_then(|entry| entry.expiry_ms());
             if stored == Some(given_ms) && given_ms > self.turn.now_ms {
                 self.client_expiry.pass();

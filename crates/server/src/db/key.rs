@@ -1,7 +1,7 @@
 //! A key as look-ups take it: its bytes and their hash, which is computed once.
 
 use super::Db;
-use structures::hash::HashSeed;
+use structures::key_slot::{KeySeed, slot_of_hash};
 
 /// A key with its hash in the tables of all databases. The key of a command is made of the argument that names it, by
 /// [`Args::key`](crate::command::Args::key), all others are made by [`Db::key`].
@@ -23,7 +23,7 @@ impl PartialEq for Key<'_> {
 impl<'a> Key<'a> {
     /// Hashes a key.
     #[inline]
-    pub fn new(bytes: &'a [u8], seed: HashSeed) -> Self {
+    pub fn new(bytes: &'a [u8], seed: KeySeed) -> Self {
         Key::hashed(bytes, seed.hash(bytes))
     }
 
@@ -51,6 +51,12 @@ impl<'a> Key<'a> {
         self.hash
     }
 
+    /// Returns the key's slot, if the hash begins with slots: in a cluster.
+    #[inline]
+    pub fn slot(&self) -> u16 {
+        slot_of_hash(self.hash)
+    }
+
     /// See [`Key::of_argument`].
     #[inline]
     pub fn argument(&self) -> u32 {
@@ -62,6 +68,6 @@ impl Db {
     /// Makes a key of bytes that are no argument of a command.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::new(bytes, self.seed)
+        Key::new(bytes, self.key_seed)
     }
 }

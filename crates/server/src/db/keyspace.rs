@@ -1,7 +1,7 @@
 //! The keyspace: all databases, and the tables in which keys are found.
 //!
 //! ```text
-//! Keyspace -> Database 0 -> table of keys        found by hash and key; scanned by cursors
+//! Keyspace -> Database 0 -> table of keys        found by hash and key; scanned by cursors; one, or one for each slot
 //!                           expiring fields      keys of hashes that have some, the earliest first
 //!                           compressed values     their counts by dictionary
 //!                           average time to live, measured by the search for expired keys
@@ -10,8 +10,7 @@
 //!
 //! Invariants:
 //! 1. Nothing outside this file accesses a database's table or depends on there being a single one: look-ups, scans,
-//!    sampling, prefetch, expiry and eviction go through [`Database`]. So keys can be split over more tables, say one for
-//!    each slot of a cluster, by a change to this file alone.
+//!    sampling, prefetch, expiry and eviction go through [`Database`], which has its keys in [`tables`].
 //! 2. `expiring_fields` has exactly the values in the table with elements that expire; code that stores, changes or
 //!    removes a value reports it ([`Database::fields_moved`]).
 //! 3. `compressed` counts exactly the values in the table that are compressed.
@@ -19,6 +18,11 @@
 //!    [`Database::accounted`] or passes its images to [`Database::changed_in_place`]: so accounts are exact (see
 //!    `accounts`).
 //! 5. A database's state beside its table moves with the table when databases are swapped or emptied.
+
+mod slots;
+mod tables;
+
+pub use tables::Iter;
 
 use super::accounts::big_keys::BigKeys;
 use super::accounts::classes::Classes;
@@ -28,12 +32,13 @@ use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
 use super::{Key, Kind, Object, field_expiry};
 use std::collections::BTreeSet;
-use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use structures::key_table::{
-    EntryMut, EntryRef, Iter, KeyTable, NewValue, Probe, ProbeState, Removed, TablesInUse, Value as Stored,
+    EntryMut, EntryRef, NewValue, Probe, ProbeState, Removed, TablesInUse, Value as Stored,
 };
 use structures::random::Random;
 use structures::work;
+use tables::Tables;
 
 /// All databases. Their number is fixed. Unused ones have neither keys nor other state, and there may be thousands:
 /// operations on all databases use [`Keyspace::indexes_in_use`].
@@ -44,7 +49,7 @@ pub(super) struct Keyspace {
 
 /// One of the databases selected by SELECT.
 pub struct Database {
-    table: KeyTable<Object>,
+    table: Tables,
     pub(super) expiring_fields: ExpiringFields,
     pub(super) ttl_average: Option<TtlAverage>,
     pub(super) compressed: Counts,
@@ -53,25 +58,11 @@ pub struct Database {
     big_keys: BigKeys,
 }
 
-impl Keys for KeyTable<Object> {
-    fn hash(&self, key: &[u8]) -> u64 {
-        KeyTable::hash(self, key)
-    }
-
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
-        KeyTable::scan(self, cursor, visit)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = EntryRef<'_, Object>> {
-        KeyTable::iter(self)
-    }
-}
-
 impl Keyspace {
-    pub(super) fn new(databases: usize, seed: HashSeed) -> Keyspace {
+    pub(super) fn new(databases: usize, seed: KeySeed) -> Keyspace {
         let in_use = TablesInUse::default();
         let databases =
-            (0..databases).map(|index| Database::new(KeyTable::numbered(seed, index, &in_use))).collect();
+            (0..databases).map(|index| Database::new(Tables::new(seed, index, &in_use))).collect();
         Keyspace { databases, in_use }
     }
 
@@ -148,7 +139,7 @@ impl Keyspace {
         if database.buckets() == 0 {
             return None;
         }
-        let mut empty = Database::new(KeyTable::numbered(database.table.seed(), index, &self.in_use));
+        let mut empty = Database::new(Tables::new(database.table.seed(), index, &self.in_use));
         empty.accounts = database.accounts.as_ref().map(|accounts| Box::new(accounts.renewed()));
         empty.table.leave_use();
         Some(std::mem::replace(database, empty))
@@ -171,7 +162,7 @@ impl Keyspace {
 }
 
 impl Database {
-    fn new(table: KeyTable<Object>) -> Database {
+    fn new(table: Tables) -> Database {
         Database {
             table,
             expiring_fields: ExpiringFields::default(),
@@ -230,7 +221,7 @@ impl Database {
         self.table.contains(key.hash(), key.bytes())
     }
 
-    /// See [`KeyTable::put_over`].
+    /// See [`structures::key_table::KeyTable::put_over`].
     #[inline]
     pub(super) fn put_over(
         &mut self,
@@ -305,7 +296,7 @@ impl Database {
 
     /// Runs `change`, which may change the image of the key's entry, and updates the accounts.
     #[inline]
-    fn accounted<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
+    fn accounted<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Tables) -> R) -> R {
         if !self.are_accounts_kept() {
             return change(&mut self.table);
         }
@@ -402,26 +393,26 @@ impl Database {
     /// Starts prefetching a key's entry.
     #[inline]
     pub(super) fn probe(&self, hash: u64) -> Probe {
-        Probe::start(&self.table, hash)
+        self.table.probe(hash)
     }
 
     /// Advances a prefetch by one step.
     #[inline]
     pub(super) fn step_probe(&self, probe: &mut Probe) -> ProbeState<'_, Object> {
-        probe.step(&self.table)
+        self.table.step_probe(probe)
     }
 
     /// Iterates over all keys in the order of their hashes.
-    pub fn iter(&self) -> Iter<'_, Object> {
+    pub fn iter(&self) -> Iter<'_> {
         self.table.iter()
     }
 
-    /// See [`KeyTable::scan`].
+    /// See [`structures::key_table::KeyTable::scan`].
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
         self.table.scan(cursor, visit)
     }
 
-    /// See [`KeyTable::scan_expiring`].
+    /// See [`structures::key_table::KeyTable::scan_expiring`].
     pub(super) fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
         self.table.scan_expiring(cursor, visit)
     }
@@ -436,7 +427,7 @@ impl Database {
         self.table.random_expiring(random)
     }
 
-    /// See [`KeyTable::sample`].
+    /// See [`structures::key_table::KeyTable::sample`].
     pub(super) fn sample(
         &self,
         random: &mut Random,
@@ -447,7 +438,7 @@ impl Database {
         self.table.sample(random, keys, only_expiring, visit);
     }
 
-    /// See [`KeyTable::visit_bucket`].
+    /// See [`structures::key_table::KeyTable::visit_bucket`].
     pub(super) fn visit_bucket(
         &self,
         random: &mut Random,
@@ -455,6 +446,16 @@ impl Database {
         visit: &mut dyn FnMut(EntryRef<'_, Object>),
     ) {
         self.table.visit_bucket(random, only_expiring, visit);
+    }
+
+    /// Number of keys in a slot of the cluster, including expired ones not yet removed.
+    pub fn keys_in_slot(&self, slot: u16) -> usize {
+        self.table.by_slot().map_or(0, |tables| tables.keys_in_slot(slot))
+    }
+
+    /// Iterates over the keys of a slot of the cluster, in no particular order.
+    pub fn iter_slot(&self, slot: u16) -> impl Iterator<Item = EntryRef<'_, Object>> {
+        self.table.by_slot().into_iter().flat_map(move |tables| tables.iter_slot(slot))
     }
 
     /// Panics unless every invariant holds that does not concern values.

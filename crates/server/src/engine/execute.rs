@@ -292,7 +292,7 @@ impl Executor {
     fn call_through_gate(&mut self, call: &Call<'_>, start: usize, reply: &mut ReplyBuffer) -> Next {
         self.bound_discarded();
         self.begin_call(call);
-        let seed = self.db.seed();
+        let seed = self.db.key_seed();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,

@@ -426,7 +426,7 @@ impl Caller for Executor {
         let registry = &self.server.registry;
         let id = registry.find(Args::new(&command.buffer, &command.ranges));
         if let Ok(id) = &id {
-            registry.row(*id).hash_keys(&command.buffer, &mut command.ranges, None, self.db.seed());
+            registry.row(*id).hash_keys(&command.buffer, &mut command.ranges, None, self.db.key_seed());
         }
         let args = Args::new(&command.buffer, &command.ranges);
         let handle = self.script.client.expect("a script runs for a client");

@@ -94,7 +94,7 @@ impl EventLoop {
         poller.add(&signals.wakes, Token::Signal)?;
         let threads = Threads::new(Shared {
             registry: executor.server.registry.clone(),
-            seed: executor.db.seed(),
+            seed: executor.db.key_seed(),
             clock: executor.clock.clone(),
             bulk_len_max: AtomicUsize::new(executor.server.config.proto_max_bulk_len_bytes),
         })?;

@@ -194,7 +194,7 @@ pub(super) fn count_memory_if_limited(executor: &mut Executor, handle: ClientHan
 #[inline]
 pub(super) fn parse(executor: &Executor, query_buffer: &mut QueryBuffer) {
     let limits = limits_of(executor, query_buffer.handle);
-    let (registry, seed) = (&executor.server.registry, executor.db.seed());
+    let (registry, seed) = (&executor.server.registry, executor.db.key_seed());
     match executor.server.clients[query_buffer.handle].is_primary {
         true => query_buffer.parse_stream(&limits, registry, seed),
         false => query_buffer.parse(&limits, registry, seed),

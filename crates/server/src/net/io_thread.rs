@@ -39,7 +39,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use wire::convert::whole_us;
 use wire::reply::Output;
 use wire::request::Limits;
@@ -118,7 +118,7 @@ pub struct Shared {
     /// The commands.
     pub registry: Registry,
     /// Seed of the keys' hashes.
-    pub seed: HashSeed,
+    pub seed: KeySeed,
     /// The clock.
     pub clock: Clock,
     /// The option `proto-max-bulk-len`.

@@ -16,7 +16,7 @@ use crate::session::ClientHandle;
 use long_argument::{LONG_ARGUMENT_BYTES_MIN, LongArgument};
 use std::cell::Cell;
 use std::ops::Range;
-use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 use structures::short_bytes::same_bytes;
 use wire::convert::short_len;
 use wire::reply::{Output, SharedBytes};
@@ -338,23 +338,23 @@ impl QueryBuffer {
 
     /// Parses complete requests, up to [`BATCH_REQUESTS_MAX`] ahead. An unauthenticated client gets them one by one,
     /// since the limits may change after each.
-    pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+    pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: KeySeed) {
         self.parse_as(&IN_TURN, limits, registry, seed);
     }
 
     /// As [`Self::parse`], when the requests' bytes are needed too ([`Self::next_request_and_bytes`]).
-    pub fn parse_stream(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+    pub fn parse_stream(&mut self, limits: &Limits, registry: &Registry, seed: KeySeed) {
         self.parse_as(&STREAM, limits, registry, seed);
     }
 
     /// As [`Self::parse`], in an I/O thread: further ahead.
-    pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+    pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: KeySeed) {
         self.parse_as(&AHEAD, limits, registry, seed);
     }
 
     /// One function for all variants, so that the parser is inlined into it.
     #[inline(never)]
-    fn parse_as(&mut self, parsing: &Parsing, limits: &Limits, registry: &Registry, seed: HashSeed) {
+    fn parse_as(&mut self, parsing: &Parsing, limits: &Limits, registry: &Registry, seed: KeySeed) {
         let ahead_max = if limits.authenticated { parsing.ahead_max } else { 1 };
         self.end_long_argument();
         // Bytes of a long argument are not parsed, and later requests wait until its request has run.
