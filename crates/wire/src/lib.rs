@@ -9,6 +9,7 @@
 //! | [`glob`] | patterns |
 //! | [`spelling`] | names that a mistyped word was meant to be |
 //! | [`aof`] | append-only files |
+//! | [`cluster_bus`] | frames that the nodes of a cluster send each other |
 //! | [`rdb`] | the elements of RDB files and DUMP payloads |
 //! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
 //! | [`convert`] | none: conversions between integers, by name |
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap))]
 
 pub mod aof;
+pub mod cluster_bus;
 pub mod convert;
 pub mod crc64;
 pub mod glob;

@@ -1,0 +1,36 @@
+//! What the sender of a PING, PONG or MEET tells about itself beside its header.
+
+use super::{NodeId, Text};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The extensions of a frame. What is absent is not known, or no longer set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// Host name that clients reach the sender by, or an empty text.
+    pub hostname: Text,
+    /// Name for people, or an empty text.
+    pub nodename: Text,
+    /// Address for clients that came by IPv4.
+    pub client_ipv4: Option<Ipv4Addr>,
+    /// Address for clients that came by IPv6.
+    pub client_ipv6: Option<Ipv6Addr>,
+    /// Port for clients.
+    pub client_port: Option<u16>,
+    /// Port for clients that use TLS.
+    pub client_tls_port: Option<u16>,
+    /// Availability zone, or an empty text.
+    pub availability_zone: Text,
+    /// Nodes that all nodes are to forget, in the order of the frame.
+    pub forgotten: Vec<Forgotten>,
+    /// Shard of the sender. Servers before version 7.2 have none.
+    pub shard_id: Option<NodeId>,
+}
+
+/// A node that is to be forgotten, and not taken in again for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The node.
+    pub id: NodeId,
+    /// Seconds during which gossip about it is ignored.
+    pub ttl_s: u64,
+}
