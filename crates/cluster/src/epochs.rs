@@ -1,0 +1,29 @@
+//! Epochs: numbers that order who owned a slot last. The highest that anybody has seen is the current epoch; each
+//! primary has an epoch of its own for its slots.
+
+use wire::cluster_bus::NodeId;
+
+use crate::action::Level;
+use crate::cluster::Cluster;
+
+impl Cluster {
+    /// Gives this node the next epoch, known to others once it is on disk.
+    pub(crate) fn take_next_epoch(&mut self) -> u64 {
+        self.current_epoch += 1;
+        self.nodes.myself_mut().config_epoch = self.current_epoch;
+        self.save_synced();
+        self.todo.broadcast = true;
+        self.current_epoch
+    }
+
+    /// Two primaries have one epoch: the one with the smaller id takes the next, so that all differ in the end.
+    pub(crate) fn resolve_collision(&mut self, sender: NodeId) {
+        if sender <= self.my_id() {
+            return;
+        }
+        let epoch = self.take_next_epoch();
+        let text =
+            format!("configEpoch collision with node {}. configEpoch set to {epoch}", self.called(sender));
+        self.log(Level::Notice, text);
+    }
+}

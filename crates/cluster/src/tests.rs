@@ -1,0 +1,261 @@
+//! Tests of single nodes: commands, and what they change.
+
+use structures::random::Random;
+use wire::cluster_bus::{NodeFlags, NodeId, SLOTS, SlotSet};
+
+use super::*;
+
+fn at(ms: u64) -> Now {
+    Now { monotonic_ms: 1_000 + ms, unix_ms: 1_700_000_000_000 + ms }
+}
+
+fn cluster() -> Cluster {
+    Cluster::new(Settings::default(), Random::new(1), at(0))
+}
+
+/// Ends a turn and drops what it wants done.
+fn end(cluster: &mut Cluster, ms: u64) {
+    cluster.end_turn(at(ms));
+    cluster.take_effects();
+    cluster.nodes.check();
+    cluster.check_slots();
+    cluster.check_links();
+}
+
+fn log(effects: &[Effect]) -> Vec<&str> {
+    let mut lines = Vec::new();
+    for effect in effects {
+        if let Effect::Log(_, text) = effect {
+            lines.push(text.as_str());
+        }
+    }
+    lines
+}
+
+/// Makes another node known, as gossip does.
+fn known(cluster: &mut Cluster, ip: &str, flags: NodeFlags) -> NodeId {
+    let (id, shard) = (cluster.new_id(), cluster.new_id());
+    let mut node = Node::new(id, shard, flags, cluster.now_ms());
+    node.address = wire::cluster_bus::Address::parse(ip);
+    node.endpoints.tcp_port = 6379;
+    node.endpoints.bus_port = 16379;
+    cluster.nodes.insert(node).unwrap();
+    id
+}
+
+#[test]
+fn a_node_that_owns_all_slots_is_ok_after_the_start_delay() {
+    let mut cluster = cluster();
+    cluster.add_slots(&[(0, SLOTS - 1)]).unwrap();
+    end(&mut cluster, 0);
+    assert!(!cluster.is_ok() && cluster.owns(0) && cluster.owns(SLOTS - 1));
+    for ms in (100..=2_000).step_by(100) {
+        cluster.step(Input::Tick, at(ms));
+        cluster.end_turn(at(ms));
+        assert_eq!(cluster.is_ok(), ms == 2_000, "{ms}");
+    }
+    let effects = cluster.take_effects();
+    assert!(log(&effects).contains(&"Cluster state changed: ok"), "{effects:?}");
+    assert_eq!((cluster.size(), cluster.info().slots_ok), (1, 16_384));
+}
+
+#[test]
+fn a_cluster_without_all_slots_is_ok_only_if_that_is_not_required() {
+    let mut cluster = cluster();
+    cluster.add_slots(&[(0, 100)]).unwrap();
+    end(&mut cluster, 0);
+    cluster.step(Input::Tick, at(2_000));
+    let effects = cluster.take_effects();
+    assert!(log(&effects)[0].starts_with("Cluster is currently down: At least one hash slot"), "{effects:?}");
+    cluster.reconfigure(Settings { require_full_coverage: false, ..Settings::default() });
+    end(&mut cluster, 2_001);
+    assert!(cluster.is_ok());
+}
+
+#[test]
+fn slots_are_checked_before_any_is_changed() {
+    let mut cluster = cluster();
+    cluster.add_slots(&[(5, 9), (11, 11)]).unwrap();
+    assert_eq!(cluster.add_slots(&[(1, 2), (9, 9)]).unwrap_err().to_string(), "Slot 9 is already busy");
+    let text = cluster.add_slots(&[(1, 2), (2, 2)]).unwrap_err().to_string();
+    assert_eq!(text, "Slot 2 specified multiple times");
+    let text = cluster.add_slots(&[(4, 2)]).unwrap_err().to_string();
+    assert_eq!(text, "start slot number 4 is greater than end slot number 2");
+    let text = cluster.delete_slots(&[(9, 10)]).unwrap_err().to_string();
+    assert_eq!(text, "Slot 10 is already unassigned");
+    assert_eq!(cluster.myself().slots().ranges().collect::<Vec<_>>(), [(5, 9), (11, 11)]);
+    cluster.delete_slots(&[(6, 7)]).unwrap();
+    let effects = cluster.take_effects();
+    assert_eq!(effects.last(), Some(&Effect::SlotsLeft([6, 7].into_iter().collect())));
+    assert_eq!(cluster.flush_slots(false), Err(Refusal::KeysBeforeFlush));
+    cluster.flush_slots(true).unwrap();
+    assert_eq!(cluster.myself().slot_count(), 0);
+    end(&mut cluster, 1);
+}
+
+#[test]
+fn set_slot_refuses_what_makes_no_sense() {
+    let mut cluster = cluster();
+    let me = cluster.my_id();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    let replica = known(&mut cluster, "10.0.0.3", NodeFlags::REPLICA);
+    cluster.add_slots(&[(0, 9)]).unwrap();
+    let mut refusal = |slot, state, keys| cluster.set_slot(slot, state, keys, false).unwrap_err().to_string();
+    let (me, other, replica) = (me.as_bytes(), other.as_bytes(), replica.as_bytes());
+    assert_eq!(refusal(10, SlotState::Migrating(other), 0), "I'm not the owner of hash slot 10");
+    assert_eq!(refusal(9, SlotState::Importing(other), 0), "I'm already the owner of hash slot 9");
+    assert_eq!(refusal(9, SlotState::Migrating(b"x"), 0), "I don't know about node x");
+    assert_eq!(refusal(9, SlotState::Migrating(me), 0), "Target node is myself");
+    assert_eq!(refusal(9, SlotState::Migrating(replica), 0), "Target node is not a master");
+    assert_eq!(refusal(9, SlotState::Node(b"x"), 0), "Unknown node x");
+    let text = "Can't assign hashslot 9 to a different node while I still hold keys for this hash slot.";
+    assert_eq!(refusal(9, SlotState::Node(other), 1), text);
+}
+
+#[test]
+fn a_slot_moves_by_set_slot() {
+    let mut cluster = cluster();
+    let me = cluster.my_id();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    cluster.add_slots(&[(0, 9)]).unwrap();
+    cluster.set_slot(9, SlotState::Migrating(other.as_bytes()), 5, false).unwrap();
+    assert_eq!(cluster.migrating_to(9).map(Node::id), Some(other));
+    cluster.set_slot(9, SlotState::Node(other.as_bytes()), 0, false).unwrap();
+    assert_eq!((cluster.migrating_to(9).is_none(), cluster.owner(9).map(Node::id)), (true, Some(other)));
+    // And back: the importing node takes a new epoch, so that all believe it.
+    cluster.set_slot(9, SlotState::Importing(other.as_bytes()), 0, false).unwrap();
+    cluster.set_slot(9, SlotState::Node(me.as_bytes()), 3, false).unwrap();
+    assert!(cluster.owns(9) && cluster.importing_from(9).is_none());
+    assert_eq!((cluster.myself().config_epoch, cluster.current_epoch()), (1, 1));
+    let actions = cluster.end_turn(at(1));
+    assert!(matches!(&actions[0], BusAction::Save { sync: true, .. }), "{actions:?}");
+}
+
+#[test]
+fn a_primary_that_gives_its_last_slot_away_becomes_a_replica_or_stays_empty() {
+    for allow_replica_migration in [true, false] {
+        let mut cluster = cluster();
+        cluster.reconfigure(Settings { allow_replica_migration, ..Settings::default() });
+        let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+        cluster.add_slots(&[(7, 7)]).unwrap();
+        cluster.set_slot(7, SlotState::Node(other.as_bytes()), 0, false).unwrap();
+        let effects = cluster.take_effects();
+        let replicates = effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::ReplicateFrom { full_sync: true, port: 6379, .. }));
+        assert_eq!(
+            (replicates, cluster.myself().is_replica()),
+            (allow_replica_migration, allow_replica_migration)
+        );
+        let says = log(&effects).iter().any(|text| text.ends_with("I am now an empty primary."));
+        assert_eq!(says, !allow_replica_migration);
+        end(&mut cluster, 1);
+    }
+}
+
+#[test]
+fn a_node_becomes_a_replica_and_a_primary_again() {
+    let mut cluster = cluster();
+    let (me, other) = (cluster.my_id(), known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY));
+    let replica = known(&mut cluster, "10.0.0.3", NodeFlags::REPLICA);
+    let mut refusal = |id: &[u8], empty| cluster.replicate(id, empty, at(1)).unwrap_err().to_string();
+    assert_eq!(refusal(b"nobody", true), "Unknown node nobody");
+    assert_eq!(refusal(me.as_bytes(), true), "Can't replicate myself");
+    assert_eq!(refusal(replica.as_bytes(), true), "I can only replicate a master, not a replica.");
+    let text = "To set a master the node must be empty and without assigned slots.";
+    assert_eq!(refusal(other.as_bytes(), false), text);
+    cluster.replicate(other.as_bytes(), true, at(1)).unwrap();
+    assert!(cluster.myself().is_replica() && cluster.is_in_my_shard(cluster.node(other).unwrap()));
+    assert_eq!(cluster.node(other).unwrap().replicas(), [me]);
+    assert_eq!(cluster.forget(other.as_bytes(), "", at(1)), Err(Refusal::ForgetPrimary));
+    let text = cluster.set_slot(1, SlotState::Stable, 0, false).unwrap_err().to_string();
+    assert_eq!(text, "Please use SETSLOT only with masters.");
+    end(&mut cluster, 1);
+    let shard = cluster.myself().shard_id();
+    cluster.replicate_no_one("id=1", at(2));
+    let effects = cluster.take_effects();
+    assert!(effects.contains(&Effect::BecomePrimary) && effects.contains(&Effect::Flush(Flush::Detached)));
+    assert!(cluster.myself().is_primary() && cluster.myself().shard_id() != shard);
+    assert!(cluster.node(other).unwrap().replicas().is_empty());
+    end(&mut cluster, 2);
+}
+
+#[test]
+fn a_forgotten_node_is_not_brought_back() {
+    let mut cluster = cluster();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    let me = cluster.my_id();
+    assert_eq!(cluster.forget(me.as_bytes(), "", at(1)), Err(Refusal::ForgetMyself));
+    assert_eq!(cluster.forget(b"x", "", at(1)), Err(Refusal::UnknownNode("x".to_string())));
+    cluster.forget(other.as_bytes(), "", at(1)).unwrap();
+    assert!(cluster.node(other).is_none() && cluster.is_forgotten(other));
+    cluster.forget(other.as_bytes(), "", at(60_000)).unwrap();
+    assert_eq!(
+        cluster.forget(other.as_bytes(), "", at(60_001)),
+        Err(Refusal::UnknownNode(other.to_string()))
+    );
+}
+
+#[test]
+fn a_reset_forgets_all() {
+    let mut cluster = cluster();
+    let (me, other) = (cluster.my_id(), known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY));
+    cluster.add_slots(&[(0, 9)]).unwrap();
+    cluster.bump_epoch();
+    assert_eq!(cluster.reset(true, false, "", at(1)), Err(Refusal::KeysBeforeReset));
+    cluster.reset(false, true, "", at(1)).unwrap();
+    assert_eq!((cluster.my_id(), cluster.node_count(), cluster.current_epoch()), (me, 1, 1));
+    assert!(cluster.node(other).is_none() && cluster.owner(0).is_none());
+    cluster.reset(true, true, "", at(2)).unwrap();
+    assert_ne!(cluster.my_id(), me);
+    assert_eq!((cluster.current_epoch(), cluster.myself().config_epoch), (0, 0));
+    end(&mut cluster, 2);
+}
+
+#[test]
+fn epochs_are_set_once_and_bumped_if_they_are_not_the_highest() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.set_config_epoch(-1), Err(Refusal::BadEpoch(-1)));
+    cluster.set_config_epoch(7).unwrap();
+    assert_eq!(cluster.set_config_epoch(8), Err(Refusal::EpochTaken));
+    assert_eq!((cluster.current_epoch(), cluster.bump_epoch()), (7, Bumped::Still(7)));
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    assert_eq!(cluster.set_config_epoch(8), Err(Refusal::EpochWithNodes));
+    cluster.nodes.get_mut(other).unwrap().config_epoch = 7;
+    cluster.current_epoch = 9;
+    assert_eq!(cluster.bump_epoch(), Bumped::Bumped(10));
+}
+
+#[test]
+fn meet_wants_an_address() {
+    let mut cluster = cluster();
+    let refusal = cluster.meet("example.org", 6379, 16379, "", at(1)).unwrap_err();
+    assert_eq!(refusal.to_string(), "Invalid node address specified: example.org:6379");
+    cluster.meet("::1", 6379, 16379, "", at(1)).unwrap();
+    cluster.meet("0:0:0:0:0:0:0:1", 6379, 16379, "", at(1)).unwrap();
+    assert_eq!(cluster.node_count(), 2);
+    cluster.step(Input::Tick, at(100));
+    let actions = cluster.end_turn(at(100));
+    let connects = actions.iter().any(|action| {
+        matches!(action, BusAction::Connect { address, port: 16379, .. } if address.to_string() == "::1")
+    });
+    assert!(connects, "{actions:?}");
+    // Nobody answers.
+    cluster.step(Input::Tick, at(15_002));
+    assert_eq!(cluster.node_count(), 1);
+    end(&mut cluster, 15_002);
+}
+
+#[test]
+fn data_and_slots_are_brought_in_agreement() {
+    let mut cluster = cluster();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    cluster.add_slots(&[(0, 9)]).unwrap();
+    cluster.add_slot(other, 20);
+    cluster.add_slot(other, 21);
+    cluster.set_slot(21, SlotState::Importing(other.as_bytes()), 0, false).unwrap();
+    cluster.verify_data(&[3, 15, 20, 21].into_iter().collect::<SlotSet>());
+    assert!(cluster.owns(15));
+    let effects = cluster.take_effects();
+    assert_eq!(effects.last(), Some(&Effect::DeleteKeysInSlots([20].into_iter().collect())));
+}
