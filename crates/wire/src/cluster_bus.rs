@@ -19,25 +19,42 @@
 //!
 //! Whoever reaches the port may send anything, so that these hold for each frame that has been read:
 //!
-//! 1. It has the length that its header and its parts announce, and at most [`FRAME_BYTES_MAX`].
+//! 1. It has the length that its header and its parts announce, and no more than its type can have.
 //! 2. Ids have 40 bytes of `[0-9a-z]`, texts only characters that `nodes.conf` can hold, and epochs are below 2^63.
 //! 3. Flags that are unknown are cleared.
 
 mod address;
+mod encode;
 mod extensions;
 mod flags;
 mod frame;
+mod incoming;
+mod layout;
 mod node_id;
+mod read;
 mod slot_set;
 
 pub use address::{Address, Text};
+pub use encode::Encoded;
 pub use extensions::{Extensions, Forgotten};
 pub use flags::{MessageFlags, NodeFlags};
 pub use frame::{Body, Frame, Gossip, GossipEntry, Header, Kind, Light, ModuleMessage, Publication, Update};
+pub use incoming::{Incoming, Received};
 pub use node_id::NodeId;
+pub use read::Fault;
 pub use slot_set::{SLOTS, SlotSet};
 
-/// Limit of what is read as one frame. Publications of `proto-max-bulk-len` fit.
-pub const FRAME_BYTES_MAX: usize = 1 << 30;
 /// Limit of epochs that are believed: there is always a next one.
 pub const EPOCH_MAX: u64 = (1 << 63) - 1;
+
+/// Reads one whole frame. Publications and messages of modules may have up to `message_bytes_max` bytes.
+///
+/// # Errors
+///
+/// Fails if the bytes are anything else than one frame.
+pub fn read(bytes: &[u8], message_bytes_max: usize) -> Result<Frame, Fault> {
+    read::read_frame(bytes, message_bytes_max)
+}
+
+#[cfg(test)]
+mod tests;
