@@ -10,6 +10,7 @@
 //! | [`spelling`] | names that a mistyped word was meant to be |
 //! | [`aof`] | append-only files |
 //! | [`cluster_bus`] | frames that the nodes of a cluster send each other |
+//! | [`nodes_conf`] | the file that a node of a cluster keeps, and lines of CLUSTER NODES |
 //! | [`rdb`] | the elements of RDB files and DUMP payloads |
 //! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
 //! | [`convert`] | none: conversions between integers, by name |
@@ -26,6 +27,7 @@ pub mod cluster_bus;
 pub mod convert;
 pub mod crc64;
 pub mod glob;
+pub mod nodes_conf;
 pub mod number;
 pub mod rdb;
 pub mod reply;
