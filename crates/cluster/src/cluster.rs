@@ -329,6 +329,17 @@ impl Cluster {
         random_id(&mut self.random)
     }
 
+    /// Checks the invariants of all tables, for tests.
+    ///
+    /// # Panics
+    ///
+    /// If one does not hold.
+    pub fn check(&self) {
+        self.nodes.check();
+        self.check_slots();
+        self.check_links();
+    }
+
     /// Host name of a node, or an empty text.
     pub fn hostname(&self, id: NodeId) -> Text {
         self.nodes.get(id).map(|node| node.endpoints.hostname.clone()).unwrap_or_default()
@@ -347,15 +358,11 @@ impl fmt::Display for Called {
     }
 }
 
-fn random_id(random: &mut Random) -> NodeId {
+/// A new id.
+pub(crate) fn random_id(random: &mut Random) -> NodeId {
     let mut bytes = [0; NodeId::LEN / 2];
     for chunk in bytes.chunks_mut(8) {
         chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
     }
     NodeId::from_random(bytes)
-}
-impl Cluster {
-    fn file_text(&self) -> String {
-        String::new()
-    }
 }

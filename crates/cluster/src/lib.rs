@@ -33,6 +33,7 @@ mod membership;
 mod migration;
 mod node;
 mod nodes;
+mod persistence;
 mod receive;
 mod refusal;
 mod roles;

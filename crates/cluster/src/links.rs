@@ -237,7 +237,6 @@ impl Cluster {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn check_links(&self) {
         for (id, link) in &self.links.table {
             let Some(node) = link.node.and_then(|node| self.nodes.get(node)) else {

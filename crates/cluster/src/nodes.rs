@@ -168,7 +168,6 @@ impl Nodes {
     }
 
     /// Checks the invariants.
-    #[cfg(test)]
     pub(crate) fn check(&self) {
         assert_eq!(self.places.iter().flatten().count(), self.ids.len());
         for (id, place) in &self.ids {

@@ -141,7 +141,6 @@ impl Cluster {
     }
 
     /// Checks the invariants.
-    #[cfg(test)]
     pub(crate) fn check_slots(&self) {
         for slot in 0..SLOTS {
             let owner = self.owner(slot);

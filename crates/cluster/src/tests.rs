@@ -17,9 +17,7 @@ fn cluster() -> Cluster {
 fn end(cluster: &mut Cluster, ms: u64) {
     cluster.end_turn(at(ms));
     cluster.take_effects();
-    cluster.nodes.check();
-    cluster.check_slots();
-    cluster.check_links();
+    cluster.check();
 }
 
 fn log(effects: &[Effect]) -> Vec<&str> {
@@ -258,4 +256,45 @@ fn data_and_slots_are_brought_in_agreement() {
     assert!(cluster.owns(15));
     let effects = cluster.take_effects();
     assert_eq!(effects.last(), Some(&Effect::DeleteKeysInSlots([20].into_iter().collect())));
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let mut cluster = cluster();
+    let (me, other) = (cluster.my_id(), known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY));
+    let replica = known(&mut cluster, "fd00::3", NodeFlags::REPLICA);
+    cluster.nodes.attach(replica, other);
+    cluster.add_slots(&[(0, 9), (100, 100)]).unwrap();
+    cluster.add_slot(other, 200);
+    cluster.set_slot(9, SlotState::Migrating(other.as_bytes()), 1, false).unwrap();
+    cluster.set_slot(200, SlotState::Importing(other.as_bytes()), 0, false).unwrap();
+    cluster.bump_epoch();
+    cluster.last_vote_epoch = 1;
+    cluster.mark_failed(other);
+    cluster.meet("10.0.0.9", 1, 2, "", at(0)).unwrap();
+    let actions = cluster.end_turn(at(1));
+    let [BusAction::Save { text, sync: true }, ..] = &actions[..] else { panic!("{actions:?}") };
+
+    let mut loaded = Cluster::load(text.as_bytes(), Settings::default(), Random::new(2), at(5)).unwrap();
+    loaded.check();
+    // A handshake is not saved.
+    assert_eq!((loaded.my_id(), loaded.node_count()), (me, 3));
+    assert_eq!((loaded.current_epoch(), loaded.last_vote_epoch(), loaded.myself().config_epoch), (1, 1, 1));
+    assert_eq!(loaded.myself().slots(), cluster.myself().slots());
+    assert_eq!(loaded.owner(200).map(Node::id), Some(other));
+    assert_eq!(loaded.migrating_to(9).map(Node::id), Some(other));
+    assert_eq!(loaded.importing_from(200).map(Node::id), Some(other));
+    assert!(loaded.node(other).unwrap().is_failed());
+    assert_eq!(loaded.node(other).unwrap().replicas(), [replica]);
+    assert_eq!(loaded.node(replica).unwrap().shard_id(), loaded.node(other).unwrap().shard_id());
+    assert_eq!(loaded.file_text().lines().count(), 4);
+    let effects = loaded.take_effects();
+    assert_eq!(log(&effects), [format!("Node configuration loaded, I'm {me}")]);
+
+    let mut line = String::new();
+    loaded.append_line(loaded.myself(), &"1.2.3.4", 7, &mut line);
+    let expected =
+        format!("{me} 1.2.3.4:7@16379 myself,master - 0 0 1 connected 0-9 100 [9->-{other}] [200-<-{other}]");
+    assert_eq!(line, expected);
+    assert!(Cluster::load(b"nonsense", Settings::default(), Random::new(2), at(5)).is_err());
 }
