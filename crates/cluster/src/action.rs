@@ -112,7 +112,8 @@ pub enum Flush {
 }
 
 /// What the bus thread does, in order. What stands behind a [`BusAction::Save`] with `sync` is done once the file is on
-/// disk, so that no vote and no epoch is known to others that a crash could undo.
+/// disk, so that no vote and no epoch is known to others that a crash could undo. The same goes for the answers of
+/// commands: whoever is told that a slot has gone to a node tells that to other nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BusAction {
     /// Opens a link. Frames for it are kept until it is open.

@@ -89,7 +89,9 @@ impl Cluster {
         let epoch = header.config_epoch;
         let epoch_of = |id| self.nodes.get(id).map_or(0, |node| self.epoch_of(node));
         let known = epoch_of(sender).max(epoch_of(primary));
-        if known > epoch {
+        // A primary that has no slots may follow one with an older epoch: nothing can be lost.
+        let has_slots = self.nodes.get(sender).is_some_and(|node| node.slot_count > 0);
+        if has_slots && known > epoch {
             let text = format!(
                 "Ignore stale message from {}; gossip config epoch: {epoch}, current config epoch: {known}",
                 self.called_in_shard(sender)

@@ -36,7 +36,8 @@ impl Cluster {
             self.slots.importing.remove(&slot);
             self.add_slot(self.my_id(), slot);
         }
-        self.save_and_update_state();
+        self.save_synced();
+        self.todo.update_state = true;
         Ok(())
     }
 
@@ -45,7 +46,8 @@ impl Cluster {
         for slot in self.check_slots_of(ranges, true)?.iter() {
             self.delete_slot(slot);
         }
-        self.save_and_update_state();
+        self.save_synced();
+        self.todo.update_state = true;
         Ok(())
     }
 
@@ -74,7 +76,8 @@ impl Cluster {
             return Err(Refusal::KeysBeforeFlush);
         }
         self.delete_slots_of(self.my_id());
-        self.save_and_update_state();
+        self.save_synced();
+        self.todo.update_state = true;
         Ok(())
     }
 
@@ -162,6 +165,7 @@ impl Cluster {
         let primary = self.my_primary().id;
         let was_mine = self.owner_id(slot) == Some(primary);
         self.move_slot(node, slot);
+        self.save_synced();
         let is_shard_empty = self.my_primary().slot_count == 0;
         if was_mine && is_shard_empty && node != primary {
             self.lost_last_slot(node);

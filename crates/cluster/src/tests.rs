@@ -264,6 +264,8 @@ fn what_is_saved_is_loaded() {
     let (me, other) = (cluster.my_id(), known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY));
     let replica = known(&mut cluster, "fd00::3", NodeFlags::REPLICA);
     cluster.nodes.attach(replica, other);
+    let shard_id = cluster.node(other).unwrap().shard_id();
+    cluster.set_shard_id(replica, shard_id);
     cluster.add_slots(&[(0, 9), (100, 100)]).unwrap();
     cluster.add_slot(other, 200);
     cluster.set_slot(9, SlotState::Migrating(other.as_bytes()), 1, false).unwrap();

@@ -2,7 +2,7 @@
 
 use wire::cluster_bus::{Kind, NodeFlags, NodeId};
 
-use crate::action::{Input, Level};
+use crate::action::{Input, Level, LinkId};
 use crate::cluster::Cluster;
 use crate::node::{Node, age_ms};
 
@@ -21,7 +21,10 @@ impl Cluster {
         self.now = now;
         match input {
             Input::Tick => self.tick(),
-            Input::Facts(facts) => self.facts = facts,
+            Input::Facts(facts) => {
+                self.facts = facts;
+                self.nodes.myself_mut().replication_offset = facts.replication_offset;
+            }
             Input::LinkOpened(link) => self.link_opened(link),
             Input::LinkAccepted { link, peer, local } => self.link_accepted(link, peer, local),
             Input::LinkClosed(link) => self.link_closed(link),
@@ -147,12 +150,9 @@ impl Cluster {
             return false;
         }
         let data_age_ms = age_ms(now_ms, node.times.data_received);
-        if let (Some(link), Some(ping)) = (node.link, node.times.ping_sent)
-            && self.links.get(link).is_none_or(|link| now_ms.saturating_sub(link.created) > timeout_ms)
-            && now_ms.saturating_sub(ping) > timeout_ms / 2
-            && data_age_ms > timeout_ms / 2
+        if let Some(link) = node.link
+            && self.is_link_dead(link, node)
         {
-            // The link may be the fault.
             self.close_link(link);
         }
         let interval_ms = match self.settings.ping_interval_ms {
@@ -175,6 +175,18 @@ impl Cluster {
             self.mark_possibly_failed(id);
         }
         is_late && !is_known
+    }
+
+    /// The fault may be the link's: a PING on it was not answered, although it had the time.
+    fn is_link_dead(&self, link: LinkId, node: &Node) -> bool {
+        let (now_ms, timeout_ms) = (self.now_ms(), self.settings.node_timeout_ms);
+        let Some(ping) = node.times.ping_sent else { return false };
+        let ping_age_ms = now_ms.saturating_sub(ping);
+        let link_age_ms = self.links.get(link).map_or(0, |link| now_ms.saturating_sub(link.created));
+        let is_silent = age_ms(now_ms, node.times.data_received) > timeout_ms / 2;
+        // A node that is heard on its own link only would otherwise never be asked again.
+        let is_lost = ping_age_ms > timeout_ms * 2 && link_age_ms > timeout_ms * 2;
+        link_age_ms > timeout_ms && ping_age_ms > timeout_ms / 2 && is_silent || is_lost
     }
 
     fn mark_possibly_failed(&mut self, id: NodeId) {

@@ -1,0 +1,110 @@
+//! A server of the simulation: its cluster, its disk, its clock and its data.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+
+use cluster::{BusAction, Cluster, Input, LinkId, Now};
+
+use crate::network::Host;
+
+/// Data: the writes in their order. An offset is their number.
+#[derive(Clone, Debug, Default)]
+pub struct Data {
+    pub writes: Vec<u64>,
+    /// Replica: where the data comes from, and whether all of it has to be copied.
+    pub source: Option<(Host, bool)>,
+    pub heard_ms: u64,
+}
+
+pub struct Server {
+    pub host: Host,
+    /// None: it has crashed.
+    pub cluster: Option<Cluster>,
+    /// Runs behind or ahead, in millionths.
+    pub clock_rate: i64,
+    /// How wrong the date is.
+    pub date_offset_ms: i64,
+    /// nodes.conf as a crash leaves it, and as it is otherwise.
+    pub on_disk: String,
+    pub written: String,
+    /// What the bus thread has still to do, and when it can go on.
+    pub queue: VecDeque<BusAction>,
+    pub busy_until_ms: u64,
+    /// What will be on disk then.
+    pub syncing: Option<String>,
+    /// What has arrived, and was not looked at.
+    pub waiting: Vec<Input>,
+    /// Connections by the ids that the cluster knows.
+    pub links: BTreeMap<LinkId, u64>,
+    pub accepted: u64,
+    pub data: Data,
+    /// Writes are held back until then.
+    pub paused_until_ms: Option<u64>,
+    /// The next tick by the time of the simulation.
+    pub next_tick_ms: u64,
+    /// The latest manual failover was one that must lose nothing, and its replica had everything.
+    pub failover_has_all: bool,
+    /// Hangs until then: runs nothing.
+    pub hangs_until_ms: u64,
+}
+
+impl Server {
+    pub fn new(host: Host) -> Server {
+        Server {
+            host,
+            cluster: None,
+            clock_rate: 0,
+            date_offset_ms: 0,
+            on_disk: String::new(),
+            written: String::new(),
+            queue: VecDeque::new(),
+            busy_until_ms: 0,
+            syncing: None,
+            waiting: Vec::new(),
+            links: BTreeMap::new(),
+            accepted: 0,
+            data: Data::default(),
+            paused_until_ms: None,
+            next_tick_ms: 0,
+            failover_has_all: false,
+            hangs_until_ms: 0,
+        }
+    }
+
+    /// The server's clocks at a time of the simulation.
+    pub fn now(&self, now_ms: u64) -> Now {
+        let now = now_ms as i64;
+        let drift = now * self.clock_rate / 1_000_000;
+        Now {
+            monotonic_ms: (now + drift) as u64 + 1_000_000,
+            unix_ms: (1_700_000_000_000 + now + drift + self.date_offset_ms) as u64,
+        }
+    }
+
+    pub fn runs(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Loses what is not on disk.
+    pub fn crash(&mut self) {
+        self.cluster = None;
+        self.queue.clear();
+        self.waiting.clear();
+        self.syncing = None;
+        self.busy_until_ms = 0;
+        self.links.clear();
+        self.paused_until_ms = None;
+        self.written.clone_from(&self.on_disk);
+    }
+}
+
+/// A host's address.
+pub fn address(host: Host) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, host as u8 + 1))
+}
+
+/// The host of an address.
+pub fn host_of(address: &str) -> Host {
+    let ip: Ipv4Addr = address.parse().expect("hosts have addresses of version 4");
+    usize::from(ip.octets()[3]) - 1
+}

@@ -1,0 +1,119 @@
+//! Simulation of clusters: three to nine servers on a bad network, with slow disks and wrong clocks, that crash, hang and
+//! are told to fail over and to move slots. Everything follows from a seed, which is printed.
+//!
+//! Checked all the time: an epoch has at most one winner; a node votes for at most one candidate in an epoch, whatever
+//! crashes in between; a manual failover whose primary waits loses no write; the machine's own invariants. Checked after
+//! everything has been repaired: all slots have an owner, on which all agree, and primaries have different epochs.
+//!
+//! `WARMLINE_CLUSTER_SEEDS=1000` runs that many seeds in place of a few, `WARMLINE_CLUSTER_SEED=7` that one.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod host;
+mod network;
+mod operator;
+mod world;
+
+use operator::Operator;
+use world::{TIMEOUT_MS, World};
+
+/// Seeds of the everyday run.
+const SEEDS: u64 = 6;
+/// How long the network is bad.
+const CHAOS_MS: u64 = 60_000;
+/// How long servers may need to agree after everything has been repaired: 30 node timeouts, which has room for expired
+/// elections and for FAIL flags to be cleared.
+const REPAIR_MS: u64 = 30 * TIMEOUT_MS;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
+}
+
+/// Waits until all agree.
+fn wait_for_agreement(world: &mut World, ms: u64) {
+    for _ in 0..ms / 100 {
+        if world.disagreement().is_none() {
+            return;
+        }
+        world.run(100);
+    }
+    let what = world.disagreement().unwrap_or_default();
+    panic!("{}", world.report(&format!("no agreement: {what}")));
+}
+
+fn simulate(seed: u64) -> world::Figures {
+    let mut operator = Operator::new(seed);
+    let mut world = operator.create_cluster();
+    wait_for_agreement(&mut world, REPAIR_MS);
+    let mut until_ms = world.now_ms + CHAOS_MS;
+    while world.now_ms < until_ms {
+        operator.act(&mut world);
+        world.run(operator.pause_ms());
+        if operator.rests() {
+            // Long enough for elections to be won.
+            world.run(3 * TIMEOUT_MS);
+            until_ms += TIMEOUT_MS;
+        }
+    }
+    operator.repair(&mut world);
+    wait_for_agreement(&mut world, REPAIR_MS);
+    // And it stays so.
+    world.run(5 * TIMEOUT_MS);
+    wait_for_agreement(&mut world, 100);
+    world.figures
+}
+
+#[test]
+fn servers_agree_after_chaos() {
+    let seeds = match (number("WARMLINE_CLUSTER_SEED"), number("WARMLINE_CLUSTER_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(seeds)) => 1_000..1_000 + seeds,
+        (None, None) => 1..1 + SEEDS,
+    };
+    let mut total = world::Figures::default();
+    for seed in seeds {
+        println!("seed {seed}");
+        total.add(simulate(seed));
+    }
+    println!("{total:?}");
+    assert!(total.turns > 0 && total.frames > 0);
+    assert!(total.elections_won > 0, "nothing was tested: {total:?}");
+}
+
+#[test]
+fn a_manual_failover_in_fine_weather_loses_no_write() {
+    for seed in 1..=5 {
+        let mut operator = Operator::new(seed);
+        let mut world = operator.create_cluster();
+        wait_for_agreement(&mut world, REPAIR_MS);
+        for _ in 0..3 {
+            let before = world.figures.manual_failovers;
+            operator.fail_over_agreed(&mut world);
+            world.run(2 * TIMEOUT_MS);
+            assert_eq!(world.figures.manual_failovers, before + 1, "{}", world.report("no failover"));
+            assert_eq!(world.figures.unprotected, 0, "{}", world.report("the old primary did not wait"));
+        }
+        wait_for_agreement(&mut world, REPAIR_MS);
+        // What was acknowledged by any primary is where its slots are now.
+        world.has_writers = false;
+        world.run(100);
+        world.assert_no_write_lost();
+    }
+}
+
+#[test]
+fn a_primary_that_crashes_is_replaced() {
+    for seed in 1..=5 {
+        let mut operator = Operator::new(seed);
+        let mut world = operator.create_cluster();
+        wait_for_agreement(&mut world, REPAIR_MS);
+        let host = operator.a_primary_with_replicas(&world);
+        let before = world.figures.elections_won;
+        world.crash(host);
+        world.run(5 * TIMEOUT_MS);
+        assert_eq!(world.figures.elections_won, before + 1, "{}", world.report("no election"));
+        world.start(host);
+        wait_for_agreement(&mut world, REPAIR_MS);
+        let cluster = world.cluster(host).unwrap();
+        assert!(cluster.myself().is_replica(), "{}", world.report("the old primary is no replica"));
+    }
+}
