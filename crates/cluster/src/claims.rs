@@ -216,7 +216,7 @@ impl Cluster {
     pub(crate) fn receive_update(&mut self, sender: NodeId, update: &Update) {
         let Some(node) = self.nodes.get(update.id) else { return };
         let known = node.config_epoch;
-        if known >= update.config_epoch {
+        if known >= update.config_epoch || !self.believes_epoch(update.config_epoch) {
             return;
         }
         if node.is_myself() {

@@ -51,6 +51,8 @@ pub struct Cluster {
     /// Where the server replicates from, as it was last told.
     pub(crate) is_replicating: bool,
     pub(crate) ticks: u64,
+    /// There may be nodes that this one does not reach: if not, frames need not look for them.
+    pub(crate) has_unreachable: bool,
     pub(crate) statistics: Statistics,
     pub(crate) version: u64,
     pub(crate) todo: Todo,
@@ -102,6 +104,7 @@ impl Cluster {
             manual: ManualFailover::default(),
             is_replicating: false,
             ticks: 0,
+            has_unreachable: true,
             statistics: Statistics::default(),
             version: 0,
             todo: Todo { save: true, update_state: true, ..Todo::default() },

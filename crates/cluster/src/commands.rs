@@ -4,6 +4,7 @@ use wire::cluster_bus::{NodeId, SLOTS, SlotSet};
 
 use crate::action::{Effect, Flush, Level, Now};
 use crate::cluster::Cluster;
+use crate::epochs::EPOCH_JUMP_MAX;
 use crate::refusal::Refusal;
 use crate::roles::Conversion;
 
@@ -216,7 +217,8 @@ impl Cluster {
 
     /// SET-CONFIG-EPOCH: an epoch for a node that knows no other yet.
     pub fn set_config_epoch(&mut self, epoch: i64) -> Result<(), Refusal> {
-        let Ok(wanted) = u64::try_from(epoch) else { return Err(Refusal::BadEpoch(epoch)) };
+        let wanted = u64::try_from(epoch).ok().filter(|epoch| *epoch <= EPOCH_JUMP_MAX);
+        let wanted = wanted.ok_or(Refusal::BadEpoch(epoch))?;
         if self.nodes.len() > 1 {
             return Err(Refusal::EpochWithNodes);
         }

@@ -13,6 +13,8 @@ use crate::node::Node;
 
 /// Least number of nodes that a frame tells about, if there are so many.
 const GOSSIP_MIN: usize = 3;
+/// So many are looked at for each that is told about, so that one without many to tell about is not slow.
+const CHOICES: usize = 8;
 /// Limit of nodes that one frame asks to forget.
 const FORGOTTEN_MAX: usize = 1_000;
 
@@ -157,8 +159,14 @@ impl Cluster {
         let is_told = |node: &&Node| {
             !node.has(left_out) && receiver != Some(node.id) && (node.link.is_some() || node.slot_count > 0)
         };
-        let some = self.nodes.iter_from_random_place(&mut self.random).filter(is_told).take(wanted);
-        let unreachable = self.nodes.unreachable().filter(|node| !node.has(unknown_place));
+        let some = self
+            .nodes
+            .iter_from_random_place(&mut self.random)
+            .take(wanted * CHOICES)
+            .filter(is_told)
+            .take(wanted);
+        let unreachable = self.has_unreachable.then(|| self.nodes.unreachable()).into_iter().flatten();
+        let unreachable = unreachable.filter(|node| !node.has(unknown_place));
         some.chain(unreachable).map(|node| self.gossip_entry(node)).collect()
     }
 

@@ -126,6 +126,7 @@ impl Cluster {
         let flags = entry.flags & TAKEN_OVER | role(entry.flags);
         let mut node = Node::new(entry.id, shard_id, flags, now_ms);
         node.times.failed = node.is_failed().then_some(now_ms);
+        self.has_unreachable |= node.is_possibly_failed();
         node.address = Some(at.address);
         node.endpoints.tcp_port = at.tcp_port;
         node.endpoints.tls_port = at.tls_port;

@@ -1,10 +1,10 @@
 //! The table of nodes. A node has a place, which is a small number that its slots are noted with, and an id.
 //!
 //! ```text
-//!  ids:    b-tree of id -> place             places: vector of nodes, this node in place 0
+//!  ids:    b-tree of id -> place             places: vector of nodes, this node in place 0; `free` has the gaps
 //! ```
 //!
-//! 1. `ids` and `places` have the same nodes.
+//! 1. `ids` and `places` have the same nodes, and `free` all other places.
 //! 2. A replica's `primary` is in the table, and has the replica in its sorted `replicas`; and the other way round.
 //! 3. There are at most [`NODES_MAX`] nodes.
 
@@ -27,13 +27,14 @@ pub(crate) const MYSELF: Place = Place(0);
 
 pub(crate) struct Nodes {
     places: Vec<Option<Box<Node>>>,
+    free: Vec<Place>,
     ids: BTreeMap<NodeId, Place>,
 }
 
 impl Nodes {
     pub(crate) fn new(myself: Node) -> Nodes {
         let ids = BTreeMap::from([(myself.id, MYSELF)]);
-        Nodes { places: vec![Some(Box::new(myself))], ids }
+        Nodes { places: vec![Some(Box::new(myself))], free: Vec::new(), ids }
     }
 
     pub(crate) fn myself(&self) -> &Node {
@@ -73,6 +74,11 @@ impl Nodes {
         self.ids.values().filter_map(|place| self.at(*place))
     }
 
+    /// All nodes, in any order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.places.iter_mut().filter_map(|node| node.as_deref_mut())
+    }
+
     /// The ids of all nodes, for walks that change nodes.
     pub(crate) fn ids(&self) -> Vec<NodeId> {
         self.ids.keys().copied().collect()
@@ -106,13 +112,12 @@ impl Nodes {
         if self.ids.len() >= NODES_MAX || self.ids.contains_key(&node.id) {
             return None;
         }
-        let free = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
-        let place = Place(u16::try_from(free).ok()?);
-        if free == self.places.len() {
-            self.places.push(None);
-        }
+        let place = self.free.pop().or_else(|| u16::try_from(self.places.len()).ok().map(Place))?;
         self.ids.insert(node.id, place);
-        self.places[free] = Some(Box::new(node));
+        match self.places.get_mut(usize::from(place.0)) {
+            Some(free) => *free = Some(Box::new(node)),
+            None => self.places.push(Some(Box::new(node))),
+        }
         Some(place)
     }
 
@@ -122,6 +127,7 @@ impl Nodes {
         self.detach(id);
         self.ids.remove(&id);
         let node = self.places[usize::from(place.0)].take()?;
+        self.free.push(place);
         for replica in &node.replicas {
             if let Some(replica) = self.get_mut(*replica) {
                 replica.primary = None;
@@ -170,6 +176,7 @@ impl Nodes {
     /// Checks the invariants.
     pub(crate) fn check(&self) {
         assert_eq!(self.places.iter().flatten().count(), self.ids.len());
+        assert_eq!(self.places.len() - self.free.len(), self.ids.len());
         for (id, place) in &self.ids {
             let node = self.at(*place).expect("ids name nodes");
             assert_eq!(node.id, *id);

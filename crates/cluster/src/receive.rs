@@ -57,6 +57,10 @@ impl Cluster {
     }
 
     fn receive_full(&mut self, link: LinkId, header: &Header, body: Body) {
+        if !self.believes(header) {
+            let text = format!("Ignoring a frame of node {} with an impossible epoch", header.sender);
+            return self.log(Level::Warning, text);
+        }
         let sender = self.sender_of(link, header);
         if let Some(link) = self.links.get_mut(link) {
             link.reads_extensions |= header.mflags.has_extensions;

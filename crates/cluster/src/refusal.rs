@@ -55,7 +55,7 @@ pub enum Refusal {
     PrimaryDown,
     /// `RESET` of a primary that has keys.
     KeysBeforeReset,
-    /// `SET-CONFIG-EPOCH` with a negative number.
+    /// `SET-CONFIG-EPOCH` with a number that is no epoch.
     BadEpoch(i64),
     /// `SET-CONFIG-EPOCH` after other nodes became known.
     EpochWithNodes,

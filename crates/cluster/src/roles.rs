@@ -120,8 +120,8 @@ impl Cluster {
         self.slots.importing.retain(|_, node| *node != id);
         self.slots.migrating.retain(|_, node| *node != id);
         self.delete_slots_of(id);
-        for other in self.nodes.ids() {
-            if let Some(other) = self.nodes.get_mut(other) {
+        if self.nodes.get(id).is_some_and(|node| !node.is_in_handshake()) {
+            for other in self.nodes.iter_mut() {
                 other.failure_reports.remove(&id);
             }
         }

@@ -39,6 +39,7 @@ impl Cluster {
         if self.ticks.is_multiple_of(TICKS_PER_RANDOM_PING) && !self.faults.no_random_ping {
             self.ping_one_at_random();
         }
+        self.has_unreachable = self.nodes.unreachable().next().is_some();
         let mut state_changed = false;
         for id in self.nodes.ids() {
             state_changed |= self.watch(id);
@@ -190,6 +191,7 @@ impl Cluster {
     }
 
     fn mark_possibly_failed(&mut self, id: NodeId) {
+        self.has_unreachable = true;
         if let Some(node) = self.nodes.get_mut(id) {
             node.flags |= NodeFlags::POSSIBLY_FAILED;
         }
