@@ -163,19 +163,21 @@ impl Cluster {
         if keys_in_slot == 0 {
             self.slots.migrating.remove(&slot);
         }
-        let primary = self.my_primary().id;
-        let was_mine = self.owner_id(slot) == Some(primary);
+        let (primary, owner) = (self.my_primary().id, self.owner_id(slot));
         self.move_slot(node, slot);
         self.save_synced();
         let is_shard_empty = self.my_primary().slot_count == 0;
-        if was_mine && is_shard_empty && node != primary {
+        if owner == Some(primary) && is_shard_empty && node != primary {
             self.lost_last_slot(node);
         }
-        if (self.is_me(node) || self.myself().primary == Some(node))
-            && self.slots.importing.remove(&slot).is_some()
-            && self.is_me(node)
-        {
-            // Others learn of the slot by an epoch that beats that of its former owner.
+        let is_for_me = self.is_me(node);
+        if !is_for_me && self.myself().primary != Some(node) {
+            return;
+        }
+        let was_importing = self.slots.importing.remove(&slot).is_some();
+        // Others, the former owner included, believe it by an epoch that beats the owner's. That the slot was being
+        // imported may have been forgotten: a claim of the owner meanwhile is enough.
+        if is_for_me && (was_importing || owner.is_some_and(|owner| owner != node)) {
             if matches!(self.bump_epoch(), Bumped::Bumped(_)) {
                 self.log(Level::Notice, format!("ConfigEpoch updated after importing slot {slot}"));
             }

@@ -190,6 +190,9 @@ impl Operator {
             return;
         }
         let (source, target) = (self.id_of(world, from), self.id_of(world, to));
+        if !self.agree(world, from, to) {
+            return;
+        }
         let cluster = world.cluster(from).expect("it runs");
         let slots: Vec<u16> = cluster.myself().slots().iter().collect();
         let count = (1 + self.random.index(5)).min(slots.len().saturating_sub(1));
@@ -205,12 +208,48 @@ impl Operator {
             for (host, state) in steps {
                 let refused =
                     world.command(host, |cluster, _| cluster.set_slot(slot, state, 0, false).is_err());
+                world.note(host, &format!("SETSLOT {slot} {} refused {refused:?}", name(state)));
                 let is_lost = refused != Some(false) || !world.wait_for_disk(host);
                 if is_lost || self.random.below(30) == 0 {
                     break;
                 }
                 world.run(self.random.below(5));
             }
+        }
+    }
+
+    /// Two primaries know each other's epochs: otherwise one of them could move slots that are the other's by a newer
+    /// epoch. Tools check this, too.
+    fn agree(&self, world: &World, one: Host, other: Host) -> bool {
+        let epochs = |host: Host| {
+            let cluster = world.servers[host].cluster.as_ref().expect("it runs");
+            [one, other].map(|of| {
+                let id = world.servers[of].cluster.as_ref().expect("it runs").my_id();
+                cluster.node(id).map(|node| cluster.epoch_of(node))
+            })
+        };
+        epochs(one) == epochs(other)
+    }
+
+    /// What `valkey-cli --cluster fix` does with slots that nobody claims: a primary had to give one up for a newer
+    /// epoch of another that was about to give it away.
+    pub fn fix(&mut self, world: &mut World) {
+        for slot in 0..SLOTS {
+            let clusters = || world.servers.iter().filter_map(|server| server.cluster.as_ref());
+            if clusters().any(|cluster| cluster.owns(slot)) {
+                continue;
+            }
+            let host = world.servers.iter().position(|server| {
+                server.cluster.as_ref().is_some_and(|cluster| cluster.myself().is_primary())
+            });
+            let Some(host) = host else { return };
+            world.figures.slots_fixed += 1;
+            world.note(host, &format!("slot {slot} is fixed"));
+            world.command(host, |cluster, _| {
+                let _ = cluster.delete_slots(&[(slot, slot)]);
+                cluster.add_slots(&[(slot, slot)]).unwrap();
+                cluster.bump_epoch();
+            });
         }
     }
 
@@ -238,5 +277,14 @@ impl Operator {
         for host in 0..world.servers.len() {
             world.servers[host].hangs_until_ms = 0;
         }
+    }
+}
+
+fn name(state: SlotState<'_>) -> &'static str {
+    match state {
+        SlotState::Migrating(_) => "MIGRATING",
+        SlotState::Importing(_) => "IMPORTING",
+        SlotState::Stable => "STABLE",
+        SlotState::Node(_) => "NODE",
     }
 }

@@ -12,7 +12,7 @@ use crate::network::{Arrival, Host, Network};
 /// Node timeout of all servers.
 pub const TIMEOUT_MS: u64 = 1_000;
 /// Lines of the log that are shown when a check fails.
-const TRACE_LINES: usize = 400;
+const TRACE_LINES: usize = 2_000;
 
 pub struct World {
     pub seed: u64,
@@ -42,6 +42,8 @@ pub struct Figures {
     pub votes: u64,
     pub manual_failovers: u64,
     pub slot_moves: u64,
+    /// Slots that nobody claimed in the end.
+    pub slots_fixed: u64,
     pub crashes: u64,
     pub failures: u64,
     /// Manual failovers whose old primary no longer waited.
@@ -56,6 +58,7 @@ impl Figures {
         self.votes += other.votes;
         self.manual_failovers += other.manual_failovers;
         self.slot_moves += other.slot_moves;
+        self.slots_fixed += other.slots_fixed;
         self.crashes += other.crashes;
         self.failures += other.failures;
         self.unprotected += other.unprotected;
