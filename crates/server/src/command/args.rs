@@ -10,7 +10,7 @@ use structures::key_slot::KeySeed;
 use wire::reply::SharedBytes;
 use wire::request::{ArgRange, REQUEST_LEN_MAX};
 
-/// The arguments of one command, its name first. A view; copying it copies two slices, a reference and a seed.
+/// The arguments of one command, its name first. A view; copying it copies two slices and two references.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     buffer: &'a [u8],
@@ -18,16 +18,16 @@ pub struct Args<'a> {
     /// The argument outside the buffer, if there is one.
     apart: Option<&'a SharedBytes>,
     /// With which keys are hashed; set when the command runs.
-    seed: KeySeed,
+    seed: &'a KeySeed,
 }
 
 /// Seed of arguments whose command does not run.
-const NO_SEED: KeySeed = KeySeed::new(HashSeed::new(0, 0), false);
+static NO_SEED: KeySeed = KeySeed::new(HashSeed::new(0, 0), false);
 
 impl<'a> Args<'a> {
     /// Arguments that are all in `buffer`.
     pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Self {
-        Args { buffer, ranges, apart: None, seed: NO_SEED }
+        Args { buffer, ranges, apart: None, seed: &NO_SEED }
     }
 
     /// As [`Args::new`]; one argument can be in `apart` instead.
@@ -38,12 +38,12 @@ impl<'a> Args<'a> {
             Some(_) => &buffer[..buffer.len().min(REQUEST_LEN_MAX)],
             None => buffer,
         };
-        Args { buffer, ranges, apart, seed: NO_SEED }
+        Args { buffer, ranges, apart, seed: &NO_SEED }
     }
 
     /// These arguments for the command's handler, which looks up keys with hashes of this seed.
     #[inline]
-    pub fn with_seed(self, seed: KeySeed) -> Self {
+    pub fn with_seed(self, seed: &'a KeySeed) -> Self {
         Args { seed, ..self }
     }
 
@@ -105,7 +105,7 @@ impl<'a> Args<'a> {
         let bytes = self.slice(range);
         let key = match range.hash {
             Some(hash) => Key::hashed(bytes, hash.get()),
-            None => Key::new(bytes, self.seed),
+            None => Key::new(bytes, *self.seed),
         };
         key.of_argument(range.start)
     }

@@ -76,7 +76,8 @@ impl Executor {
     #[cold]
     pub(super) fn announce_keys(&mut self, command: &Command, args: Args<'_>) {
         let keys_max = self.server.config.prefetch_batch_max_size as usize;
-        let args = args.with_seed(self.db.key_seed());
+        let seed = self.db.key_seed();
+        let args = args.with_seed(&seed);
         let beyond = command.key_positions(args).skip(keys_max).map(|at| args.key(at));
         self.db.announce(beyond, keys_max);
     }

@@ -33,7 +33,8 @@ impl Executor {
         let is_unit = !origin.in_transaction && !origin.in_script && !self.is_busy();
         if self.db.change_log.is_to_be_propagated() && is_propagated(row) {
             if let Some(propagate_as) = row.propagated_as {
-                propagate_as(args.with_seed(self.db.key_seed()), &mut self.db);
+                let seed = self.db.key_seed();
+                propagate_as(args.with_seed(&seed), &mut self.db);
             }
             if self.db.change_log.is_to_be_propagated() {
                 if is_unit

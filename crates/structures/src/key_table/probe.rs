@@ -42,9 +42,6 @@ pub enum ProbeState<'a, T> {
 }
 
 impl Probe {
-    /// A probe that has nothing to fetch.
-    pub const ENDED: Probe = Probe { hash: 0, stage: Stage::Done };
-
     /// Prefetches the bucket.
     #[inline]
     pub fn start<T>(table: &KeyTable<T>, hash: u64) -> Probe {

@@ -19,7 +19,7 @@ use super::super::Object;
 use std::ops::{AddAssign, SubAssign};
 use structures::hash::HashSeed;
 use structures::key_slot::{SLOTS, hash_in_table, slot_of_hash, slot_of_hash_in_table};
-use structures::key_table::{self, EntryRef, KeyTable, Probe, ProbeState, Registration};
+use structures::key_table::{self, EntryRef, KeyTable, Probe, Registration};
 use structures::random::Random;
 
 /// Slots of one group: the bits of a word.
@@ -30,6 +30,16 @@ const CURSOR_IN_SLOT_BITS: u32 = 34;
 const CURSOR_SHIFT: u32 = 14;
 const CURSOR_IN_SLOT: u64 = (1 << CURSOR_IN_SLOT_BITS) - 1;
 const CURSOR_SLOT_MASK: u64 = SLOTS as u64 - 1;
+/// The cursor at which a slot begins.
+pub fn cursor_of_slot(slot: u16) -> u64 {
+    u64::from(slot) << CURSOR_IN_SLOT_BITS
+}
+
+/// The slot of a cursor's position.
+pub fn slot_of_cursor(cursor: u64) -> u16 {
+    (cursor >> CURSOR_IN_SLOT_BITS & CURSOR_SLOT_MASK) as u16
+}
+
 /// Tables that [`SlotTables::step`] visits.
 const STEPPED_TABLES: usize = 64;
 
@@ -90,6 +100,10 @@ pub(super) struct SlotTables {
     registration: Registration,
     /// The slot at which [`SlotTables::step`] continues.
     next_to_step: usize,
+    /// Looked in while there are no tables; always empty.
+    none: KeyTable<Object>,
+    /// The slot that is being changed, and the counts of its table before.
+    under_change: (usize, Counts),
 }
 
 impl SlotTables {
@@ -101,6 +115,8 @@ impl SlotTables {
             seed,
             registration,
             next_to_step: 0,
+            none: KeyTable::new(seed),
+            under_change: (0, Counts::default()),
         }
     }
 
@@ -109,7 +125,11 @@ impl SlotTables {
     }
 
     pub fn renumber(&mut self, registration: Registration) {
-        if self.tables.is_empty() { registration.leave() } else { registration.enter() }
+        if self.tables.is_empty() {
+            registration.leave()
+        } else {
+            registration.enter()
+        }
         self.registration = registration;
     }
 
@@ -151,39 +171,55 @@ impl SlotTables {
     }
 
     /// The table of the slot with which the hash begins, and the hash in it.
-    #[inline]
-    pub fn table(&self, hash: u64) -> Option<(&KeyTable<Object>, u64)> {
-        Some((self.tables.get(usize::from(slot_of_hash(hash)))?, hash_in_table(hash)))
+    #[inline(never)]
+    pub fn at(&self, hash: u64) -> (&KeyTable<Object>, u64) {
+        let table = self.tables.get(usize::from(slot_of_hash(hash))).unwrap_or(&self.none);
+        (table, hash_in_table(hash))
     }
 
-    /// As [`SlotTables::table`], for changes to an entry that change no count.
-    #[inline]
-    pub fn table_mut(&mut self, hash: u64) -> Option<(&mut KeyTable<Object>, u64)> {
-        Some((self.tables.get_mut(usize::from(slot_of_hash(hash)))?, hash_in_table(hash)))
+    /// The table of the slot that the probe looks in.
+    #[inline(never)]
+    pub fn at_probe(&self, probe: &Probe) -> &KeyTable<Object> {
+        self.tables.get(usize::from(slot_of_hash_in_table(probe.hash()))).unwrap_or(&self.none)
     }
 
-    /// Changes the table of a slot; `change` gets the hash in it. Creates all tables if there are none.
-    #[inline]
-    pub fn change<R>(&mut self, hash: u64, change: impl FnOnce(&mut KeyTable<Object>, u64) -> R) -> R {
+    /// As [`SlotTables::at`], for changes to an entry that change no count.
+    #[inline(never)]
+    pub fn at_mut(&mut self, hash: u64) -> (&mut KeyTable<Object>, u64) {
+        let table = self.tables.get_mut(usize::from(slot_of_hash(hash))).unwrap_or(&mut self.none);
+        (table, hash_in_table(hash))
+    }
+
+    /// As [`SlotTables::at`], for a change that [`SlotTables::end_change`] ends. Creates all tables if there are none.
+    #[inline(never)]
+    pub fn begin_change(&mut self, hash: u64) -> (&mut KeyTable<Object>, u64) {
         if self.tables.is_empty() {
             self.come_into_use();
         }
-        self.change_slot(usize::from(slot_of_hash(hash)), |table| change(table, hash_in_table(hash)))
+        let slot = usize::from(slot_of_hash(hash));
+        let table = &mut self.tables[slot];
+        self.under_change = (slot, Counts::of(table));
+        (table, hash_in_table(hash))
     }
 
-    /// Returns whether there are no tables: no database has fewer keys.
-    #[inline]
-    pub fn are_none(&self) -> bool {
-        self.tables.is_empty()
+    /// Counts what has changed since [`SlotTables::begin_change`].
+    #[inline(never)]
+    pub fn end_change(&mut self) {
+        let (slot, before) = self.under_change;
+        self.count(slot, before);
     }
 
-    #[inline]
-    fn change_slot<R>(&mut self, slot: usize, change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
-        let (table, group) = (&mut self.tables[slot], &mut self.groups[slot / GROUP_SLOTS]);
-        let before = Counts::of(table);
-        let result = change(table);
-        let after = Counts::of(table);
+    fn change_slot(&mut self, slot: usize, change: impl FnOnce(&mut KeyTable<Object>)) {
+        let before = Counts::of(&self.tables[slot]);
+        change(&mut self.tables[slot]);
+        self.count(slot, before);
+    }
+
+    /// Upholds invariant 2 after a change to a table which had these counts before.
+    fn count(&mut self, slot: usize, before: Counts) {
+        let after = Counts::of(&self.tables[slot]);
         if before != after {
+            let group = &mut self.groups[slot / GROUP_SLOTS];
             for counts in [&mut group.counts, &mut self.total] {
                 *counts += after;
                 *counts -= before;
@@ -191,11 +227,10 @@ impl SlotTables {
             let bit = 1 << (slot % GROUP_SLOTS);
             group.used = if after.buckets > 0 { group.used | bit } else { group.used & !bit };
         }
-        result
     }
 
     /// The first slot from `slot` on whose table has buckets.
-    fn next_used(&self, slot: usize) -> Option<usize> {
+    pub fn next_used(&self, slot: usize) -> Option<usize> {
         let first = self.groups.get(slot / GROUP_SLOTS)?.used >> (slot % GROUP_SLOTS);
         if first != 0 {
             return Some(slot + first.trailing_zeros() as usize);
@@ -257,7 +292,7 @@ impl SlotTables {
 
     /// The first used slot at or behind the cursor, and the cursor in its table.
     fn position(&self, cursor: u64) -> Option<(usize, u64)> {
-        let slot = (cursor >> CURSOR_IN_SLOT_BITS & CURSOR_SLOT_MASK) as usize;
+        let slot = usize::from(slot_of_cursor(cursor));
         let used = self.next_used(slot)?;
         let within = if used == slot { (cursor & CURSOR_IN_SLOT) << CURSOR_SHIFT } else { 0 };
         Some((used, within))
@@ -323,19 +358,6 @@ impl SlotTables {
             }
         } else if let Some(slot) = self.random_slot(random, |counts| counts.buckets) {
             self.tables[slot].visit_bucket(random, only_expiring, visit);
-        }
-    }
-
-    #[inline]
-    pub fn probe(&self, hash: u64) -> Probe {
-        self.table(hash).map_or(Probe::ENDED, |(table, hash)| Probe::start(table, hash))
-    }
-
-    #[inline]
-    pub fn step_probe(&self, probe: &mut Probe) -> ProbeState<'_, Object> {
-        match self.tables.get(usize::from(slot_of_hash_in_table(probe.hash()))) {
-            Some(table) => probe.step(table),
-            None => ProbeState::Done,
         }
     }
 

@@ -11,7 +11,11 @@ fn connected() -> (UnixStream, Transport, QueryBuffer) {
 }
 
 fn parse(query_buffer: &mut QueryBuffer) {
-    query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+    query_buffer.parse(
+        &Limits::default(),
+        &Registry::new(&[]),
+        KeySeed::new(structures::hash::HashSeed::new(1, 2), false),
+    );
 }
 
 #[test]
@@ -31,7 +35,8 @@ fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
 
 #[test]
 fn the_keys_of_a_request_are_hashed_when_it_is_parsed() {
-    let (registry, seed) = (Registry::new(crate::commands::GROUPS), HashSeed::new(1, 2));
+    let (registry, seed) =
+        (Registry::new(crate::commands::GROUPS), KeySeed::new(structures::hash::HashSeed::new(1, 2), false));
     let mut query_buffer = QueryBuffer::new(ClientHandle::default());
     for (command, keys) in [
         ("GET k", &[1][..]),

@@ -1,0 +1,205 @@
+//! Databases whose keys are divided by slots, against a map.
+
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+use structures::hash::HashSeed;
+use structures::key_slot::{SLOTS, key_slot};
+
+struct World {
+    keyspace: Keyspace,
+    seed: KeySeed,
+    model: BTreeMap<Vec<u8>, (i64, Option<i64>)>,
+    random: Random,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let key_seed = KeySeed::new(HashSeed::new(seed, !seed), true);
+        World {
+            keyspace: Keyspace::new(2, key_seed),
+            seed: key_seed,
+            model: BTreeMap::new(),
+            random: Random::new(seed),
+        }
+    }
+
+    /// Many slots have one key, and one slot has many.
+    fn key(&mut self) -> Vec<u8> {
+        match self.random.below(3) {
+            0 => format!("{{tag}}{}", self.random.below(3000)).into(),
+            1 => format!("{{{}}}", self.random.below(20)).into(),
+            _ => format!("key:{}", self.random.below(3000)).into(),
+        }
+    }
+
+    fn change(&mut self) {
+        let (bytes, number) = (self.key(), self.random.below(100) as i64);
+        let key = Key::new(&bytes, self.seed);
+        let expiry_ms = (number % 3 == 0).then_some(number + 1);
+        let database = self.keyspace.database_mut(0);
+        match self.random.below(10) {
+            0..5 => {
+                database.put_over(key, NewValue::Integer(number), expiry_ms, |_| 0);
+                self.model.insert(bytes, (number, expiry_ms));
+            }
+            5 => {
+                let found = database.set_expiry(key, expiry_ms);
+                assert_eq!(found, self.model.contains_key(&bytes));
+                if let Some(value) = self.model.get_mut(&bytes) {
+                    value.1 = expiry_ms;
+                }
+            }
+            6..9 => {
+                let was_there = database.contains(key);
+                database.remove(key);
+                assert_eq!(was_there, self.model.remove(&bytes).is_some());
+                assert!(!database.contains(key));
+            }
+            _ => {
+                let is_set = database.get_mut(key).map(|mut entry| entry.set_integer(number));
+                assert_eq!(is_set.is_some(), self.model.contains_key(&bytes));
+                if let Some(value) = self.model.get_mut(&bytes) {
+                    value.0 = number;
+                }
+            }
+        }
+    }
+
+    fn compare(&self) {
+        let database = self.keyspace.database(0);
+        database.check();
+        assert_eq!(database.len(), self.model.len());
+        let expiring = self.model.values().filter(|(_, expiry_ms)| expiry_ms.is_some()).count();
+        assert_eq!(database.expiring_len(), expiring);
+        for (bytes, (number, expiry_ms)) in &self.model {
+            let entry = database.get(Key::new(bytes, self.seed)).expect("a key of the model");
+            assert!(matches!(entry.value(), Stored::Integer(stored) if stored == *number));
+            assert_eq!(entry.expiry_ms(), *expiry_ms);
+        }
+        let keys: Vec<Vec<u8>> = database.iter().map(|entry| entry.key().to_vec()).collect();
+        assert!(keys.is_sorted_by_key(|key| key_slot(key)));
+        assert_eq!(keys.len(), self.model.len());
+        let by_slot: usize = (0..SLOTS as u16).map(|slot| database.keys_in_slot(slot)).sum();
+        assert_eq!(by_slot, self.model.len());
+    }
+
+    fn scan(&mut self, mut between: impl FnMut(&mut World)) -> BTreeSet<Vec<u8>> {
+        let (mut seen, mut cursor) = (BTreeSet::new(), 0);
+        loop {
+            cursor = self.keyspace.database(0).scan(cursor, &mut |entry| {
+                seen.insert(entry.key().to_vec());
+            });
+            if cursor == 0 {
+                return seen;
+            }
+            between(self);
+        }
+    }
+}
+
+#[test]
+fn random_changes_agree_with_a_map() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        for round in 0..12 {
+            (0..500).for_each(|_| world.change());
+            world.compare();
+            if round % 3 == 0 {
+                world.keyspace.step(100);
+                world.compare();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_visits_all_that_stays_while_keys_come_and_go() {
+    for seed in 0..3 {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        (0..3000).for_each(|_| world.change());
+        let mut stayed: BTreeSet<Vec<u8>> = world.model.keys().cloned().collect();
+        let seen = world.scan(|world| {
+            (0..3).for_each(|_| world.change());
+            stayed.retain(|key| world.model.contains_key(key));
+            if world.random.below(10) == 0 {
+                world.keyspace.step(10);
+            }
+        });
+        assert!(stayed.is_subset(&seen), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_scan_for_expiry_visits_each_key_that_expires_and_no_other() {
+    let mut world = World::new(5);
+    (0..3000).for_each(|_| world.change());
+    let (mut seen, mut cursor) = (BTreeSet::new(), 0);
+    loop {
+        cursor = world.keyspace.database_mut(0).scan_expiring(cursor, &mut |entry| {
+            seen.insert(entry.key().to_vec());
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    let expiring = world.model.iter().filter(|(_, (_, expiry_ms))| expiry_ms.is_some());
+    assert!(seen.iter().eq(expiring.map(|(key, _)| key)));
+}
+
+#[test]
+fn keys_are_drawn_alike_whatever_their_slots() {
+    let mut world = World::new(6);
+    let keys: Vec<Vec<u8>> = (0..50)
+        .map(|i| format!("{{tag}}{i}"))
+        .chain((0..50).map(|i| format!("key:{i}")))
+        .map(Into::into)
+        .collect();
+    for key in &keys {
+        let key = Key::new(key, world.seed);
+        world.keyspace.database_mut(0).put_new(key, NewValue::Integer(1), None, 0);
+    }
+    let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    for _ in 0..20_000 {
+        let entry = world.keyspace.database(0).random(&mut world.random).expect("there are keys");
+        *counts.entry(entry.key().to_vec()).or_default() += 1;
+    }
+    assert!(keys.iter().all(|key| (100..320).contains(&counts[key])), "{counts:?}");
+    let mut sampled = 0;
+    world.keyspace.database(0).sample(&mut world.random, 30, false, &mut |_| sampled += 1);
+    assert_eq!(sampled, 30);
+}
+
+#[test]
+fn a_slot_has_its_own_keys_and_its_place_in_the_order() {
+    let mut world = World::new(7);
+    (0..3000).for_each(|_| world.change());
+    let database = world.keyspace.database(0);
+    let slot = key_slot(b"tag");
+    let keys: BTreeSet<Vec<u8>> = database.iter_slot(slot).map(|entry| entry.key().to_vec()).collect();
+    let expected = world.model.keys().filter(|key| key_slot(key) == slot);
+    assert!(keys.iter().eq(expected) && keys.len() == database.keys_in_slot(slot));
+    let mut first = None;
+    let next = database.scan(cursor_of_slot(slot), &mut |entry| {
+        first.get_or_insert(key_slot(entry.key()));
+    });
+    assert_eq!((first, slot_of_cursor(next)), (Some(slot), slot));
+    assert_eq!(database.next_slot(slot), Some(slot));
+}
+
+#[test]
+fn a_database_without_keys_owns_no_tables() {
+    let mut world = World::new(8);
+    (0..100).for_each(|_| world.change());
+    assert!(world.keyspace.database(0).table_bytes() > 0);
+    let keys: Vec<Vec<u8>> = world.model.keys().cloned().collect();
+    for key in &keys {
+        world.keyspace.database_mut(0).remove(Key::new(key, world.seed));
+    }
+    assert_eq!(world.keyspace.in_use_count(), 1);
+    (0..10).for_each(|_| world.keyspace.step(100));
+    assert_eq!((world.keyspace.in_use_count(), world.keyspace.database(0).table_bytes()), (0, 0));
+    world.keyspace.database_mut(0).remove(Key::new(b"none", world.seed));
+    assert_eq!(world.keyspace.database(0).table_bytes(), 0);
+}
