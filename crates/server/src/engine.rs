@@ -8,6 +8,7 @@ pub mod aof;
 pub mod blocked;
 mod call;
 pub mod client_limits;
+pub mod cluster;
 pub mod cron;
 pub mod effects;
 pub mod execute;
@@ -23,6 +24,7 @@ pub mod prefetch;
 mod propagation;
 mod readiness;
 pub mod reclaim;
+mod redirection;
 mod replay;
 mod replication;
 mod saving;
@@ -81,6 +83,7 @@ pub struct Executor {
     gate: gate::Gate,
     tracing: tracing::Tracing,
     script: script::ScriptExecution,
+    cluster_work: cluster::ClusterWork,
     ending: shutdown::Ending,
 }
 
@@ -100,7 +103,10 @@ impl Executor {
     pub fn new(config: Config, clock: Clock, identity: Identity, seeds: Seeds) -> Self {
         let now = clock.read();
         let registry = Registry::new(crate::commands::GROUPS);
-        let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
+        let db = match config.cluster_enabled {
+            true => Db::by_slot(config.cluster_databases as usize, seeds.hash, seeds.random),
+            false => Db::new(config.databases as usize, seeds.hash, seeds.random),
+        };
         let server = Server::new(config, registry, identity, now, seeds.secret);
         let reclaimer = reclaim::Reclaimer::start(Arc::clone(&server.observed.memory.reclaiming));
         let mut executor = Executor {
@@ -121,6 +127,7 @@ impl Executor {
             gate: gate::Gate::default(),
             tracing: tracing::Tracing::new(seeds.random),
             script: script::ScriptExecution::default(),
+            cluster_work: cluster::ClusterWork::default(),
             ending: shutdown::Ending::default(),
         };
         executor.reconfigured();
@@ -173,6 +180,13 @@ impl Executor {
             self.eviction.resume();
         }
         self.note_client_expiry();
+        if let Some(node) = &mut self.server.cluster {
+            node.view.reconfigure(cluster::settings(&self.server.config));
+            self.server.counts_slots = self.server.config.cluster_slot_stats_enabled;
+            if !self.server.counts_slots {
+                node.forget_figures();
+            }
+        }
         self.server.clients.count_receivers(limits_client_memory(&self.server));
         count_all_memory(&mut self.server);
     }

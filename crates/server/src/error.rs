@@ -142,6 +142,30 @@ pub enum ClientError {
     NoSuchClient,
     /// CLIENT UNBLOCK with ERROR.
     UnblockedByClient,
+    /// The keys are in several slots of the cluster.
+    CrossSlot,
+    /// No node of the cluster owns the keys' slot.
+    SlotUnserved,
+    /// The cluster does not work.
+    ClusterDown,
+    /// The cluster does not work, and serves reads.
+    ClusterDownForWrites,
+    /// The slot is being moved, and its keys are on two nodes.
+    TryAgain,
+    /// The slot is being moved, and its keys are on another node.
+    Ask {
+        /// Slot of the keys.
+        slot: u16,
+        /// Endpoint of the other node.
+        to: String,
+    },
+    /// Another node owns the slot.
+    Moved {
+        /// Slot of the keys.
+        slot: u16,
+        /// Endpoint of the other node.
+        to: String,
+    },
     /// A text of a single command, code included (`ERR ...`).
     Text(Cow<'static, str>),
 }
@@ -170,9 +194,15 @@ impl ClientError {
         Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
 
-    /// Returns whether this redirects the client.
+    /// Returns whether this redirects the client, or is the answer of a cluster in which it cannot be redirected.
     pub fn is_redirect(&self) -> bool {
-        matches!(self, ClientError::Text(text) if text.starts_with("REDIRECT "))
+        use ClientError::*;
+        match self {
+            CrossSlot | SlotUnserved | ClusterDown | ClusterDownForWrites | TryAgain => true,
+            Ask { .. } | Moved { .. } => true,
+            Text(text) => text.starts_with("REDIRECT "),
+            _ => false,
+        }
     }
 
     /// The data is still being loaded.
@@ -256,6 +286,13 @@ impl fmt::Display for ClientError {
             TimeoutOutOfRange => "ERR timeout is out of range",
             NoSuchClient => "ERR No such client",
             UnblockedByClient => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+            CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
+            SlotUnserved => "CLUSTERDOWN Hash slot not served",
+            ClusterDown => "CLUSTERDOWN The cluster is down",
+            ClusterDownForWrites => "CLUSTERDOWN The cluster is down and only accepts read commands",
+            TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
+            Ask { slot, to } => return write!(f, "ASK {slot} {to}"),
+            Moved { slot, to } => return write!(f, "MOVED {slot} {to}"),
             Text(text) => text,
         })
     }

@@ -161,6 +161,8 @@ pub struct Call {
     pub read_only: bool,
     /// It runs when memory is short.
     pub allows_oom: bool,
+    /// Its commands may have keys of several slots of a cluster.
+    pub crosses_slots: bool,
 }
 
 /// The state of the running script.
@@ -176,6 +178,8 @@ pub struct Running {
     pub frozen_ns: u64,
     /// The time from then to the call of the current command.
     pub passed_us: u64,
+    /// The slot of its declared keys, or of the first key that a command of it had.
+    pub slot: Option<u16>,
     /// It has run a command that may write: it can no longer be killed.
     pub wrote: bool,
     /// It came from the primary: without its changes the data here would differ.
@@ -197,6 +201,7 @@ impl Running {
             started_us,
             frozen_ns,
             passed_us: 0,
+            slot: None,
             wrote: false,
             is_streamed,
             is_slow: false,

@@ -4,6 +4,7 @@
 mod certificates;
 pub mod client_line;
 mod clients;
+pub mod cluster_node;
 pub mod denials;
 pub mod pause;
 
@@ -408,6 +409,10 @@ pub struct Server {
     pub loading: Loading,
     /// How far the append-only file is on disk.
     pub durability: Durability,
+    /// Whether figures of slots are kept: `cluster-slot-stats-enabled` on a node of a cluster.
+    pub counts_slots: bool,
+    /// This server as a node of a cluster; `None` unless `cluster-enabled`.
+    pub cluster: Option<Box<cluster_node::ClusterNode>>,
     /// What replicas have acknowledged.
     pub replicas: ReplicaStanding,
     /// Counters, logs and figures.
@@ -455,6 +460,8 @@ impl Server {
             allowance: Allowance::default(),
             loading: Loading::default(),
             durability: Durability::default(),
+            counts_slots: false,
+            cluster: None,
             replicas: ReplicaStanding::default(),
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
@@ -492,6 +499,16 @@ impl Server {
             mode => self.clients[handle].reply_mode = mode.after_command(),
         }
         self.resumed.push_back(handle);
+    }
+
+    /// Adds to the figures of a slot.
+    pub fn count_slot(&mut self, slot: u16, elapsed_ns: u64, bytes_in: u64, bytes_out: u64) {
+        if let Some(node) = &mut self.cluster {
+            let figures = node.figures_mut(slot);
+            figures.cpu_ns += elapsed_ns;
+            figures.bytes_in += bytes_in;
+            figures.bytes_out += bytes_out;
+        }
     }
 
     /// Records a blocked command that ended by timeout or CLIENT UNBLOCK as run.

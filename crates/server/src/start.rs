@@ -1,6 +1,7 @@
 //! The start: from the command line to a serving process.
 
 mod check;
+mod cluster;
 mod health;
 mod machine;
 mod presence;
@@ -47,6 +48,8 @@ pub enum StartError {
     Load(RestoreError),
     /// Invalid users in the configuration or their file.
     Users(String),
+    /// The server cannot be a node of a cluster.
+    Cluster(String),
     /// The process has served, and ends without changes that it should have saved.
     Unsaved,
     /// Too few files for a single client.
@@ -68,7 +71,7 @@ impl fmt::Display for StartError {
             StartError::Config(error) => error.fmt(f),
             StartError::Listen(error) => error.fmt(f),
             StartError::Load(error) => error.fmt(f),
-            StartError::Users(text) => f.write_str(text),
+            StartError::Users(text) | StartError::Cluster(text) => f.write_str(text),
             StartError::Unsaved => f.write_str("The server ends without the changes since the last save."),
             StartError::Files(shortage) => f.write_str(&shortage.start_refusal()),
             StartError::File(error) => error.fmt(f),
@@ -270,7 +273,11 @@ fn executor(startup: Startup) -> Result<Executor, StartError> {
     let (config, clock) = (startup.config, Clock::machine());
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
+    let view = cluster::view(&config, &clock)?;
     let mut executor = Executor::new(config, clock, identity, seeds);
+    if let Some(view) = view {
+        executor.join_cluster(view);
+    }
     rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
     executor.load_users_at_start(&startup.users).map_err(|error| match error {
         UsersError::Config(error) => StartError::Config(error),

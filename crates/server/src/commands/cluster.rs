@@ -1,24 +1,35 @@
-//! CLUSTER on a server without a cluster: computes the slots of keys, and otherwise reports that the cluster is disabled.
+//! CLUSTER, ASKING and CLUSTERSCAN: this server as a node of a cluster.
+
+mod keys;
+mod membership;
+mod nodes;
+mod scan;
+mod slot_stats;
+mod slots;
+mod topology;
 
 use crate::command::flag::{
     ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE,
     TOUCHES_ARBITRARY_KEYS, WRITE,
 };
 use crate::command::scope::Databases;
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::error::ClientError;
+use crate::command::{Args, Command, Context, Group, Handler, KeySpec, Outcome, access};
+use crate::error::{ClientError, quoted};
+use crate::server::cluster_node::ClusterNode;
+use cluster::Refusal;
+use structures::key_slot::SLOTS;
 
 /// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
-    refused("asking", 1, FAST)
+    node_command("asking", 1, FAST, asking)
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
         .doc("Accepts redirects of another node.", ""),
     Command::new("cluster", -2, Group::Cluster, super::container)
         .since("3.0.0", "Depends on subcommand.")
-        .doc("Shows and controls the cluster; this server is not part of one.", "")
+        .doc("Shows and controls the cluster.", "")
         .subcommands(SUBCOMMANDS),
-    refused("clusterscan", -2, READONLY | TOUCHES_ARBITRARY_KEYS)
+    node_command("clusterscan", -2, READONLY | TOUCHES_ARBITRARY_KEYS, scan::cluster_scan)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
         .categories(&["keyspace"])
         .since("9.1.0", "O(N) where N is the number of elements returned")
@@ -35,63 +46,63 @@ const LOOKS: Flags = LOADING | STALE;
 const CHANGES: Flags = NO_ASYNC_LOADING | ADMIN | STALE;
 const VARIES: &[&str] = &["nondeterministic_output"];
 
-/// A command that only a cluster node supports.
-const fn refused(name: &'static str, arity: i32, flags: Flags) -> Command {
-    Command::new(name, arity, Group::Cluster, cluster_disabled).flags(flags)
+/// A command that only a node of a cluster supports.
+const fn node_command(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, Group::Cluster, handler).flags(flags)
 }
 
 const SUBCOMMANDS: &[Command] = &[
-    refused("cluster|addslots", -3, CHANGES)
+    node_command("cluster|addslots", -3, CHANGES, slots::add)
         .since("3.0.0", "O(N) where N is the number of slots")
         .doc("Assigns slots to the node.", "slot:integer ..."),
-    refused("cluster|addslotsrange", -4, CHANGES)
+    node_command("cluster|addslotsrange", -4, CHANGES, slots::add_ranges)
         .since("7.0.0", "O(N) where N is the number of slots in the ranges")
         .doc("Assigns ranges of slots to the node.", "<range: start-slot:integer end-slot:integer> ..."),
-    refused("cluster|bumpepoch", 2, CHANGES)
+    node_command("cluster|bumpepoch", 2, CHANGES, membership::bump_epoch)
         .since("3.0.0", "O(1)")
         .doc("Advances the node's configuration epoch.", "")
         .tips(VARIES),
-    refused("cluster|cancelslotmigrations", 2, CHANGES)
+    node_command("cluster|cancelslotmigrations", 2, CHANGES, absent)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Cancels slot migrations in progress.", ""),
-    refused("cluster|count-failure-reports", 3, ADMIN | STALE)
+    node_command("cluster|count-failure-reports", 3, ADMIN | STALE, nodes::count_failure_reports)
         .since("3.0.0", "O(N) where N is the number of reports")
         .doc("Returns the number of failure reports about a node.", "node-id")
         .history(&[("9.0.0", "Reports beyond those required to mark the node as failed are not counted.")])
         .tips(VARIES),
-    refused("cluster|countkeysinslot", 3, STALE)
+    node_command("cluster|countkeysinslot", 3, STALE, keys::count)
         .since("3.0.0", "O(1)")
         .doc("Returns the number of keys in a slot.", "slot:integer"),
-    refused("cluster|delslots", -3, CHANGES)
+    node_command("cluster|delslots", -3, CHANGES, slots::delete)
         .since("3.0.0", "O(N) where N is the number of slots")
         .doc("Removes slots from the node.", "slot:integer ..."),
-    refused("cluster|delslotsrange", -4, CHANGES)
+    node_command("cluster|delslotsrange", -4, CHANGES, slots::delete_ranges)
         .since("7.0.0", "O(N) where N is the number of slots in the ranges")
         .doc("Removes ranges of slots from the node.", "<range: start-slot:integer end-slot:integer> ..."),
-    refused("cluster|failover", -2, CHANGES)
+    node_command("cluster|failover", -2, CHANGES, membership::failover)
         .since("3.0.0", "O(1)")
         .doc("Promotes a replica to primary.", "[options: FORCE | TAKEOVER]"),
-    refused("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN)
+    node_command("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN, keys::flush)
         .databases(Databases::All)
         .categories(&["keyspace"])
         .since("9.0.0", "O(N) where N is the number of keys in the slot")
         .doc("Deletes all keys of a slot.", "slot:integer [flush-type: ASYNC | SYNC]"),
-    refused("cluster|flushslots", 2, CHANGES)
+    node_command("cluster|flushslots", 2, CHANGES, slots::flush)
         .since("3.0.0", "O(1)")
         .doc("Removes all slots from the node.", ""),
-    refused("cluster|forget", 3, CHANGES)
+    node_command("cluster|forget", 3, CHANGES, membership::forget)
         .since("3.0.0", "O(1)")
         .doc("Removes a node from the table of known nodes.", "node-id"),
-    refused("cluster|getkeysinslot", 4, STALE)
+    node_command("cluster|getkeysinslot", 4, STALE, keys::list)
         .since("3.0.0", "O(N) where N is the number of requested keys")
         .doc("Returns keys of a slot.", "slot:integer count")
         .tips(VARIES),
-    refused("cluster|getslotmigrations", 2, CHANGES)
+    node_command("cluster|getslotmigrations", 2, CHANGES, absent)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Lists current and recent slot migrations.", ""),
-    refused("cluster|help", 2, LOOKS).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
-    refused("cluster|info", 2, LOOKS)
+    node_command("cluster|help", 2, LOOKS, help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
+    node_command("cluster|info", 2, LOOKS, nodes::info)
         .since("3.0.0", "O(1)")
         .doc("Returns the state of the cluster.", "")
         .tips(VARIES),
@@ -99,15 +110,15 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(STALE)
         .since("3.0.0", "O(N) where N is the number of bytes in the key")
         .doc("Returns the slot of a key.", "key:string"),
-    refused("cluster|links", 2, STALE)
+    node_command("cluster|links", 2, STALE, nodes::links)
         .since("7.0.0", "O(N) where N is the number of nodes")
         .doc("Lists the links to other nodes.", "")
         .tips(VARIES),
-    refused("cluster|meet", -4, CHANGES)
+    node_command("cluster|meet", -4, CHANGES, membership::meet)
         .since("3.0.0", "O(1)")
         .doc("Connects the node to another node.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "The port of the cluster bus.")]),
-    refused("cluster|migrateslots", -4, CHANGES)
+    node_command("cluster|migrateslots", -4, CHANGES, absent)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of slots in the ranges")
         .doc(
@@ -115,33 +126,33 @@ const SUBCOMMANDS: &[Command] = &[
             "<migration-group: <slotsrange-token=SLOTSRANGE> <range: start-slot:integer end-slot:integer> ... \
              <node-token=NODE> node-id> ...",
         ),
-    refused("cluster|myid", 2, LOOKS).since("3.0.0", "O(1)").doc("Returns this node's id.", ""),
-    refused("cluster|myshardid", 2, LOOKS)
+    node_command("cluster|myid", 2, LOOKS, nodes::my_id).since("3.0.0", "O(1)").doc("Returns this node's id.", ""),
+    node_command("cluster|myshardid", 2, LOOKS, nodes::my_shard_id)
         .since("7.2.0", "O(1)")
         .doc("Returns the id of this node's shard.", "")
         .tips(VARIES),
-    refused("cluster|nodes", 2, LOOKS)
+    node_command("cluster|nodes", 2, LOOKS, nodes::list)
         .since("3.0.0", "O(N) where N is the number of nodes")
         .doc("Lists the nodes.", "")
         .tips(VARIES),
-    refused("cluster|replicas", 3, ADMIN | STALE)
+    node_command("cluster|replicas", 3, ADMIN | STALE, nodes::replicas)
         .since("5.0.0", "O(N) where N is the number of replicas")
         .doc("Lists the replicas of a node.", "node-id")
         .tips(VARIES),
-    refused("cluster|replicate", -3, CHANGES)
+    node_command("cluster|replicate", -3, CHANGES, membership::replicate)
         .since("3.0.0", "O(1)")
         .doc("Makes the node a replica of another, or a primary.", "<args: node-id | <no-one@9.0.0: NO ONE>>")
         .history(&[("9.0.0", "`NO ONE`.")]),
-    refused("cluster|reset", -2, ADMIN | STALE | NO_SCRIPT)
+    node_command("cluster|reset", -2, ADMIN | STALE | NO_SCRIPT, membership::reset)
         .since("3.0.0", "O(N) where N is the number of nodes; may remove all keys")
         .doc("Resets the node's cluster state.", "[reset-type: HARD | SOFT]"),
-    refused("cluster|saveconfig", 2, CHANGES)
+    node_command("cluster|saveconfig", 2, CHANGES, membership::save_config)
         .since("3.0.0", "O(1)")
         .doc("Saves the cluster configuration to disk.", ""),
-    refused("cluster|set-config-epoch", 3, CHANGES)
+    node_command("cluster|set-config-epoch", 3, CHANGES, membership::set_config_epoch)
         .since("3.0.0", "O(1)")
         .doc("Sets the configuration epoch of a new node.", "config-epoch:integer"),
-    refused("cluster|setslot", -4, CHANGES | MAY_REPLICATE)
+    node_command("cluster|setslot", -4, CHANGES | MAY_REPLICATE, slots::set)
         .since("3.0.0", "O(1)")
         .doc(
             "Sets the owner or migration state of a slot.",
@@ -149,17 +160,17 @@ const SUBCOMMANDS: &[Command] = &[
              | NODE node(node-id) | STABLE> [TIMEOUT timeout:integer@8.0.0]",
         )
         .history(&[("8.0.0", "`TIMEOUT`.")]),
-    refused("cluster|shards", 2, LOOKS)
+    node_command("cluster|shards", 2, LOOKS, topology::shards)
         .since("7.0.0", "O(N) where N is the number of nodes")
         .doc("Lists the shards with their nodes and slots.", "")
         .history(&[("9.1.0", "Ids of shards, availability zones of nodes.")])
         .tips(VARIES),
-    refused("cluster|slaves", 3, ADMIN | STALE)
+    node_command("cluster|slaves", 3, ADMIN | STALE, nodes::replicas)
         .since("3.0.0", "O(N) where N is the number of replicas")
         .doc("Lists the replicas of a node; an older form of CLUSTER REPLICAS.", "node-id")
         .deprecated("5.0.0", "`CLUSTER REPLICAS`")
         .tips(VARIES),
-    refused("cluster|slot-stats", -4, LOOKS)
+    node_command("cluster|slot-stats", -4, LOOKS, slot_stats::answer)
         .since("8.0.0", "O(N) where N is the number of slots, O(N*log(N)) in order")
         .doc(
             "Returns usage statistics of slots.",
@@ -167,7 +178,7 @@ const SUBCOMMANDS: &[Command] = &[
              | ORDERBY <orderby: metric [LIMIT limit:integer] [order: ASC | DESC]>>",
         )
         .tips(&["nondeterministic_output", "request_policy:all_shards"]),
-    refused("cluster|slots", 2, LOOKS)
+    node_command("cluster|slots", 2, LOOKS, topology::slots)
         .since("3.0.0", "O(N) where N is the number of nodes")
         .doc("Returns the mapping of slots to nodes.", "")
         .history(&[
@@ -176,55 +187,62 @@ const SUBCOMMANDS: &[Command] = &[
             ("9.1.0", "Reports the availability zone."),
         ])
         .tips(VARIES),
-    refused("cluster|syncslots", -3, CHANGES | MAY_REPLICATE)
+    node_command("cluster|syncslots", -3, CHANGES | MAY_REPLICATE, absent)
         .internal()
         .since("9.0.0", "Depends on subcommand.")
         .doc("Internal protocol between nodes during slot migration.", ""),
 ];
 
-fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    Err(ClientError::text("ERR This instance has cluster support disabled"))
+/// The node of a cluster that this server is.
+fn node<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut ClusterNode, ClientError> {
+    ctx.server.cluster.as_deref_mut().ok_or(DISABLED)
 }
 
-fn key_slot(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.reply.integer(slot_of(args.at(2)).into());
+/// Replies OK, or with the cluster's refusal.
+fn answer(ctx: &mut Context<'_>, result: Result<(), Refusal>) -> Outcome {
+    result.map_err(refused)?;
+    ctx.reply.ok();
     Ok(())
 }
 
-/// The number of slots of a cluster.
-const SLOTS: u16 = 16384;
-
-/// The slot of a key: only the text between the first opening brace and the next closing one is hashed, unless it is empty,
-/// so that clients can place keys in the same slot.
-fn slot_of(key: &[u8]) -> u16 {
-    let tag = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
-    let tag = tag.and_then(|rest| memchr::memchr(b'}', rest).map(|close| &rest[..close]));
-    crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
+fn refused(refusal: Refusal) -> ClientError {
+    ClientError::formatted(format!("ERR {refusal}"))
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, initial value zero, not reflected.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8)
-            .fold(crc ^ u16::from(byte) << 8, |crc, _| crc << 1 ^ if crc & 0x8000 != 0 { 0x1021 } else { 0 })
-    })
+const DISABLED: ClientError = ClientError::text("ERR This instance has cluster support disabled");
+
+/// The error for what is no subcommand, as the reference formats it.
+fn syntax_error(args: Args<'_>) -> ClientError {
+    ClientError::SubcommandSyntax { command: "CLUSTER", subcommand: quoted(args.at(1)) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{crc16, slot_of};
+/// Parses a slot.
+fn slot_at(args: Args<'_>, at: usize) -> Result<u16, ClientError> {
+    const ERROR: ClientError = ClientError::text("ERR Invalid or out of range slot");
+    let slot = args.integer(at).ok().and_then(|slot| u16::try_from(slot).ok());
+    slot.filter(|slot| usize::from(*slot) < SLOTS).ok_or(ERROR)
+}
 
-    #[test]
-    fn checksums_are_those_of_the_published_test() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
-    }
+/// Slots are moved by SETSLOT and MIGRATE.
+fn absent(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    node(ctx)?;
+    Err(syntax_error(args))
+}
 
-    #[test]
-    fn tags_bring_keys_together() {
-        assert_eq!(slot_of(b"a"), 15495);
-        assert_eq!(slot_of(b"x{a}y"), slot_of(b"a"));
-        assert_eq!(slot_of(b"x{a}{b}"), slot_of(b"a"));
-        assert_ne!(slot_of(b"{}a"), slot_of(b"{}b"));
-        assert_eq!(slot_of(b""), 0);
-    }
+fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    node(ctx)?;
+    super::help(ctx, args)
+}
+
+/// The flag holds for the next command; its own end takes one too.
+fn asking(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    node(ctx)?;
+    ctx.server.clients[ctx.client].asking = 2;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn key_slot(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.integer(structures::key_slot::key_slot(args.at(2)).into());
+    Ok(())
 }

@@ -94,7 +94,10 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     };
     let request =
         RewriteRequest { users: Some(&users), users_of: Some(&users_of), ..RewriteRequest::default() };
-    match ctx.server.config.rewrite(request) {
+    // In a cluster the primary is in the file of nodes.
+    let of_cluster =
+        ctx.server.cluster.is_some().then(|| Config { replicaof: None, ..ctx.server.config.clone() });
+    match of_cluster.as_ref().unwrap_or(&ctx.server.config).rewrite(request) {
         Ok(()) => {
             log::info!("CONFIG REWRITE executed with success.");
             ctx.reply.ok();
@@ -109,6 +112,9 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.observed.reset();
+    if let Some(node) = &mut ctx.server.cluster {
+        node.reset_statistics();
+    }
     ctx.db.figures = crate::db::DbFigures::default();
     if let Some(queues) = ctx.db.access.queues_mut() {
         queues.reset_counters();

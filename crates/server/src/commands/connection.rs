@@ -198,6 +198,7 @@ fn introduce(ctx: &mut Context<'_>) {
         false => (b"valkey", super::info::VALKEY_VERSION),
     };
     let zone = &config.availability_zone;
+    let mode: &[u8] = if ctx.server.cluster.is_some() { b"cluster" } else { b"standalone" };
     let role: &[u8] = if ctx.server.config.replicaof.is_some() { b"replica" } else { b"master" };
     let reply = &mut *ctx.reply;
     let protocol = if reply.protocol == Protocol::Resp3 { 3 } else { 2 };
@@ -211,7 +212,7 @@ fn introduce(ctx: &mut Context<'_>) {
     reply.bulk(b"id");
     reply.count(id);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(mode);
     reply.bulk(b"role");
     reply.bulk(role);
     reply.bulk(b"modules");
@@ -254,6 +255,7 @@ fn reset_client(ctx: &mut Context<'_>) {
     client.no_evict = false;
     client.no_touch = false;
     client.reads_replicas = false;
+    client.asking = 0;
     client.import_source = false;
     client.authenticated = server.users.default_is_open();
     server.clients.set_user(ctx.client, UserHandle::DEFAULT);

@@ -93,7 +93,15 @@ fn run(ctx: &mut Context<'_>, args: Args<'_>, read_only: bool) -> Outcome {
     let number = args.integer(2).map_err(|_| ClientError::text("ERR Bad number of keys provided"))?;
     let keys = key_count(args, number)?;
     let (name, flags, function) = (Rc::clone(name), *flags, *reference);
-    let call = Call { mode: Mode::Function, function, name, keys, read_only, allows_oom: false };
+    let call = Call {
+        mode: Mode::Function,
+        function,
+        name,
+        keys,
+        read_only,
+        allows_oom: false,
+        crosses_slots: true,
+    };
     start(ctx, call, Some(flags))
 }
 

@@ -322,6 +322,9 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn swapdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if ctx.server.cluster.is_some() {
+        return Err(ClientError::text("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let number = |index: usize, which: &'static str| {
         args.integer_in(
             index,

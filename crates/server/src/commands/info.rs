@@ -63,7 +63,7 @@ const SECTIONS: &[Section] = &[
     section("errorstats", "Errorstats", true, activity::error_statistics),
     section("latencystats", "Latencystats", false, activity::latency_statistics),
     section("cluster", "Cluster", true, process::cluster),
-    section("cluster_info", "Cluster Info", false, |_, _| ()),
+    section("cluster_info", "Cluster Info", false, process::cluster_info),
     section("scriptingengines", "Scripting Engines", false, process::scripting_engines),
     section("keyspace", "Keyspace", true, space::keyspace),
     section("debug", "Debug", false, process::debug),

@@ -156,8 +156,9 @@ fn add_key(ctx: &mut Context<'_>, key: Key<'_>, replace: bool, migration: &mut M
     let now_ms = ctx.db.now_ms();
     let Some(value) = ctx.db.read(key) else { return };
     let ttl_ms = value.expiry_ms().map_or(0, |expiry_ms| expiry_ms.saturating_sub(now_ms).max(1)).to_string();
+    let restore: &[u8] = if ctx.server.cluster.is_some() { b"RESTORE-ASKING" } else { b"RESTORE" };
     dump_payload(&value, compresses, &mut ctx.server.payload_writer, |payload| {
-        let arguments: [&[u8]; 5] = [b"RESTORE", key.bytes(), ttl_ms.as_bytes(), payload, b"REPLACE"];
+        let arguments: [&[u8]; 5] = [restore, key.bytes(), ttl_ms.as_bytes(), payload, b"REPLACE"];
         let count = if replace { 5 } else { 4 };
         write_command(&mut migration.commands, arguments.into_iter().take(count))
             .expect("writing to memory does not fail");

@@ -178,20 +178,23 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
 
 fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish(args.at(1), args.at(2));
-    propagate(ctx, args);
+    propagate(ctx, args, false);
     ctx.reply.count(receivers);
     Ok(())
 }
 
-/// Sends the message to replicas for their clients; it is not part of the data.
-fn propagate(ctx: &mut Context<'_>, args: Args<'_>) {
+/// Sends the message to replicas, or to the other nodes of a cluster, for their clients; it is not part of the data.
+fn propagate(ctx: &mut Context<'_>, args: Args<'_>, is_sharded: bool) {
+    if let Some(node) = &mut ctx.server.cluster {
+        return node.view.publish(args.at(1), args.at(2), is_sharded);
+    }
     let db_index = ctx.db.selected();
     ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
 }
 
 fn spublish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish_to_shard(args.at(1), args.at(2));
-    propagate(ctx, args);
+    propagate(ctx, args, true);
     ctx.reply.count(receivers);
     Ok(())
 }

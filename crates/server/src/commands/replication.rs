@@ -176,7 +176,9 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
             profile.rdb_client = Some(*known.ok_or_else(unknown)?);
         }
         b"set-cluster-node-id" => {
-            return Err(ClientError::text("ERR This instance has cluster support disabled"));
+            if ctx.server.cluster.is_none() {
+                return Err(ClientError::text("ERR This instance has cluster support disabled"));
+            }
         }
         _ => {
             let option = quoted(args.at(at));
@@ -218,6 +220,9 @@ fn parse_version(text: &[u8]) -> Option<u32> {
 }
 
 fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if ctx.server.cluster.is_some() {
+        return Err(ClientError::text("ERR REPLICAOF not allowed in cluster mode."));
+    }
     let primary = if args.is(1, "no") && args.is(2, "one") {
         None
     } else {
@@ -233,6 +238,11 @@ fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if ctx.server.cluster.is_some() {
+        return Err(ClientError::text(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     if args.len() == 2 && args.is(1, "abort") {
         ctx.next = Next::Replicate(Box::new(ReplicationRequest::AbortFailover));
         return Ok(());

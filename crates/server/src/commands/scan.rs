@@ -3,8 +3,10 @@
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::db::object::kind_of;
-use crate::db::{Kind, StringValue};
+use crate::db::{Kind, Object, StringValue, cursor_of_slot, slot_of_cursor};
 use crate::error::{ClientError, quoted};
+use structures::key_slot::key_slot;
+use structures::key_table::EntryRef;
 use wire::glob::Pattern;
 use wire::reply::ReplyBuffer;
 
@@ -32,14 +34,30 @@ fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (pattern, all) = (Pattern::new(word), word == b"*");
     let mark = ctx.reply.begin_array();
     let mut found = 0;
-    for entry in ctx.db.selected_database().iter() {
-        if !ctx.db.hides(entry.expiry_ms()) && (all || pattern.matches(entry.key())) {
-            ctx.reply.bulk(entry.key());
+    let (db, reply) = (&*ctx.db, &mut *ctx.reply);
+    let mut visit = |entry: EntryRef<'_, Object>| {
+        if !db.hides(entry.expiry_ms()) && (all || pattern.matches(entry.key())) {
+            reply.bulk(entry.key());
             found += 1;
         }
+    };
+    match pattern_slot(word).filter(|_| db.key_seed().by_slot()) {
+        Some(slot) => db.selected_database().iter_slot(slot).for_each(&mut visit),
+        None => db.selected_database().iter().for_each(&mut visit),
     }
     ctx.reply.end_array(mark, found);
     Ok(())
+}
+
+/// Returns the slot of all keys that a pattern can match, if it can match keys of one slot only: it has a complete tag before
+/// any special character, or no special character at all.
+pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
+    let special = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+    let open = pattern.iter().position(|&byte| byte == b'{');
+    let close =
+        open.and_then(|open| pattern[open..].iter().position(|&byte| byte == b'}').map(|at| open + at));
+    let has_tag = open.zip(close).is_some_and(|(open, close)| close > open + 1 && close < special);
+    (has_tag || special == pattern.len()).then(|| key_slot(pattern))
 }
 
 /// The number of elements per call without COUNT.
@@ -56,6 +74,8 @@ pub struct ScanOptions<'a> {
     pub kind: Option<Kind>,
     /// NOVALUES or NOSCORES.
     pub only_names: bool,
+    /// The only slot whose keys can match the pattern, if there is one; see [`pattern_slot`].
+    pub pattern_slot: Option<u16>,
 }
 
 /// The scanned object, which determines the available options.
@@ -74,7 +94,24 @@ pub enum Walked {
 impl<'a> ScanOptions<'a> {
     /// Parses the options from `first` on.
     pub fn parse(args: Args<'a>, first: usize, walked: Walked) -> Result<Self, ClientError> {
-        let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, kind: None, only_names: false };
+        Self::parse_with(args, first, walked, &mut |_| Ok(0))
+    }
+
+    /// As [`ScanOptions::parse`], with options of the command's own: `own` returns the number of arguments that it takes from
+    /// a position on.
+    pub fn parse_with(
+        args: Args<'a>,
+        first: usize,
+        walked: Walked,
+        own: &mut dyn FnMut(usize) -> Result<usize, ClientError>,
+    ) -> Result<Self, ClientError> {
+        let mut options = ScanOptions {
+            pattern: None,
+            count: COUNT_DEFAULT,
+            kind: None,
+            only_names: false,
+            pattern_slot: None,
+        };
         let mut at = first;
         while at < args.len() {
             let has_next = at + 1 < args.len();
@@ -85,7 +122,9 @@ impl<'a> ScanOptions<'a> {
                     .ok_or(ClientError::Syntax)?;
                 at += 2;
             } else if args.is(at, "MATCH") && has_next {
-                options.pattern = Some(args.at(at + 1)).filter(|&word| word != b"*").map(Pattern::new);
+                let word = Some(args.at(at + 1)).filter(|&word| word != b"*");
+                options.pattern = word.map(Pattern::new);
+                options.pattern_slot = word.and_then(pattern_slot);
                 at += 2;
             } else if args.is(at, "TYPE") && has_next && walked == Walked::Keys {
                 options.kind = Some(kind_named(args.at(at + 1))?);
@@ -99,7 +138,11 @@ impl<'a> ScanOptions<'a> {
                 options.only_names = true;
                 at += 1;
             } else {
-                return Err(ClientError::Syntax);
+                let taken = own(at)?;
+                if taken == 0 {
+                    return Err(ClientError::Syntax);
+                }
+                at += taken;
             }
         }
         Ok(options)
@@ -150,8 +193,13 @@ impl Found {
 
     /// Replies with the cursor and the texts.
     pub fn answer(&self, cursor: u64, reply: &mut ReplyBuffer) {
+        self.answer_with(cursor.to_string().as_bytes(), reply);
+    }
+
+    /// As [`Found::answer`], with a cursor of another form.
+    pub fn answer_with(&self, cursor: &[u8], reply: &mut ReplyBuffer) {
         reply.array(2);
-        reply.bulk(cursor.to_string().as_bytes());
+        reply.bulk(cursor);
         reply.array(self.ends.len());
         let mut start = 0;
         for &end in &self.ends {
@@ -188,10 +236,38 @@ pub fn parse_cursor(word: &[u8]) -> Result<u64, ClientError> {
 const STEPS_PER_ELEMENT_MAX: usize = 10;
 
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let mut cursor = parse_cursor(args.at(1))?;
+    let cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
+    let slot = options.pattern_slot.filter(|_| ctx.db.key_seed().by_slot());
+    // With the cursor of a call with another pattern the scan of the slot begins, or has ended.
+    let cursor = match slot {
+        Some(slot) if slot_of_cursor(cursor) < slot => cursor_of_slot(slot),
+        Some(slot) if slot_of_cursor(cursor) > slot => {
+            answer_end(ctx.reply);
+            return Ok(());
+        }
+        _ => cursor,
+    };
+    let (cursor, found) = visit_keys(ctx, cursor, &options, slot);
+    found.answer(cursor, ctx.reply);
+    Ok(())
+}
+
+/// Visits keys from the cursor on, in a cluster up to those of the slot `last`; returns the next cursor and the keys found.
+/// Expired keys are removed.
+pub fn visit_keys(
+    ctx: &mut Context<'_>,
+    cursor: u64,
+    options: &ScanOptions<'_>,
+    last: Option<u16>,
+) -> (u64, Found) {
     let (mut found, mut expired): (Found, Vec<Box<[u8]>>) = Default::default();
-    cursor = options.walk(cursor, |cursor, _| {
+    let is_behind = |slot| last.is_some_and(|last| slot > last);
+    let first = ctx.db.selected_database().next_slot(slot_of_cursor(cursor));
+    if last.is_some() && first.is_none_or(is_behind) {
+        return (0, found);
+    }
+    let cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
         let next = ctx.db.selected_database().scan(cursor, &mut |entry| {
             visited += 1;
@@ -203,11 +279,10 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 false => {}
             }
         });
-        (next, visited)
+        (if is_behind(slot_of_cursor(next)) { 0 } else { next }, visited)
     });
     for key in expired {
         ctx.db.exists(ctx.db.key(&key));
     }
-    found.answer(cursor, ctx.reply);
-    Ok(())
+    (cursor, found)
 }

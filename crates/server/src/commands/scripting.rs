@@ -116,7 +116,8 @@ fn run(ctx: &mut Context<'_>, args: Args<'_>, by_digest: bool, read_only: bool) 
     let script = scripts.cache.get(at);
     let (function, flags) = (script.function, script.flags);
     let name = Rc::clone(&script.digest);
-    let call = Call { mode: Mode::Eval, function, name, keys, read_only, allows_oom: false };
+    let call =
+        Call { mode: Mode::Eval, function, name, keys, read_only, allows_oom: false, crosses_slots: true };
     start(ctx, call, flags)
 }
 
@@ -151,6 +152,10 @@ pub(super) fn start(ctx: &mut Context<'_>, mut call: Call, flags: Option<ScriptF
         if writes && is_replica && !ctx.server.clients[ctx.client].is_primary {
             return Err(ClientError::text("READONLY Can not run script with write flag on readonly replica"));
         }
+        if ctx.server.cluster.is_some() && flags.has(ScriptFlags::NO_CLUSTER) {
+            return Err(ClientError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+        }
+        call.crosses_slots = flags.has(ScriptFlags::ALLOW_CROSS_SLOT);
         call.read_only |= !writes;
     }
     ctx.next = Next::RunScript(Box::new(call));

@@ -87,7 +87,7 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !args.from(1).iter().all(known) || abort && others || has("save") && has("nosave") {
         return Err(ClientError::Syntax);
     }
-    if has("failover") {
+    if has("failover") && ctx.server.cluster.is_none() {
         return Err(ClientError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
     if abort {

@@ -2,6 +2,7 @@
 
 mod pattern;
 
+use super::scan::pattern_slot;
 use crate::acl::Call;
 use crate::command::flag::{DENY_OOM, READONLY, WRITE};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
@@ -73,12 +74,12 @@ fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
 }
 
 fn sort(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let options = Options::parse(args, true, may_read_any_key(ctx, args))?;
+    let options = Options::parse(args, true, may_read_any_key(ctx, args), slot_of_patterns(ctx, args))?;
     sort_with(ctx, args.key(1), options)
 }
 
 fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let options = Options::parse(args, false, may_read_any_key(ctx, args))?;
+    let options = Options::parse(args, false, may_read_any_key(ctx, args), slot_of_patterns(ctx, args))?;
     sort_with(ctx, args.key(1), options)
 }
 
@@ -91,6 +92,21 @@ fn may_read_any_key(ctx: &Context<'_>, args: Args<'_>) -> bool {
             let call = Call { id, row: ctx.command, args, db_index, database_count };
             server.users.permits_any_key(user, &call, access::ACCESS)
         })
+}
+
+/// The slot in which all keys that BY and GET lead to must be: that of the sorted key, in a cluster.
+fn slot_of_patterns(ctx: &Context<'_>, args: Args<'_>) -> Option<u16> {
+    ctx.server.cluster.is_some().then(|| args.key(1).slot())
+}
+
+/// Refuses a pattern that may lead to keys of other slots.
+fn check_slot(slot: Option<u16>, pattern: &[u8], option: &str) -> Result<(), ClientError> {
+    match slot {
+        Some(slot) if pattern_slot(pattern) != Some(slot) => Err(ClientError::formatted(format!(
+            "ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
+        ))),
+        _ => Ok(()),
+    }
 }
 
 #[cold]
@@ -110,8 +126,13 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// `may_read_any_key`: BY and GET depend on it, as elements determine the keys.
-    fn parse(args: Args<'a>, may_store: bool, may_read_any_key: bool) -> Result<Self, ClientError> {
+    /// `may_read_any_key` and `slot`: BY and GET depend on them, as elements determine the keys.
+    fn parse(
+        args: Args<'a>,
+        may_store: bool,
+        may_read_any_key: bool,
+        slot: Option<u16>,
+    ) -> Result<Self, ClientError> {
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
@@ -129,12 +150,18 @@ impl<'a> Options<'a> {
                 options.store = Some(args.key(at + 1));
                 at += 1;
             } else if args.is(at, "BY") && following >= 1 {
+                if args[at + 1].contains(&b'*') {
+                    check_slot(slot, args.at(at + 1), "BY")?;
+                }
                 if !may_read_any_key && args[at + 1].contains(&b'*') {
                     return Err(denied_option("BY"));
                 }
                 options.by = Some(Pattern::new(args.at(at + 1)));
                 at += 1;
             } else if args.is(at, "GET") && following >= 1 {
+                if args.at(at + 1) != b"#" {
+                    check_slot(slot, args.at(at + 1), "GET")?;
+                }
                 if !may_read_any_key {
                     return Err(denied_option("GET"));
                 }

@@ -436,84 +436,78 @@ options! {
     repl_backlog_ttl_seconds: u64 = 3600, "repl-backlog-ttl", Integer(0, LONG_MAX);
 
     @ "Cluster"
-    /// There is no cluster yet: `yes` prevents the start.
-    cluster_enabled: bool = false, "cluster-enabled", Only(YesNo, "This server has no cluster"), IMMUTABLE;
-    /// As above: the file for a node's state.
+    /// Makes this server a node of a cluster: keys are divided into 16,384 slots, and each node serves the slots that it owns.
+    cluster_enabled: bool = false, "cluster-enabled", YesNo, IMMUTABLE;
+    /// The file in which a node keeps its view of the cluster. The server writes it; no two servers can share one.
     cluster_config_file: Vec<u8> = b"nodes.conf".into(), "cluster-config-file",
-        Text(checks::cluster_config_file), IMMUTABLE, NO_EFFECT;
-    /// As above: whether that file must be synced to disk.
-    cluster_config_save_behavior: ClusterConfigSave = ClusterConfigSave::Sync, "cluster-config-save-behavior", Choice,
-        NO_EFFECT;
-    /// As above: the number of databases of a node.
-    cluster_databases: u32 = 1, "cluster-databases", Integer(1, INT_MAX), IMMUTABLE, NO_EFFECT;
-    /// As above: the silence after which a node counts as failed.
-    cluster_node_timeout_ms: u64 = 15_000, "cluster-node-timeout", Integer(0, LONG_MAX), NO_EFFECT;
-    /// As above: made for tests.
-    cluster_ping_interval_ms: u64 = 0, "cluster-ping-interval", Integer(0, LONG_MAX), HIDDEN, NO_EFFECT;
-    /// As above: made for tests.
-    cluster_message_gossip_perc: u32 = 10, "cluster-message-gossip-perc", Integer(1, 100), HIDDEN, NO_EFFECT;
-    /// As above: the port for other nodes.
-    cluster_port: u16 = 0, "cluster-port", Integer(0, 65535), IMMUTABLE, NO_EFFECT;
-    /// As above: the maximum age of a replica's data for a failover.
+        Text(checks::cluster_config_file), IMMUTABLE;
+    /// Whether a node ends when it cannot write that file (`sync`), or goes on (`best-effort`), with the risk that it votes twice
+    /// after a restart.
+    cluster_config_save_behavior: ClusterConfigSave = ClusterConfigSave::Sync, "cluster-config-save-behavior", Choice;
+    /// The number of databases of a node, instead of `databases`.
+    cluster_databases: u32 = 1, "cluster-databases", Integer(1, DATABASES_MAX), IMMUTABLE;
+    /// The silence in milliseconds after which a node counts as failed.
+    cluster_node_timeout_ms: u64 = 15_000, "cluster-node-timeout", Integer(0, LONG_MAX);
+    /// The interval of pings in milliseconds; 0 is half of `cluster-node-timeout`. Made for tests.
+    cluster_ping_interval_ms: u64 = 0, "cluster-ping-interval", Integer(0, LONG_MAX), HIDDEN;
+    /// The percentage of the known nodes that a ping tells of. Made for tests.
+    cluster_message_gossip_perc: u32 = 10, "cluster-message-gossip-perc", Integer(1, 100), HIDDEN;
+    /// The port for other nodes; 0 is `port` plus 10000.
+    cluster_port: u16 = 0, "cluster-port", Integer(0, 65535), IMMUTABLE;
+    /// How long a replica can have been without its primary and still take over, as a multiple of `cluster-node-timeout`; 0
+    /// is for ever.
     cluster_replica_validity_factor: u32 = 10, "cluster-replica-validity-factor" | "cluster-slave-validity-factor",
-        Integer(0, INT_MAX), NO_EFFECT;
-    /// As above: replicas never start a failover.
-    cluster_replica_no_failover: bool = false, "cluster-replica-no-failover" | "cluster-slave-no-failover", YesNo,
-        NO_EFFECT;
-    /// As above: the minimum number of replicas that stay with a primary.
-    cluster_migration_barrier: u32 = 1, "cluster-migration-barrier", Integer(0, INT_MAX), NO_EFFECT;
-    /// As above: replicas migrate to primaries without one.
-    cluster_allow_replica_migration: bool = true, "cluster-allow-replica-migration", YesNo, NO_EFFECT;
-    /// As above: refuses all commands while slots have no node.
-    cluster_require_full_coverage: bool = true, "cluster-require-full-coverage", YesNo, NO_EFFECT;
-    /// As above: the maximum duration of a manual failover.
-    cluster_manual_failover_timeout_ms: u32 = 5000, "cluster-manual-failover-timeout", Integer(1, INT_MAX),
-        NO_EFFECT;
-    /// As above: permits reads while the cluster is down.
-    cluster_allow_reads_when_down: bool = false, "cluster-allow-reads-when-down", YesNo, NO_EFFECT;
-    /// As above: permits messages of sharded channels while the cluster is down.
-    cluster_allow_pubsubshard_when_down: bool = true, "cluster-allow-pubsubshard-when-down", YesNo, NO_EFFECT;
-    /// As above: the maximum size of unsent data for one node.
-    cluster_link_sendbuf_limit_bytes: u64 = 0, "cluster-link-sendbuf-limit", Memory(0, ULONG_MAX), NO_EFFECT;
-    /// As above: how long a forgotten node stays forgotten.
-    cluster_blacklist_ttl_seconds: u64 = 60, "cluster-blacklist-ttl", Integer(0, ULONG_MAX), NO_EFFECT;
-    /// As above: the kind of a node's address that clients receive.
+        Integer(0, INT_MAX);
+    /// Whether this replica never takes over by itself.
+    cluster_replica_no_failover: bool = false, "cluster-replica-no-failover" | "cluster-slave-no-failover", YesNo;
+    /// The minimum number of replicas that stay with a primary when others move to a primary without any.
+    cluster_migration_barrier: u32 = 1, "cluster-migration-barrier", Integer(0, INT_MAX);
+    /// Whether replicas move to primaries without one, and a primary without slots becomes a replica.
+    cluster_allow_replica_migration: bool = true, "cluster-allow-replica-migration", YesNo;
+    /// Whether no command with keys is served while slots have no node.
+    cluster_require_full_coverage: bool = true, "cluster-require-full-coverage", YesNo;
+    /// The maximum duration of a manual failover, in milliseconds.
+    cluster_manual_failover_timeout_ms: u32 = 5000, "cluster-manual-failover-timeout", Integer(1, INT_MAX);
+    /// Whether reads are served while the cluster is down.
+    cluster_allow_reads_when_down: bool = false, "cluster-allow-reads-when-down", YesNo;
+    /// Whether sharded channels are served while the cluster is down.
+    cluster_allow_pubsubshard_when_down: bool = true, "cluster-allow-pubsubshard-when-down", YesNo;
+    /// The maximum size of unsent data for one node, above which its connection is closed; 0 is no limit.
+    cluster_link_sendbuf_limit_bytes: u64 = 0, "cluster-link-sendbuf-limit", Memory(0, ULONG_MAX);
+    /// For how many seconds a forgotten node is not added again.
+    cluster_blacklist_ttl_seconds: u64 = 60, "cluster-blacklist-ttl", Integer(0, ULONG_MAX);
+    /// What clients are told as the endpoint of a node: its address, its host name, or nothing.
     cluster_preferred_endpoint_type: ClusterEndpointType = ClusterEndpointType::Ip, "cluster-preferred-endpoint-type",
-        Choice, NO_EFFECT;
-    /// As above: keeps statistics of each slot.
-    cluster_slot_stats_enabled: bool = false, "cluster-slot-stats-enabled", YesNo, NO_EFFECT;
-    /// As above: the maximum number of migrations that are remembered.
+        Choice;
+    /// Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS.
+    cluster_slot_stats_enabled: bool = false, "cluster-slot-stats-enabled", YesNo;
+    /// The number of finished slot migrations that are remembered. Not supported: slots are moved by SETSLOT and MIGRATE.
     cluster_slot_migration_log_max_len: u64 = 1000, "cluster-slot-migration-log-max-len", Integer(0, LONG_MAX),
         NO_EFFECT;
-    /// As above: the maximum size of missing data when a slot moves.
+    /// As above: the size of missing data up to which a slot's writes are paused.
     slot_migration_max_failover_repl_bytes: i64 = 0, "slot-migration-max-failover-repl-bytes",
         SignedMemory(-1, LONG_MAX), NO_EFFECT;
-    /// As above: the announced address.
-    cluster_announce_ip: Option<Vec<u8>> = None, "cluster-announce-ip", Text(checks::cluster_announce_ip),
-        NO_EFFECT;
-    /// As above: the announced IPv4 address for clients.
-    cluster_announce_client_ipv4: Option<Vec<u8>> = None, "cluster-announce-client-ipv4", Text(checks::ipv4),
-        NO_EFFECT;
-    /// As above: the announced IPv6 address for clients.
-    cluster_announce_client_ipv6: Option<Vec<u8>> = None, "cluster-announce-client-ipv6", Text(checks::ipv6),
-        NO_EFFECT;
-    /// As above: the announced host name for clients.
-    cluster_announce_hostname: Option<Vec<u8>> = None, "cluster-announce-hostname", Text(checks::hostname),
-        NO_EFFECT;
-    /// As above: the node's name in logs.
+    /// The address that other nodes and clients are told, if it is not the one by which they reach this node.
+    cluster_announce_ip: Option<Vec<u8>> = None, "cluster-announce-ip", Text(checks::cluster_announce_ip);
+    /// The address that clients which use IPv4 are told.
+    cluster_announce_client_ipv4: Option<Vec<u8>> = None, "cluster-announce-client-ipv4", Text(checks::ipv4);
+    /// The address that clients which use IPv6 are told.
+    cluster_announce_client_ipv6: Option<Vec<u8>> = None, "cluster-announce-client-ipv6", Text(checks::ipv6);
+    /// The host name that clients are told.
+    cluster_announce_hostname: Option<Vec<u8>> = None, "cluster-announce-hostname", Text(checks::hostname);
+    /// The node's name in logs.
     cluster_announce_human_nodename: Option<Vec<u8>> = None, "cluster-announce-human-nodename",
-        Text(checks::human_nodename), NO_EFFECT;
-    /// As above: the announced port.
-    cluster_announce_port: u16 = 0, "cluster-announce-port", Integer(0, 65535), NO_EFFECT;
-    /// As above: the announced TLS port.
-    cluster_announce_tls_port: u16 = 0, "cluster-announce-tls-port", Integer(0, 65535), NO_EFFECT;
-    /// As above: the announced port of the cluster bus.
-    cluster_announce_bus_port: u16 = 0, "cluster-announce-bus-port", Integer(0, 65535), NO_EFFECT;
-    /// As above: the announced port for clients.
-    cluster_announce_client_port: u16 = 0, "cluster-announce-client-port", Integer(0, 65535), NO_EFFECT;
-    /// As above: the announced TLS port for clients.
-    cluster_announce_client_tls_port: u16 = 0, "cluster-announce-client-tls-port", Integer(0, 65535),
-        NO_EFFECT;
+        Text(checks::human_nodename);
+    /// The port that other nodes and clients are told; 0 is `port`.
+    cluster_announce_port: u16 = 0, "cluster-announce-port", Integer(0, 65535);
+    /// The TLS port that other nodes and clients are told; 0 is `tls-port`.
+    cluster_announce_tls_port: u16 = 0, "cluster-announce-tls-port", Integer(0, 65535);
+    /// The port of the cluster bus that other nodes are told; 0 is the port that it listens on.
+    cluster_announce_bus_port: u16 = 0, "cluster-announce-bus-port", Integer(0, 65535);
+    /// The port that clients are told; 0 is the one that other nodes are told.
+    cluster_announce_client_port: u16 = 0, "cluster-announce-client-port", Integer(0, 65535);
+    /// The TLS port that clients are told; 0 is the one that other nodes are told.
+    cluster_announce_client_tls_port: u16 = 0, "cluster-announce-client-tls-port", Integer(0, 65535);
 
     @ "HTTP"
     /// The port of the HTTP server with a console (`/`), metrics (`/metrics`), health (`/health`) and readiness (`/ready`); 0 is

@@ -21,7 +21,10 @@
 
 mod slots;
 mod tables;
+#[cfg(test)]
+mod tests;
 
+pub use slots::{cursor_of_slot, slot_of_cursor};
 pub use tables::Iter;
 
 use super::accounts::big_keys::BigKeys;
@@ -451,6 +454,11 @@ impl Database {
     /// Number of keys in a slot of the cluster, including expired ones not yet removed.
     pub fn keys_in_slot(&self, slot: u16) -> usize {
         self.table.by_slot().map_or(0, |tables| tables.keys_in_slot(slot))
+    }
+
+    /// The first slot of the cluster from `slot` on that may have keys.
+    pub fn next_slot(&self, slot: u16) -> Option<u16> {
+        self.table.by_slot().and_then(|tables| tables.next_used(slot.into())).map(|slot| slot as u16)
     }
 
     /// Iterates over the keys of a slot of the cluster, in no particular order.

@@ -89,6 +89,7 @@ impl Executor {
         }
         let mut next_us = self.cron.next_us;
         let ends = [
+            self.next_cluster_tick_us(),
             self.server.blocked.next_deadline_us(),
             self.server.pauses.next_end_us(),
             self.ending.shutdown_deadline_us(),

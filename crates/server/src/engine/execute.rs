@@ -302,7 +302,7 @@ impl Executor {
             origin: call.origin,
             next: Next::Reply,
         };
-        let outcome = (call.row.handler)(&mut context, call.args.with_seed(seed));
+        let outcome = (call.row.handler)(&mut context, call.args.with_seed(&seed));
         let next = context.next;
         if !self.server.registry.is_plain(call.id) || self.gate.is_watched {
             return self.end_special_call(call, outcome, next, start, reply);
@@ -448,6 +448,9 @@ impl Executor {
         if client.reply_mode != ReplyMode::On {
             reply.truncate(start);
             client.reply_mode = client.reply_mode.after_command();
+        }
+        if client.asking > 0 && client.transaction.is_none() {
+            client.asking -= 1;
         }
         if client.is_replica || client.is_primary {
             self.after_peer_command(handle, start, reply);

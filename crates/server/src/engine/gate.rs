@@ -129,6 +129,7 @@ fn is_followed_up(executor: &Executor, client: &Client) -> bool {
         || client.is_primary
         || !client.deferred_output.is_empty()
         || client.output_over_soft_limit_since_us.is_some()
+        || client.asking > 0
         || executor.server.tracking.clients > 0
         || executor.server.switches.enforce_reply_list
         || executor.ending.is_over()
@@ -148,7 +149,7 @@ struct Refusal {
 const UNFIT: usize = 2;
 
 /// In the order of the errors that clients get.
-const REFUSALS: [Refusal; 18] = [
+const REFUSALS: [Refusal; 19] = [
     // The memory of clients is counted before each command.
     Refusal {
         concerns: |executor, _| limits_client_memory(&executor.server),
@@ -171,9 +172,19 @@ const REFUSALS: [Refusal; 18] = [
         covers: |executor, call| executor.check_permission(call).is_err(),
         decide: |executor, call, _| Ok(executor.permission(call)?),
     },
+    // A node of a cluster serves the keys of its slots.
+    Refusal {
+        concerns: |executor, client| executor.server.cluster.is_some() && !client.is_primary,
+        covers: |executor, call| executor.redirection(call).is_some(),
+        decide: |executor, call, _| {
+            executor.redirection_error(call).map_or(Ok(()), |error| Err(error.into()))
+        },
+    },
     // A capable client is sent to the primary for what a replica does not run or may be stale in.
     Refusal {
-        concerns: |executor, client| executor.is_replica() && client.capabilities_redirect,
+        concerns: |executor, client| {
+            executor.is_replica() && client.capabilities_redirect && executor.server.cluster.is_none()
+        },
         covers: |executor, call| reads_or_writes_on_primary(&executor.server, call),
         decide: redirected,
     },
@@ -364,7 +375,7 @@ impl Executor {
 }
 
 /// Returns the transaction that the call would run.
-fn run_by<'a>(server: &'a Server, call: &Call<'_>) -> Option<&'a Transaction> {
+pub(super) fn run_by<'a>(server: &'a Server, call: &Call<'_>) -> Option<&'a Transaction> {
     match call.row.control {
         Control::RunsTransaction => server.clients[call.client].transaction.as_deref(),
         _ => None,

@@ -4,6 +4,7 @@
 use super::Executor;
 use super::call::Call;
 use super::loading::Loads;
+use super::redirection::slot_of_keys;
 use super::tracing::Tracing;
 use crate::clock::Clock;
 use crate::command::{Args, Command, Group, flag};
@@ -69,6 +70,19 @@ fn note_hottest(server: &mut Server, loading: &Loads, finished: Finished<'_>, co
         let db_index = server.clients[client].db_index;
         let writes = !row.is(flag::READONLY);
         row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
+    }
+}
+
+/// Counts a command for its slot. Those of a transaction or script are counted with it.
+#[inline(never)]
+fn note_slot(server: &mut Server, finished: Finished<'_>) {
+    let Finished { call, elapsed_ns, reply_bytes, .. } = finished;
+    if call.origin.in_script || call.origin.in_transaction {
+        return;
+    }
+    if let Some(slot) = slot_of_keys(call) {
+        let bytes_in = call.args.request_bytes_encoded();
+        server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64);
     }
 }
 
@@ -183,7 +197,7 @@ impl Executor {
         let monitors_latency = config.latency_monitor_threshold_ms != 0;
         let client = &mut server.clients[call.client];
         client.commands_total += 1;
-        let is_sampled = observed.hot_keys.is_some();
+        let (is_sampled, counts_slots) = (observed.hot_keys.is_some(), server.counts_slots);
         let request_bytes = call.args.request_bytes() as u64;
         let costs = [1, elapsed_ns, request_bytes, finished.reply_bytes as u64];
         if observed.countdown.pass(costs) {
@@ -191,6 +205,9 @@ impl Executor {
         }
         if is_sampled {
             note_hot_keys(&mut self.server, finished);
+        }
+        if counts_slots {
+            note_slot(&mut self.server, finished);
         }
         if monitors_latency {
             note_command_latency(&mut self.server, call.row, elapsed_ns);

@@ -4,6 +4,7 @@
 use super::Executor;
 use super::call::Call;
 use super::permission::counts_as;
+use super::redirection::{Redirection, slot_of_keys};
 use super::transaction::TransactionRun;
 use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
@@ -146,7 +147,9 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let since_frozen_ns = started_us.saturating_sub(now.monotonic_us).saturating_mul(1000);
         let frozen_ns = self.clock.stopwatch_ns().saturating_sub(since_frozen_ns);
-        scripts.running = Some(Running::new(script, started_us, frozen_ns, is_streamed));
+        let mut running = Running::new(script, started_us, frozen_ns, is_streamed);
+        running.slot = slot_of_keys(call);
+        scripts.running = Some(running);
         self.script.client = Some(handle);
         self.script.begin_turn(started_us, self.stopwatch_ns);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
@@ -308,9 +311,38 @@ impl Executor {
         if may_fail && row.is(flag::WRITE) {
             self.write_refusal()?;
         }
+        if !is_repeated && self.server.cluster.is_some() {
+            self.cluster_refusal(call)?;
+        }
         let running = self.server.scripts.running.as_mut().expect("a script is running");
         running.wrote |= row.is(flag::WRITE);
         Ok(())
+    }
+
+    /// Refuses a command with keys that this node of a cluster does not serve, or of another slot than the script's.
+    fn cluster_refusal(&mut self, call: &Call<'_>) -> Result<(), Cow<'static, str>> {
+        const OTHER_SLOT: &str = "ERR Script attempted to access keys that do not hash to the same slot";
+        let name = call.row.name;
+        match self.redirection(call) {
+            None => {}
+            Some(Redirection::CrossSlot) => return Err(OTHER_SLOT.into()),
+            Some(Redirection::Down) => {
+                let text = format!("ERR Can not execute a command '{name}' while the cluster is down");
+                return Err(text.into());
+            }
+            Some(Redirection::DownForWrites) => {
+                let text = format!(
+                    "ERR Can not execute a write command '{name}' while the cluster is down and readonly"
+                );
+                return Err(text.into());
+            }
+            Some(_) => return Err("ERR Attempted to access a non local key in a cluster node".into()),
+        }
+        let running = self.server.scripts.running.as_mut().expect("a script is running");
+        match slot_of_keys(call).filter(|_| !running.call.crosses_slots) {
+            Some(slot) if *running.slot.get_or_insert(slot) != slot => Err(OTHER_SLOT.into()),
+            _ => Ok(()),
+        }
     }
 
     fn lacks_memory_for_script(&self, row: &Command, running: &Running) -> bool {

@@ -13,6 +13,9 @@ use crate::session::ClientHandle;
 use crate::session::client::Transaction;
 use wire::reply::ReplyBuffer;
 
+/// Bytes of MULTI as clients send it.
+const MULTI_BYTES: usize = b"*1\r\n$5\r\nmulti\r\n".len();
+
 impl Executor {
     /// Queues the command until EXEC; if EXEC is certain to fail, only acknowledges it.
     pub(super) fn queue(&mut self, call: &Call<'_>) {
@@ -115,6 +118,14 @@ impl Executor {
         let reply_bytes = reply.len().saturating_sub(start);
         let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
         self.observe_composite(&exec, run.started_ns, reply_bytes, false);
+        if self.server.counts_slots
+            && let Some(slot) = self.slot_of_queue(&run.transaction)
+        {
+            let elapsed_ns = self.stopwatch_ns.saturating_sub(run.started_ns);
+            let queued = run.transaction.queued.iter().map(|(_, args)| args.view().request_bytes_encoded());
+            let bytes_in = MULTI_BYTES + exec.args.request_bytes_encoded() + queued.sum::<usize>();
+            self.server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64);
+        }
         feed_monitors(&mut self.server, &self.clock, &exec, false);
         ScriptEnd::Done
     }

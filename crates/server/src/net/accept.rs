@@ -94,6 +94,7 @@ impl EventLoop {
             local_address: accepted.local_address,
             fd: transport.fd().as_raw_fd(),
             is_unix_socket: accepted.peer.is_none(),
+            is_tls: has_tls,
             is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
             watches_readable: true,
             is_handshaking: has_tls,

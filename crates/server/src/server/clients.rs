@@ -101,6 +101,11 @@ impl Server {
         self.pubsub.publish_to_shard(&mut self.clients, channel, message)
     }
 
+    /// See [`PubSub::leave_shard_channels`](crate::session::pubsub::PubSub::leave_shard_channels).
+    pub fn leave_shard_channels(&mut self, leaves: impl Fn(&[u8]) -> bool) {
+        self.pubsub.leave_shard_channels(&mut self.clients, leaves);
+    }
+
     /// Subscribes `own` to a name.
     pub fn subscribe(&mut self, own: ClientHandle, kind: Kind, name: &[u8]) {
         self.pubsub.subscribe(&mut self.clients, own, kind, name);

@@ -93,6 +93,8 @@ pub struct ConnectionFigures {
     pub fd: i32,
     /// The client connected by a Unix socket.
     pub is_unix_socket: bool,
+    /// The connection is encrypted.
+    pub is_tls: bool,
     /// The client connected from a loopback address or by a Unix socket.
     pub is_loopback: bool,
     /// Index of the I/O thread that reads and writes the socket; 0: the executor.
@@ -390,6 +392,8 @@ pub struct Client {
     pub no_touch: bool,
     /// It accepts a replica's data (READONLY).
     pub reads_replicas: bool,
+    /// ASKING: the number of the following commands, the current one included, that may use a slot which this node imports.
+    pub asking: u8,
     /// CLIENT IMPORT-SOURCE: it may read and write expired keys while `import-mode` is on.
     pub import_source: bool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
@@ -462,6 +466,7 @@ impl Client {
             no_evict: false,
             no_touch: false,
             reads_replicas: false,
+            asking: 0,
             import_source: false,
             capabilities_redirect: false,
             deny_blocking: false,

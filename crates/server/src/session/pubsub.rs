@@ -160,6 +160,29 @@ impl PubSub {
         }
     }
 
+    /// Unsubscribes all clients from the shard channels that `leaves` names, and tells them.
+    pub fn leave_shard_channels(&mut self, clients: &mut Clients, leaves: impl Fn(&[u8]) -> bool) {
+        let names: Vec<Arc<[u8]>> =
+            self.shard_channels.keys().filter(|name| leaves(name)).map(Arc::clone).collect();
+        for name in names {
+            let handles: Vec<ClientHandle> = self
+                .shard_channels
+                .get(&name)
+                .map(|handles| handles.iter().map(|(handle, _)| handle).collect())
+                .unwrap_or_default();
+            for handle in handles {
+                self.unsubscribe(clients, handle, Kind::ShardChannel, &name);
+                let count = clients[handle].subscriptions.shard_channels.len();
+                clients.push(handle, |reply| {
+                    reply.push(3);
+                    reply.bulk(b"sunsubscribe");
+                    reply.bulk(&name);
+                    reply.count(count);
+                });
+            }
+        }
+    }
+
     /// Delivers to the channel's listeners and to those of each pattern that it matches; returns the number of deliveries.
     pub fn publish(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let mut receivers = 0;

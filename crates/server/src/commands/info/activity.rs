@@ -20,7 +20,7 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
         watching += u32::from(!client.watched.is_empty());
     }
     lines.field("connected_clients", connected);
-    lines.field("cluster_connections", 0);
+    lines.field("cluster_connections", server.cluster.as_ref().map_or(0, |node| node.view.links().count()));
     lines.field("maxclients", server.config.maxclients);
     lines.field("client_recent_max_input_buffer", input_max);
     lines.field("client_recent_max_output_buffer", output_max);

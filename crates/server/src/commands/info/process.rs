@@ -29,7 +29,7 @@ pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("redis_git_sha1", "00000000");
     lines.field("redis_git_dirty", 0);
     lines.field("redis_build_id", "0000000000000000");
-    lines.field(mode, "standalone");
+    lines.field(mode, if server.cluster.is_some() { "cluster" } else { "standalone" });
     lines.field(
         "os",
         format_args!(
@@ -140,8 +140,14 @@ fn seconds(time: Duration) -> String {
     format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 
-pub(super) fn cluster(_sources: &mut Sources<'_>, lines: &mut Lines) {
-    lines.field("cluster_enabled", 0);
+pub(super) fn cluster(sources: &mut Sources<'_>, lines: &mut Lines) {
+    lines.field("cluster_enabled", u8::from(sources.server.cluster.is_some()));
+}
+
+pub(super) fn cluster_info(sources: &mut Sources<'_>, lines: &mut Lines) {
+    if let Some(node) = &sources.server.cluster {
+        node.info_lines().iter().for_each(|(name, value)| lines.field(name, value));
+    }
 }
 
 /// The script engine is listed as a module, as in MODULE LIST.

@@ -120,7 +120,6 @@ fn command_line_errors() {
             "FATAL CONFIG FILE ERROR",
             "Can't open the log file /nonexistent/x: No such file",
         ),
-        (&["--port 1", "--cluster-enabled yes"], ">>> 'cluster-enabled yes'", "This server has no cluster"),
     ];
     for (arguments, shown, reason) in cases {
         let text = load(arguments).unwrap_err().to_string();

@@ -178,6 +178,21 @@ impl Upstream {
         self.link.as_ref().and_then(|link| link.client)
     }
 
+    /// Returns for how long this replica has not heard of its primary, in whole seconds: since ever if it never has; 0 on a
+    /// primary.
+    pub(in crate::engine) fn data_age_ms(&self, server: &Server) -> u64 {
+        let Some(link) = &self.link else { return 0 };
+        let now = server.now;
+        let age_s = match link.client.filter(|_| self.is_linked()) {
+            Some(handle) => {
+                let heard_us = server.clients[handle].last_interaction.monotonic_us;
+                now.monotonic_us.saturating_sub(heard_us) / 1_000_000
+            }
+            None => now.unix_s().saturating_sub(link.down_since_s.unwrap_or(0)).unsigned_abs(),
+        };
+        age_s.saturating_mul(1000)
+    }
+
     /// Lets the primary's pending commands run.
     pub(in crate::engine) fn resume_primary(&self, server: &mut Server) {
         if let Some(link) = &self.link {
@@ -473,6 +488,15 @@ impl Executor {
         Ok(Next::Reply)
     }
 
+    /// Follows the primary of this node's shard. `full_sync`: its history is another.
+    pub(crate) fn follow_in_cluster(&mut self, primary: ReplicaOf, full_sync: bool) {
+        self.feed_unit();
+        self.follow(primary);
+        if full_sync && let Some(link) = &mut self.replication.upstream.link {
+            link.continues = false;
+        }
+    }
+
     /// Follows another primary; blocked clients stay blocked.
     pub(super) fn follow(&mut self, primary: ReplicaOf) {
         let continues = match &self.replication.upstream.link {
@@ -495,7 +519,7 @@ impl Executor {
     }
 
     /// Promotes this server to a primary.
-    pub(super) fn promote(&mut self) {
+    pub(in crate::engine) fn promote(&mut self) {
         if self.server.config.replicaof.is_none() {
             return;
         }
