@@ -2,6 +2,7 @@
 //! clients.
 
 mod accept;
+pub mod bus;
 mod by_handle;
 mod channel;
 pub mod clients_cron;

@@ -46,6 +46,8 @@ pub struct ServerOptions {
     pub prefers_own_ciphers: bool,
     /// Whether clients must present a certificate.
     pub client_authentication: ClientAuthentication,
+    /// Whether servers connect to this one and must present a certificate, whatever clients must.
+    pub accepts_servers: bool,
     /// Limits of session resumption; `None` disables it.
     pub resumption: Option<ResumptionOptions>,
 }
@@ -64,6 +66,8 @@ pub struct ResumptionOptions {
 pub struct ServerContext {
     /// Configuration for accepted connections.
     pub server: Arc<ServerConfig>,
+    /// Configuration for accepted connections of other servers, if there are any.
+    pub for_servers: Option<Arc<ServerConfig>>,
     /// Configuration for outgoing connections.
     pub client: Arc<ClientConfig>,
     /// Details of the server's certificate.
@@ -99,9 +103,15 @@ impl ServerContext {
         let own = client_identity.as_ref().unwrap_or(&identity);
         let provider = provider(&choice);
         let client = client_config(&choice, &provider, Some(authorities.roots.clone()), Some(own))?;
-        let server = server_config(options, &choice, &provider, authorities.roots, &identity)?;
+        let server = |authentication| {
+            let roots = Arc::clone(&authorities.roots);
+            server_config(options, authentication, &choice, &provider, roots, &identity).map(Arc::new)
+        };
+        let for_servers =
+            options.accepts_servers.then(|| server(ClientAuthentication::Required)).transpose()?;
         Ok(ServerContext {
-            server: Arc::new(server),
+            server: server(options.client_authentication)?,
+            for_servers,
             client: Arc::new(client),
             server_certificate,
             client_certificate,
@@ -135,6 +145,7 @@ fn of_rustls(error: rustls::Error) -> TlsError {
 
 fn server_config(
     options: &ServerOptions,
+    client_authentication: ClientAuthentication,
     choice: &Choice,
     provider: &Arc<CryptoProvider>,
     roots: Arc<RootCertStore>,
@@ -143,11 +154,11 @@ fn server_config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(&choice.versions)
         .map_err(of_rustls)?;
-    let builder = if options.client_authentication == ClientAuthentication::No {
+    let builder = if client_authentication == ClientAuthentication::No {
         builder.with_no_client_auth()
     } else {
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
-        let verifier = match options.client_authentication {
+        let verifier = match client_authentication {
             ClientAuthentication::Optional => verifier.allow_unauthenticated(),
             ClientAuthentication::No | ClientAuthentication::Required => verifier,
         };

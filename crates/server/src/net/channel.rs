@@ -88,7 +88,8 @@ pub fn queue<T>(waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
     with_room(RING_VALUES, waker)
 }
 
-fn with_room<T>(values: usize, waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
+/// As [`queue`], with a ring for this number of values.
+pub fn with_room<T>(values: usize, waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = RingBuffer::new(values);
     let sender = Sender { ring: producer, waiting: VecDeque::new(), waker, unannounced: 0 };
     (sender, Receiver { ring: consumer })

@@ -201,8 +201,8 @@ impl EventLoop {
         for event in &ready {
             match event.token {
                 Token::Signal => self.take_signals(),
-                // The tick takes deliveries without an event.
-                Token::Waker => {}
+                // The tick takes deliveries without an event; links of the bus are in its thread's poller.
+                Token::Waker | Token::BusLink(_) => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
                 Token::Http => self.accept_http(),
                 Token::Listener(id) => self.accept(id),

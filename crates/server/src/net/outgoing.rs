@@ -109,7 +109,7 @@ fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Tr
 }
 
 /// Returns the server name for TLS, or the address if the host is no valid name.
-fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
+pub(super) fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
     let name = std::str::from_utf8(host).ok().and_then(|host| ServerName::try_from(host.to_owned()).ok());
     name.unwrap_or_else(|| ServerName::IpAddress(address.into()))
 }

@@ -30,10 +30,14 @@ pub enum Token {
     SyncPipe,
     /// A request over HTTP.
     Http,
+    /// A link of the cluster bus, by its number, which is below 2^62.
+    BusLink(u64),
 }
 
 /// Handles never use this bit.
 const NOT_CONNECTION: u64 = 1 << 63;
+/// What is no connection has this bit if it is a link.
+const LINK: u64 = 1 << 62;
 
 impl Token {
     fn pack(self) -> u64 {
@@ -44,12 +48,16 @@ impl Token {
             Token::Waker => NOT_CONNECTION | 3 << 32,
             Token::SyncPipe => NOT_CONNECTION | 4 << 32,
             Token::Http => NOT_CONNECTION | 5 << 32,
+            Token::BusLink(number) => NOT_CONNECTION | LINK | number,
         }
     }
 
     fn unpack(data: u64) -> Self {
         if data & NOT_CONNECTION == 0 {
             return Token::Connection(ClientHandle::from_bits(data));
+        }
+        if data & LINK != 0 {
+            return Token::BusLink(data & !(NOT_CONNECTION | LINK));
         }
         match (data & !NOT_CONNECTION) >> 32 {
             1 => Token::Listener(low_u32(data)),
@@ -165,7 +173,8 @@ mod tests {
     fn tokens_survive_the_kernel() {
         let handles = [0, u64::from(u32::MAX), u64::MAX >> 1].map(ClientHandle::from_bits);
         let tokens = handles.map(Token::Connection).into_iter().chain([Token::Listener(3)]);
-        for token in tokens.chain([Token::Signal, Token::Waker, Token::SyncPipe]) {
+        let links = [0, 1 << 40, LINK - 1].map(Token::BusLink);
+        for token in tokens.chain([Token::Signal, Token::Waker, Token::SyncPipe, Token::Http]).chain(links) {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

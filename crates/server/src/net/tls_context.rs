@@ -20,6 +20,7 @@ pub struct TlsContext {
     reload_us: u64,
     reloading: Option<JoinHandle<Reloaded>>,
     published: Arc<PublishedConfig>,
+    published_bus: Arc<PublishedBusConfigs>,
 }
 
 /// The server's TLS configuration, for threads that accept their own connections.
@@ -34,6 +35,30 @@ impl PublishedConfig {
 
     fn set(&self, config: Option<Arc<ServerConfig>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+}
+
+/// The TLS configurations of the cluster bus, for its thread.
+#[derive(Debug, Default)]
+pub struct PublishedBusConfigs(Mutex<Option<BusConfigs>>);
+
+/// The two ends of a link between nodes. Both present a certificate.
+#[derive(Clone, Debug)]
+pub struct BusConfigs {
+    /// For accepted links.
+    pub server: Arc<ServerConfig>,
+    /// For opened links.
+    pub client: Arc<ClientConfig>,
+}
+
+impl PublishedBusConfigs {
+    /// Returns the current configurations; `None`: the bus does not use TLS.
+    pub fn get(&self) -> Option<BusConfigs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, configs: Option<BusConfigs>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = configs;
     }
 }
 
@@ -66,12 +91,24 @@ fn enabling_option(config: &Config) -> Option<&'static str> {
 impl TlsContext {
     /// Creates a context without TLS.
     pub fn new(figures: Arc<TlsFigures>) -> Self {
-        TlsContext { current: None, figures, reload_us: 0, reloading: None, published: Arc::default() }
+        TlsContext {
+            current: None,
+            figures,
+            reload_us: 0,
+            reloading: None,
+            published: Arc::default(),
+            published_bus: Arc::default(),
+        }
     }
 
     /// Returns a shared reference to the configuration of [`TlsContext::server`].
     pub fn published(&self) -> Arc<PublishedConfig> {
         Arc::clone(&self.published)
+    }
+
+    /// Returns a shared reference to the configurations of the cluster bus.
+    pub fn published_bus(&self) -> Arc<PublishedBusConfigs> {
+        Arc::clone(&self.published_bus)
     }
 
     /// Returns the configuration for accepted clients.
@@ -111,6 +148,10 @@ impl TlsContext {
             authority: context.authority.clone(),
         }));
         self.published.set(next.as_ref().map(|(_, context)| Arc::clone(&context.server)));
+        self.published_bus.set(next.as_ref().and_then(|(_, context)| {
+            let server = Arc::clone(context.for_servers.as_ref()?);
+            Some(BusConfigs { server, client: Arc::clone(&context.client) })
+        }));
         self.current = next;
     }
 
@@ -199,6 +240,7 @@ fn options_of(config: &Config) -> Result<ServerOptions, TlsError> {
             TlsAuthClients::Yes => ClientAuthentication::Required,
             TlsAuthClients::Optional => ClientAuthentication::Optional,
         },
+        accepts_servers: config.tls_cluster,
         resumption: config.tls_session_caching.then_some(ResumptionOptions {
             cache_size: config.tls_session_cache_size as usize,
             timeout_s: config.tls_session_cache_timeout_seconds,

@@ -60,8 +60,8 @@ impl Frame {
         Encoded { bytes: out.into(), kind: self.kind() }
     }
 
-    /// About how long the frame will be.
-    fn expected_len(&self) -> usize {
+    /// Returns about how many bytes the frame has: what is long, exactly.
+    pub fn expected_len(&self) -> usize {
         let (start, rest) = match self {
             Frame::Full(_, body) => (layout::HEADER_LEN, body.expected_len()),
             Frame::Light(Light::Publish(publication) | Light::PublishShard(publication)) => {

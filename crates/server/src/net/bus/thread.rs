@@ -1,0 +1,570 @@
+//! The bus thread: waits for its sockets and for orders, and passes frames between both.
+//!
+//! ```text
+//!  wait -> orders (in their order) -> events of sockets -> links to be read -> links to be written -> file without sync
+//! ```
+
+use super::super::channel::{Receiver, Sender, Waker};
+use super::super::listener::{Accepted, SocketOptions};
+use super::super::outgoing::server_name;
+use super::super::poller::{Poller, Readiness, Token};
+use super::super::transport::{TlsPeer, Transport};
+use super::link::{Link, Stage, Transfer};
+use super::links::Links;
+use super::resolver::{Found, Resolver};
+use super::{BusEvent, BusFigures, BusParts, BusSettings, CloseReason, Flow, QUEUE_VALUES, message_bytes};
+use cluster::{BusAction, LinkId};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wire::cluster_bus::{Address, Encoded, Frame};
+
+/// Bytes read from a link before others have their turn.
+const READ_BYTES: usize = 64 * 1024;
+/// Links accepted in one turn: a TLS handshake of each may take half a millisecond.
+const ACCEPTS_PER_TURN: usize = 16;
+/// Pause after the system had no file for a connection.
+const ACCEPT_PAUSE_US: u64 = 100_000;
+/// Least time between two reports of a link's backlog.
+const BACKLOG_PERIOD_US: u64 = 50_000;
+/// Retry delay while the executor takes no events, or a name is looked up.
+const RETRY: Duration = Duration::from_millis(5);
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
+
+/// What peers can make the thread hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Accepted links. A node has one of each other node.
+    pub(super) accepted_links: usize,
+    /// Time in which an accepted link has to send a frame: nodes send one at once.
+    pub(super) silence_us: u64,
+    /// Memory of partial frames of all links, besides one publication of the largest size.
+    pub(super) partial_bytes: usize,
+    /// Bytes that wait for one socket. `cluster-link-sendbuf-limit` is lower where it is set.
+    pub(super) unread_bytes: usize,
+    /// Bytes of frames on their way to the executor, beyond which no socket is read.
+    pub(super) event_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            accepted_links: cluster::NODES_MAX + 256,
+            silence_us: 15_000_000,
+            partial_bytes: 64 << 20,
+            unread_bytes: 256 << 20,
+            event_bytes: 64 << 20,
+        }
+    }
+}
+
+/// An order from the executor to the thread.
+pub(super) enum Order {
+    /// Do what the cluster wants.
+    Act(BusAction),
+    /// Accept links, or none.
+    Accept(bool),
+    /// Change the settings.
+    Configure(BusSettings),
+    /// End.
+    Stop,
+}
+
+/// The parts from which the thread is started.
+pub(super) struct Parts {
+    pub(super) bus: BusParts,
+    pub(super) limits: Limits,
+    /// The thread's epoll instance.
+    pub(super) epoll: OwnedFd,
+    pub(super) waker: Arc<Waker>,
+    pub(super) orders: Receiver<Order>,
+    pub(super) events: Sender<BusEvent>,
+    pub(super) flow: Arc<Flow>,
+    pub(super) figures: Arc<BusFigures>,
+}
+
+struct BusThread {
+    parts: BusParts,
+    limits: Limits,
+    poller: Poller,
+    waker: Arc<Waker>,
+    orders: Receiver<Order>,
+    outlet: Outlet,
+    figures: Arc<BusFigures>,
+    links: Links,
+    resolver: Resolver,
+    ready: Vec<Readiness>,
+    buffer: Vec<u8>,
+    now_us: u64,
+    /// Number of links accepted so far.
+    accepted: u64,
+    /// The executor wants links to be accepted.
+    accepts: bool,
+    /// Listeners are watched.
+    is_watching: bool,
+    accept_again_us: u64,
+    saving: Saving,
+    /// The frame sent last: one frame is sent to many links.
+    encoded: Option<(Arc<Frame>, Encoded)>,
+}
+
+/// The thread's end of the queue to the executor.
+struct Outlet {
+    events: Sender<BusEvent>,
+    flow: Arc<Flow>,
+    bytes_max: usize,
+}
+
+/// The state of the file.
+#[derive(Default)]
+struct Saving {
+    /// Content to be saved at the end of the turn, without sync.
+    due: Option<String>,
+    /// Number of contents so far.
+    number: u64,
+    /// It could not be replaced, and the process is about to end: nothing may be sent any more.
+    is_fatal: bool,
+}
+
+impl Parts {
+    /// Runs the thread until it is stopped.
+    pub(super) fn run(self) {
+        let resolver = Resolver::new(Arc::clone(&self.waker));
+        BusThread {
+            parts: self.bus,
+            limits: self.limits,
+            poller: Poller::of(self.epoll),
+            waker: self.waker,
+            orders: self.orders,
+            outlet: Outlet { events: self.events, flow: self.flow, bytes_max: self.limits.event_bytes },
+            figures: self.figures,
+            links: Links::default(),
+            resolver,
+            ready: Vec::new(),
+            buffer: Vec::with_capacity(READ_BYTES),
+            now_us: 0,
+            accepted: 0,
+            accepts: false,
+            is_watching: false,
+            accept_again_us: 0,
+            saving: Saving::default(),
+            encoded: None,
+        }
+        .run();
+    }
+}
+
+impl Outlet {
+    fn send(&mut self, event: BusEvent) {
+        if let BusEvent::Frame { received, .. } = &event {
+            self.flow.event_bytes.fetch_add(received.bytes as usize, Ordering::Relaxed);
+        }
+        self.events.send(event);
+    }
+
+    /// The executor does not keep up: no socket is read.
+    fn is_full(&self) -> bool {
+        self.events.is_backed_up() || self.flow.event_bytes.load(Ordering::Relaxed) > self.bytes_max
+    }
+}
+
+impl BusThread {
+    fn run(mut self) {
+        for (index, listener) in (0_u32..).zip(&mut self.parts.listeners) {
+            listener.id = index;
+        }
+        while self.turn() {
+            self.report_figures();
+            self.outlet.events.announce();
+        }
+        self.write_dirty();
+    }
+
+    /// One turn of the loop; `false` when the thread ends.
+    fn turn(&mut self) -> bool {
+        self.watch_listeners();
+        self.wait();
+        self.now_us = self.parts.clock.monotonic_us();
+        let goes_on = self.follow_orders();
+        self.follow_names();
+        self.follow_events();
+        self.read_listed();
+        self.close_silent();
+        self.write_dirty();
+        self.save_due();
+        // The next turn's frames are others.
+        self.encoded = None;
+        goes_on
+    }
+
+    fn wait(&mut self) {
+        let timeout = self.timeout();
+        let (orders, resolver) = (&self.orders, &self.resolver);
+        let may_sleep = self.waker.may_sleep(|| orders.is_empty());
+        let timeout = match may_sleep {
+            true if resolver.is_idle() => timeout,
+            true => timeout.min(RETRY),
+            false => Duration::ZERO,
+        };
+        self.ready.clear();
+        if self.poller.wait(timeout, &mut self.ready).is_err() {
+            // A kernel short of memory may make the poller fail.
+            std::thread::sleep(RETRY);
+        }
+        self.waker.woken();
+    }
+
+    fn timeout(&mut self) -> Duration {
+        if self.outlet.is_full() {
+            return RETRY;
+        }
+        if self.links.listed() > 0 {
+            return Duration::ZERO;
+        }
+        let (now_us, silence_us) = (self.now_us, self.limits.silence_us);
+        let pause = (self.accept_again_us > now_us).then_some(self.accept_again_us);
+        let silence = self.links.oldest_silent().map(|(_, since_us)| since_us + silence_us);
+        let backlog = self.links.has_dirty().then_some(now_us + BACKLOG_PERIOD_US);
+        let next_us = [pause, silence, backlog].into_iter().flatten().min();
+        next_us.map_or(FOR_EVER, |at_us| Duration::from_micros(at_us.saturating_sub(now_us)))
+    }
+
+    /// Watches the listeners while links may be accepted: they are reported as long as links wait.
+    fn watch_listeners(&mut self) {
+        let watches = self.accepts && self.now_us >= self.accept_again_us && !self.outlet.is_full();
+        if watches == self.is_watching {
+            return;
+        }
+        self.is_watching = watches;
+        for listener in &self.parts.listeners {
+            let token = Token::Listener(listener.id);
+            let changed = match watches {
+                true => self.poller.add(listener.fd(), token),
+                false => self.poller.remove(listener.fd()),
+            };
+            if changed.is_err() && watches {
+                // Out of memory: the next turn tries again.
+                self.is_watching = false;
+            }
+        }
+    }
+
+    /// Carries out the orders in the queue; `false`: the thread ends.
+    fn follow_orders(&mut self) -> bool {
+        for _ in 0..QUEUE_VALUES {
+            let Some(order) = self.orders.receive() else { break };
+            match order {
+                Order::Act(action) => self.act(action),
+                Order::Accept(accepts) => self.accepts = accepts,
+                Order::Configure(settings) => self.parts.settings = settings,
+                Order::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn act(&mut self, action: BusAction) {
+        match action {
+            BusAction::Connect { link, address, port } => self.connect(link, &address, port),
+            BusAction::Close(link) => drop(self.links.remove(link.number(), &self.poller)),
+            BusAction::Send(link, frame) => self.send(link.number(), &frame),
+            BusAction::Save { text, sync: false } => {
+                self.saving.number += 1;
+                self.saving.due = Some(text);
+            }
+            BusAction::Save { text, sync: true } => {
+                // What stands before it does not wait for the disk.
+                self.write_dirty();
+                self.saving.number += 1;
+                self.save(&text, true);
+            }
+        }
+    }
+
+    fn connect(&mut self, id: LinkId, address: &Address, port: u16) {
+        let (number, limit) = (id.number(), self.parts.settings.message_bytes_max);
+        match address {
+            Address::Ip(ip) => {
+                self.links.add_opened(Link::opened(id, Stage::Connecting, limit));
+                self.connect_to(number, SocketAddr::new(*ip, port), ip.to_string().as_bytes());
+            }
+            Address::Name(name) => {
+                self.links.add_opened(Link::opened(id, Stage::Resolving, limit));
+                if let Err(error) = self.resolver.begin(number, name.as_str().to_owned(), port) {
+                    self.close(number, CloseReason::Failed(error));
+                }
+            }
+        }
+    }
+
+    /// Takes addresses of names.
+    fn follow_names(&mut self) {
+        while let Some(Found { link, host, address }) = self.resolver.next() {
+            match address {
+                Ok(address) => self.connect_to(link, address, host.as_bytes()),
+                Err(error) => self.close(link, CloseReason::Failed(error)),
+            }
+        }
+    }
+
+    /// Begins to connect a link, unless it has been closed.
+    fn connect_to(&mut self, number: u64, address: SocketAddr, host: &[u8]) {
+        let Some(link) = self.links.get_mut(number) else { return };
+        (link.stage, link.peer) = (Stage::Connecting, Some(address));
+        let source = self.parts.settings.source.filter(|source| source.is_ipv4() == address.is_ipv4());
+        let source = source.map(|source| SocketAddr::new(source, 0));
+        let configs = self.parts.tls.get();
+        let peer =
+            configs.map(|configs| TlsPeer { config: configs.client, name: server_name(host, address.ip()) });
+        let begun = Transport::connect(address, source, peer).map_err(CloseReason::Failed);
+        if let Err(reason) = begun.and_then(|transport| link.join(transport, &self.poller)) {
+            self.close(number, reason);
+        }
+    }
+
+    fn send(&mut self, number: u64, frame: &Arc<Frame>) {
+        let bytes = message_bytes(frame);
+        self.outlet.flow.order_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.saving.is_fatal || self.links.get_mut(number).is_none() {
+            return;
+        }
+        let encoded = match &self.encoded {
+            Some((last, encoded)) if Arc::ptr_eq(last, frame) => encoded.clone(),
+            _ => frame.encode(),
+        };
+        self.encoded = Some((Arc::clone(frame), encoded.clone()));
+        let queued = self.links.change(number, |link| {
+            link.outgoing.push(encoded);
+            link.outgoing.bytes()
+        });
+        if queued.is_some_and(|bytes| bytes > self.limits.unread_bytes) {
+            return self.close(number, CloseReason::Unread);
+        }
+        self.links.touch(number);
+    }
+
+    /// Closes a link, and reports it.
+    fn close(&mut self, number: u64, reason: CloseReason) {
+        let Some(link) = self.links.remove(number, &self.poller) else { return };
+        // Nothing has been told of a link whose handshake was not done.
+        if link.stage != Stage::Accepting {
+            self.outlet.send(BusEvent::LinkClosed { link: link.id, peer: link.peer, reason });
+        }
+    }
+
+    fn follow_events(&mut self) {
+        let ready = std::mem::take(&mut self.ready);
+        for event in &ready {
+            match event.token {
+                Token::Listener(id) => self.accept(id),
+                Token::BusLink(number) => self.follow_event(number, event),
+                _ => {}
+            }
+        }
+        self.ready = ready;
+    }
+
+    fn follow_event(&mut self, number: u64, event: &Readiness) {
+        let Some(link) = self.links.get_mut(number) else { return };
+        if event.hung_up {
+            link.hung_up();
+        }
+        match link.stage {
+            Stage::Resolving => {}
+            Stage::Connecting | Stage::Accepting => self.go_on(number),
+            Stage::Open => {
+                if event.writable {
+                    self.write(number, Link::use_room);
+                }
+                if event.readable {
+                    self.links.list(number);
+                }
+            }
+        }
+    }
+
+    /// Continues to connect or to shake hands.
+    fn go_on(&mut self, number: u64) {
+        let Some(link) = self.links.get_mut(number) else { return };
+        let was_accepting = link.stage == Stage::Accepting;
+        match link.go_on(&self.poller) {
+            Ok(true) if was_accepting => self.report_accepted(number),
+            Ok(true) => {
+                self.outlet.send(BusEvent::LinkOpened(link.id));
+                self.links.touch(number);
+            }
+            Ok(false) => return,
+            Err(reason) => return self.close(number, reason),
+        }
+        // TLS may have decrypted what followed the handshake.
+        self.links.list(number);
+    }
+
+    fn report_accepted(&mut self, number: u64) {
+        let Some(link) = self.links.get_mut(number) else { return };
+        let canonical = |address: Option<SocketAddr>| address.map(|address| address.ip().to_canonical());
+        let (Some(peer), Some(local)) = (canonical(link.peer), canonical(link.local())) else {
+            // The other end has gone already.
+            drop(self.links.remove(number, &self.poller));
+            return;
+        };
+        self.outlet.send(BusEvent::LinkAccepted { link: link.id, peer, local });
+    }
+
+    /// Accepts links that wait.
+    fn accept(&mut self, id: u32) {
+        let settings = &self.parts.settings;
+        let options = SocketOptions { keepalive_s: settings.keepalive_s, nodelay: true };
+        for _ in 0..ACCEPTS_PER_TURN {
+            let listener = self.parts.listeners.iter().find(|listener| listener.id == id);
+            match listener.map(|listener| listener.accept(options)) {
+                Some(Ok(Some(accepted))) => self.take_in(accepted),
+                Some(Ok(None)) | None => return,
+                Some(Err(error)) => {
+                    // Without a file or memory for it the link waits, and would be reported in each turn.
+                    if error.kind() != io::ErrorKind::ConnectionAborted {
+                        self.accept_again_us = self.now_us + ACCEPT_PAUSE_US;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, accepted: Accepted) {
+        if self.links.accepted() >= self.limits.accepted_links {
+            // Whoever opens many links without a word does not keep nodes out.
+            match self.links.oldest_silent() {
+                Some((oldest, _)) => self.close(oldest, CloseReason::Silent),
+                None => return,
+            }
+        }
+        let config = self.parts.tls.get().map(|configs| configs.server);
+        let stage = if config.is_some() { Stage::Accepting } else { Stage::Open };
+        let Ok(transport) = Transport::accepted(accepted.socket, config) else { return };
+        let id = LinkId::accepted(self.accepted);
+        let mut link = Link::accepted(id, stage, self.parts.settings.message_bytes_max);
+        link.peer = accepted.address.parse().ok();
+        if link.join(transport, &self.poller).is_err() {
+            return;
+        }
+        self.accepted += 1;
+        self.links.add_accepted(link, self.now_us);
+        if stage == Stage::Open {
+            self.report_accepted(id.number());
+        }
+    }
+
+    /// Reads each listed link once, unless the executor does not keep up.
+    fn read_listed(&mut self) {
+        for _ in 0..self.links.listed() {
+            if self.outlet.is_full() {
+                return;
+            }
+            let Some(number) = self.links.next_listed() else { return };
+            self.read(number);
+        }
+    }
+
+    fn read(&mut self, number: u64) {
+        self.buffer.clear();
+        let (buffer, outlet, poller) = (&mut self.buffer, &mut self.outlet, &self.poller);
+        let read = self.links.change(number, |link| {
+            let transfer = link.read(buffer, poller)?;
+            pass_on(link, buffer, outlet)?;
+            Ok(transfer)
+        });
+        match read {
+            None | Some(Ok(Transfer::Nothing)) => {}
+            Some(Ok(Transfer::Bytes)) => self.links.list(number),
+            Some(Err(reason)) => self.close(number, reason),
+        }
+        while self.links.held_bytes() > self.limits.partial_bytes + self.parts.settings.message_bytes_max {
+            let Some(largest) = self.links.largest_held() else { return };
+            self.close(largest, CloseReason::PartialFrames);
+        }
+    }
+
+    /// Closes accepted links that have not sent a frame in time.
+    fn close_silent(&mut self) {
+        while let Some((number, since_us)) = self.links.oldest_silent() {
+            if self.now_us < since_us + self.limits.silence_us {
+                return;
+            }
+            self.close(number, CloseReason::Silent);
+        }
+    }
+
+    /// Writes the links that have something new, and reports what they keep.
+    fn write_dirty(&mut self) {
+        for number in self.links.take_dirty() {
+            self.write(number, Link::write);
+        }
+    }
+
+    fn write(&mut self, number: u64, write: impl FnOnce(&mut Link, &Poller) -> Result<(), CloseReason>) {
+        let poller = &self.poller;
+        match self.links.change(number, |link| write(link, poller)) {
+            None => {}
+            Some(Ok(())) => self.report_backlog(number),
+            Some(Err(reason)) => self.close(number, reason),
+        }
+    }
+
+    /// Reports a link's backlog if it has changed: at once when it is gone, otherwise now and then.
+    fn report_backlog(&mut self, number: u64) {
+        let now_us = self.now_us;
+        let Some(link) = self.links.get_mut(number) else { return };
+        let bytes = link.outgoing.bytes();
+        if bytes == link.reported_bytes {
+            return;
+        }
+        if bytes > 0 && now_us < link.reported_us + BACKLOG_PERIOD_US && link.reported_bytes > 0 {
+            return self.links.touch(number);
+        }
+        (link.reported_bytes, link.reported_us) = (bytes, now_us);
+        self.outlet.send(BusEvent::LinkBacklog { link: link.id, bytes });
+    }
+
+    fn save_due(&mut self) {
+        if let Some(text) = self.saving.due.take() {
+            self.save(&text, false);
+        }
+    }
+
+    fn save(&mut self, text: &str, sync: bool) {
+        // An older content must not follow.
+        self.saving.due = None;
+        if self.saving.is_fatal {
+            return;
+        }
+        match self.parts.file.save(text, sync) {
+            Ok(()) if sync => self.outlet.send(BusEvent::Saved(self.saving.number)),
+            Ok(()) => {}
+            Err(error) => {
+                let is_fatal = self.parts.settings.save_failure_is_fatal;
+                self.saving.is_fatal = is_fatal;
+                self.outlet.send(BusEvent::SaveFailed { error, is_fatal });
+            }
+        }
+    }
+
+    fn report_figures(&self) {
+        self.figures.links.store(self.links.len(), Ordering::Relaxed);
+        self.figures.input_bytes.store(self.links.held_bytes(), Ordering::Relaxed);
+        self.figures.output_bytes.store(self.links.queued_bytes(), Ordering::Relaxed);
+    }
+}
+
+/// Passes the frames among the bytes on to the executor.
+fn pass_on(link: &mut Link, bytes: &[u8], outlet: &mut Outlet) -> Result<(), CloseReason> {
+    let mut rest = bytes;
+    while let Some(received) = link.incoming.next(&mut rest).map_err(CloseReason::Fault)? {
+        link.has_spoken |= received.frame.is_ok();
+        outlet.send(BusEvent::Frame { link: link.id, received: Box::new(received) });
+    }
+    Ok(())
+}
