@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod bus;
+pub mod bus_turns;
 mod by_handle;
 mod channel;
 pub mod clients_cron;

@@ -15,6 +15,7 @@ use crate::engine::users::UsersError;
 use crate::engine::users::warning_about_password;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
+use crate::net::bus_turns::BusStartError;
 use crate::net::files::{FileShortage, allow_clients};
 use crate::net::listener::ListenError;
 use crate::net::listeners;
@@ -224,11 +225,18 @@ fn open(mut startup: Startup) -> Result<EventLoop, StartError> {
     let signals = Signals::new().map_err(system("Setting up signals"))?;
     let without_huge_pages = config.disable_thp && process::disable_huge_pages().is_ok();
     machine::warnings(config, without_huge_pages).iter().for_each(|warning| log::warn!("{warning}"));
-    let executor = executor(startup)?;
+    let nodes = cluster::open_file(config)?;
+    let executor = executor(startup, nodes.as_ref().map(|(_, text)| &text[..]))?;
     warning_about_password(&executor.server).inspect(|warning| log::warn!("{warning}"));
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     let listening = event_loop.listen();
     listening.map_err(|error| of_listening(&event_loop.executor.server.config, error))?;
+    if let Some((file, _)) = nodes {
+        event_loop.start_bus(file).map_err(|error| match error {
+            BusStartError::Listen(error) => StartError::Listen(error),
+            BusStartError::Thread(error) => system("Starting the thread of the cluster bus")(error),
+        })?;
+    }
     Ok(event_loop)
 }
 
@@ -268,12 +276,12 @@ fn permit_files(config: &mut Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Creates the executor, without data but with users.
-fn executor(startup: Startup) -> Result<Executor, StartError> {
+/// Creates the executor, without data but with users. `nodes`: the text of the file of a cluster's nodes, if there is a cluster.
+fn executor(startup: Startup, nodes: Option<&[u8]>) -> Result<Executor, StartError> {
     let (config, clock) = (startup.config, Clock::machine());
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
-    let view = cluster::view(&config, &clock)?;
+    let view = nodes.map(|text| cluster::view(&config, &clock, text)).transpose()?;
     let mut executor = Executor::new(config, clock, identity, seeds);
     if let Some(view) = view {
         executor.join_cluster(view);

@@ -1,5 +1,7 @@
 //! DEBUG: inspects internals and changes settings for tests. Allowed only if `enable-debug-command` permits it.
 
+mod cluster;
+
 use crate::command::flag::{ADMIN, LOADING, LOCAL, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
@@ -54,6 +56,41 @@ const WORDS: &[Word] = &[
     ),
     word("assert", 2..=2, "ASSERT", "End the process by a failed assertion.", fail_assertion),
     word("client-eviction", 2..=2, "CLIENT-EVICTION", "Return the memory of each client.", client_eviction),
+    word(
+        "close-cluster-link-on-packet-drop",
+        3..=3,
+        "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
+        "Close the link of each dropped frame of the cluster bus.",
+        cluster::close_link_on_drop,
+    ),
+    word(
+        "clusterlink",
+        5..=5,
+        "CLUSTERLINK KILL <to|from|all> <node-id>",
+        "Close links to a node of the cluster, or from it.",
+        cluster::kill_link,
+    ),
+    word(
+        "disable-cluster-random-ping",
+        3..=3,
+        "DISABLE-CLUSTER-RANDOM-PING <0|1>",
+        "Send no pings to random nodes of the cluster.",
+        cluster::disable_random_ping,
+    ),
+    word(
+        "disable-cluster-reconnection",
+        3..=3,
+        "DISABLE-CLUSTER-RECONNECTION <0|1>",
+        "Do not open closed links to nodes of the cluster again.",
+        cluster::disable_reconnection,
+    ),
+    word(
+        "drop-cluster-packet-filter",
+        3..=3,
+        "DROP-CLUSTER-PACKET-FILTER <type>",
+        "Drop received frames of the cluster bus of this type; -1 is none, -2 all.",
+        cluster::drop_frames,
+    ),
     word(
         "change-repl-id",
         2..=2,

@@ -18,7 +18,7 @@ use crate::server::pause::{Pause, PausePurpose};
 use cluster::{BusAction, Cluster, Effect, Facts, Input, Level, Settings, TICK_MS};
 use std::str::from_utf8;
 use structures::key_slot::key_slot;
-use wire::cluster_bus::{Address, SlotSet, Text};
+use wire::cluster_bus::{Address, Kind, SlotSet, Text};
 
 /// Period of the checks of clients that wait for keys of slots.
 const BLOCKED_CHECK_US: u64 = 1_000_000;
@@ -118,6 +118,26 @@ impl Executor {
         self.carry_out_cluster_effects();
     }
 
+    /// Counts a frame of the bus.
+    pub fn count_bus_bytes(&mut self, kind: Kind, bytes: u64, is_sent: bool) {
+        let Some(node) = &mut self.server.cluster else { return };
+        let is_message = matches!(kind, Kind::Publish | Kind::PublishShard);
+        let traffic = &mut node.traffic;
+        let (all, messages) = match is_sent {
+            true => (&mut traffic.sent, &mut traffic.messages_sent),
+            false => (&mut traffic.received, &mut traffic.messages_received),
+        };
+        *all += bytes;
+        *messages += if is_message { bytes } else { 0 };
+    }
+
+    /// Counts a frame that was read and not believed.
+    pub fn count_dropped_frame(&mut self, kind: Option<Kind>) {
+        if let (Some(node), Some(kind)) = (&mut self.server.cluster, kind) {
+            node.view.count_dropped_frame(kind);
+        }
+    }
+
     /// When the view is next to be told of the time.
     pub(super) fn next_cluster_tick_us(&self) -> Option<u64> {
         self.server.cluster.is_some().then_some(self.cluster_work.next_us)
@@ -158,8 +178,13 @@ impl Executor {
     }
 
     fn cluster_facts(&self) -> Facts {
-        let age_ms = self.replication.upstream().data_age_ms(&self.server);
-        Facts { replication_offset: self.replication.offset(), data_age_ms: age_ms }
+        let upstream = self.replication.upstream();
+        // A replica without its primary's data is not to be read, nor elected.
+        let has_data = !self.is_replica() || upstream.has_data();
+        Facts {
+            replication_offset: if has_data { self.replication.offset() } else { 0 },
+            data_age_ms: upstream.data_age_ms(&self.server),
+        }
     }
 
     fn verify_slots(&mut self) {

@@ -157,7 +157,7 @@ impl Executor {
             return is_split.then_some(Redirection::TryAgain);
         }
         let reads = flags_with_queue(&self.server, call) & flag::WRITE == 0;
-        let is_channel = call.row.is(flag::PUBSUB);
+        let is_channel = flags_with_queue(&self.server, call) & flag::PUBSUB != 0;
         if (client.reads_replicas && reads || is_channel) && is_ours && !cluster.owns(slot) {
             return None;
         }

@@ -9,6 +9,7 @@
 //! The executor's own connections and those of I/O threads share their code (`net/connection.rs`); they differ in the path
 //! to the batch: calls (`net/inline.rs`), or queues (`net/io_thread.rs`).
 
+use super::bus_turns::BusTurns;
 use super::by_handle::ByHandle;
 use super::clients_cron::ClientsCron;
 use super::connection::{Connection, Stay};
@@ -59,6 +60,8 @@ pub struct EventLoop {
     /// Connections that I/O threads serve.
     pub(super) remotes: ByHandle<RemoteConnection>,
     pub(super) threads: Threads,
+    /// The cluster bus.
+    pub(super) bus: BusTurns,
     pub(super) balance: Balance,
     pub(super) clients_cron: ClientsCron,
     /// The watched pipe's transfer.
@@ -106,6 +109,7 @@ impl EventLoop {
             connections: ByHandle::default(),
             remotes: ByHandle::default(),
             threads,
+            bus: BusTurns::default(),
             balance: Balance::default(),
             clients_cron: ClientsCron::default(),
             watched_pipe: None,
@@ -166,6 +170,7 @@ impl EventLoop {
         self.serve_sockets();
         self.executor.start_requested_shutdown();
         self.receive();
+        self.bus.take_events(&mut self.executor);
         self.run_batch();
         self.executor.run_timers();
         self.resume();
@@ -175,6 +180,7 @@ impl EventLoop {
             self.signals.forget();
         }
         self.executor.end_tick();
+        self.bus.end(&mut self.executor);
         let goes_on = self.process_requests();
         self.inform_threads();
         self.flush();
@@ -279,11 +285,12 @@ impl EventLoop {
     fn wait(&mut self) -> io::Result<u64> {
         let now_us = self.executor.clock.monotonic_us();
         let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
-        if !self.threads.is_empty() {
-            if self.threads.is_backed_up() {
+        if !self.threads.is_empty() || self.bus.is_on() {
+            if self.threads.is_backed_up() || self.bus.is_backed_up() {
                 timeout_us = timeout_us.min(BACKED_UP_US);
             }
-            if !self.threads.waker.may_sleep(|| !self.threads.have_delivered()) {
+            let is_idle = || !self.threads.have_delivered() && self.bus.is_idle();
+            if !self.threads.waker.may_sleep(is_idle) {
                 timeout_us = 0;
             }
         }

@@ -4,7 +4,7 @@
 //! The check is of this machine and of the user who runs it. A port in use is no error, because the server of this
 //! configuration may be running.
 
-use super::{StartError, enter_directory, executor, permit_files, refuse_modules, without_effect};
+use super::{StartError, cluster, enter_directory, executor, permit_files, refuse_modules, without_effect};
 use crate::config::Config;
 use crate::engine::loading::RestoreError;
 use crate::engine::users::warning_about_password;
@@ -30,7 +30,8 @@ pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
     permit_files(&mut startup.config)?;
     enter_directory(&startup.config)?;
     let mut warnings = without_effect(&startup.config);
-    let executor = executor(startup)?;
+    let nodes = cluster::read_file(&startup.config)?;
+    let executor = executor(startup, nodes.as_deref())?;
     let config = &executor.server.config;
     warnings.extend(warning_about_password(&executor.server));
     TlsContext::new(Arc::clone(&executor.server.observed.tls))

@@ -14,6 +14,7 @@ mod process;
 
 mod check_config;
 mod check_health;
+mod cluster;
 mod compression;
 mod config_set;
 mod connections;

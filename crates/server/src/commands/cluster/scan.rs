@@ -92,39 +92,32 @@ fn fingerprint(ctx: &Context<'_>) -> String {
     (0..6).map(|at| char::from(b'0' + (hash >> (6 * at) & 0x3f) as u8)).collect()
 }
 
-/// The shortest text of a slot.
+/// The shortest text of a slot, of several the first: the same as in the reference.
 fn tag(slot: u16) -> &'static str {
-    static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let mut tags = vec![String::new(); SLOTS];
-        let mut missing = SLOTS;
-        for number in 0u32.. {
-            let text = text_of(number);
-            let tag = &mut tags[usize::from(key_slot(text.as_bytes()))];
-            if tag.is_empty() {
-                *tag = text;
-                missing -= 1;
-                if missing == 0 {
-                    break;
-                }
-            }
-        }
-        tags
-    });
+    static TAGS: LazyLock<Vec<String>> = LazyLock::new(tags);
     &TAGS[usize::from(slot)]
 }
 
-/// The number with letters and digits as its digits, at least one.
-fn text_of(mut number: u32) -> String {
-    const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut text = String::new();
-    loop {
-        text.push(char::from(DIGITS[number as usize % DIGITS.len()]));
-        number /= DIGITS.len() as u32;
-        if number == 0 {
-            return text;
+fn tags() -> Vec<String> {
+    const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let (mut tags, mut missing) = (vec![String::new(); SLOTS], SLOTS);
+    let (mut texts, mut next): (_, Vec<String>) = (vec![String::new()], Vec::new());
+    // No slot needs more than three characters.
+    while missing > 0 {
+        for text in &texts {
+            for &digit in DIGITS {
+                let longer = format!("{text}{}", char::from(digit));
+                let tag = &mut tags[usize::from(key_slot(longer.as_bytes()))];
+                if tag.is_empty() {
+                    tag.clone_from(&longer);
+                    missing -= 1;
+                }
+                next.push(longer);
+            }
         }
-        number -= 1;
+        texts = std::mem::take(&mut next);
     }
+    tags
 }
 
 #[cfg(test)]
@@ -132,10 +125,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_slot_has_a_tag_of_at_most_four_characters() {
+    fn each_slot_has_a_tag_of_at_most_three_characters() {
+        assert_eq!([0, 1, 2, 100].map(tag), ["06S", "Qi", "5L5", "0or"]);
         for slot in 0..SLOTS as u16 {
             assert_eq!(key_slot(tag(slot).as_bytes()), slot);
-            assert!((1..=4).contains(&tag(slot).len()), "{}", tag(slot));
+            assert!((1..=3).contains(&tag(slot).len()), "{}", tag(slot));
         }
     }
 }

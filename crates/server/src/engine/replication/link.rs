@@ -178,6 +178,11 @@ impl Upstream {
         self.link.as_ref().and_then(|link| link.client)
     }
 
+    /// Returns whether this replica has its primary's data, as of now or as of when the link was lost.
+    pub(in crate::engine) fn has_data(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.continues || matches!(link.stage, Stage::Connected))
+    }
+
     /// Returns for how long this replica has not heard of its primary, in whole seconds: since ever if it never has; 0 on a
     /// primary.
     pub(in crate::engine) fn data_age_ms(&self, server: &Server) -> u64 {

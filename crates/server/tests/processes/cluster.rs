@@ -1,0 +1,239 @@
+//! Nodes of a cluster in processes of their own: slots and redirections, joining, replication, failovers, slots that move,
+//! and restarts.
+
+use crate::process::{Client, Process, eventually, free_port};
+use std::net::TcpStream;
+
+/// A node with a short timeout.
+struct Node {
+    process: Process,
+    bus_port: u16,
+}
+
+impl Node {
+    fn start(options: &[&str]) -> Node {
+        let bus_port = free_port();
+        let (port, own) = (bus_port.to_string(), ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
+        let all: Vec<&str> = own.iter().chain(&["--cluster-port", &port]).chain(options).copied().collect();
+        Node { process: Process::start(&all), bus_port }
+    }
+
+    /// A node of its own cluster, with all slots.
+    fn alone(options: &[&str]) -> (Node, Client<TcpStream>) {
+        let node = Node::start(options);
+        let mut client = node.process.connect();
+        assert_eq!(client.ask("CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
+        eventually("the state", || client.ask("CLUSTER INFO").contains("cluster_state:ok"));
+        (node, client)
+    }
+
+    fn meet(&self, other: &Node) {
+        let command = format!("CLUSTER MEET 127.0.0.1 {} {}", other.process.port, other.bus_port);
+        assert_eq!(self.process.connect().ask(&command), "OK");
+    }
+
+    fn id(&self) -> String {
+        self.process.connect().ask("CLUSTER MYID")
+    }
+
+    fn knows(&self, nodes: usize) -> bool {
+        let lines = self.process.connect().ask("CLUSTER NODES");
+        lines.lines().count() == nodes && !lines.contains("handshake")
+    }
+
+    fn is_ok(&self) -> bool {
+        self.process.connect().ask("CLUSTER INFO").contains("cluster_state:ok")
+    }
+}
+
+/// Three primaries with a third of the slots each, and this number of replicas of the first.
+fn cluster(replicas: usize) -> Vec<Node> {
+    let nodes: Vec<Node> = (0..3 + replicas).map(|_| Node::start(&[])).collect();
+    for (at, range) in ["0 5460", "5461 10922", "10923 16383"].iter().enumerate() {
+        let mut client = nodes[at].process.connect();
+        assert_eq!(client.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1)), "OK");
+        assert_eq!(client.ask(&format!("CLUSTER ADDSLOTSRANGE {range}")), "OK");
+    }
+    nodes[1..].iter().for_each(|node| nodes[0].meet(node));
+    eventually("all nodes", || nodes.iter().all(|node| node.knows(nodes.len())));
+    let first = nodes[0].id();
+    for node in &nodes[3..] {
+        eventually("the primary", || node.process.connect().ask(&format!("CLUSTER REPLICATE {first}")) == "OK");
+    }
+    eventually("the state", || nodes.iter().all(Node::is_ok));
+    for node in &nodes[3..] {
+        node.process.eventually_shows("master_link_status", "up");
+    }
+    nodes
+}
+
+#[test]
+fn a_node_alone_serves_all_slots_one_at_a_time() {
+    let (_node, mut client) = Node::alone(&["--cluster-databases", "4"]);
+    assert_eq!(client.ask("SET a 1"), "OK");
+    assert_eq!(client.ask("MSET a 1 b 2"), "CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(client.ask("MSET {x}a 1 {x}b 2"), "OK");
+    assert_eq!(client.ask("CLUSTER COUNTKEYSINSLOT 16287"), "2");
+    client.ask("SELECT 3");
+    assert_eq!(client.ask("SET {x}c 3"), "OK");
+    assert_eq!(client.ask("KEYS {x}*"), "[{x}c]");
+    assert_eq!(client.ask("SCAN 0 MATCH {x}* COUNT 100"), "[0 [{x}c]]");
+    client.ask("MULTI");
+    client.ask("SET a 1");
+    assert_eq!(client.ask("SET b 1"), "QUEUED");
+    assert_eq!(client.ask("EXEC"), "CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(client.ask("SWAPDB 0 1"), "ERR SWAPDB is not allowed in cluster mode");
+    assert_eq!(client.ask("REPLICAOF 127.0.0.1 1"), "ERR REPLICAOF not allowed in cluster mode.");
+    assert_eq!(client.ask("CLUSTER FLUSHSLOT 16287"), "OK");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    client.ask("SELECT 0");
+    assert_eq!(client.ask("DBSIZE"), "1");
+    assert_eq!(client.ask("CLUSTER ADDSLOTS 5"), "ERR Slot 5 is already busy");
+    assert_eq!(client.ask("CLUSTER DELSLOTS 15495"), "OK");
+    assert_eq!(client.ask("GET a"), "CLUSTERDOWN Hash slot not served");
+    eventually("the state", || client.ask("GET {x}a") == "CLUSTERDOWN The cluster is down");
+    client.ask("CONFIG SET cluster-allow-reads-when-down yes");
+    assert_eq!(client.ask("GET {x}a"), "Null");
+    assert_eq!(
+        client.ask("SET {x}a 1"),
+        "CLUSTERDOWN The cluster is down and only accepts read commands"
+    );
+}
+
+#[test]
+fn scripts_keep_to_slots_that_are_served() {
+    let (_node, mut client) = Node::alone(&[]);
+    let mut eval = |script: &str, keys: &str| {
+        let words: Vec<&[u8]> = [b"EVAL", script.as_bytes()].into_iter().chain(keys.split(' ').map(str::as_bytes)).collect();
+        client.send(&words);
+        crate::process::shown(&client.receive().unwrap())
+    };
+    assert_eq!(eval("return redis.call('SET', 'b', 1)", "1 a"), "OK");
+    let other = eval("#!lua\nreturn redis.call('SET', 'b', 1)", "1 a");
+    assert!(other.starts_with("ERR Script attempted to access keys that do not hash to the same slot"), "{other}");
+    assert_eq!(eval("#!lua flags=allow-cross-slot-keys\nreturn redis.call('SET', 'b', 1)", "1 a"), "OK");
+    let none = eval("#!lua flags=no-cluster\nreturn 1", "0");
+    assert_eq!(none, "ERR Can not run script on cluster, 'no-cluster' flag is set.");
+}
+
+#[test]
+fn nodes_meet_redirect_and_agree() {
+    let nodes = cluster(0);
+    let mut client = nodes[0].process.connect();
+    let port = nodes[2].process.port;
+    assert_eq!(client.ask("GET foo"), format!("MOVED 12182 127.0.0.1:{port}"));
+    assert_eq!(nodes[2].process.connect().ask("SET foo bar"), "OK");
+    let slots = client.ask("CLUSTER SLOTS");
+    for node in &nodes {
+        assert!(slots.contains(&node.id()), "{slots}");
+    }
+    let shards = client.ask("CLUSTER SHARDS");
+    assert_eq!(shards.matches("online").count(), 3, "{shards}");
+    // Messages reach subscribers of all nodes.
+    let mut listener = nodes[1].process.connect();
+    listener.ask("SUBSCRIBE channel");
+    assert_eq!(client.ask("PUBLISH channel hello"), "0");
+    let message = listener.receive().map(|value| crate::process::shown(&value));
+    assert_eq!(message.as_deref(), Some("[message channel hello]"));
+    // What a node forgets does not come back by gossip.
+    let forgotten = nodes[1].id();
+    for node in [&nodes[0], &nodes[2]] {
+        assert_eq!(node.process.connect().ask(&format!("CLUSTER FORGET {forgotten}")), "OK");
+    }
+    eventually("both without it", || nodes[0].knows(2) && nodes[2].knows(2));
+}
+
+#[test]
+fn a_replica_takes_over_from_a_primary_that_is_gone() {
+    let mut nodes = cluster(1);
+    let mut client = nodes[0].process.connect();
+    for i in 0..100 {
+        assert_eq!(client.ask(&format!("SET {{b}}{i} {i}")), "OK");
+    }
+    assert_eq!(client.ask("WAIT 1 5000"), "1");
+    let mut reader = nodes[3].process.connect();
+    assert_eq!(reader.ask("GET {b}5"), format!("MOVED 3300 127.0.0.1:{}", nodes[0].process.port));
+    assert_eq!(reader.ask("READONLY"), "OK");
+    assert_eq!(reader.ask("GET {b}5"), "5");
+    nodes.remove(0).process.signal(rustix::process::Signal::KILL);
+    eventually("the takeover", || nodes[2].process.connect().ask("ROLE").starts_with("[master"));
+    eventually("the state", || nodes.iter().all(Node::is_ok));
+    let mut client = nodes[2].process.connect();
+    assert_eq!(client.ask("GET {b}5"), "5");
+    assert_eq!(client.ask("SET {b}5 6"), "OK");
+    let port = nodes[2].process.port;
+    assert_eq!(nodes[0].process.connect().ask("GET {b}5"), format!("MOVED 3300 127.0.0.1:{port}"));
+}
+
+#[test]
+fn a_manual_failover_loses_nothing() {
+    let nodes = cluster(1);
+    let mut client = nodes[0].process.connect();
+    for i in 0..1000 {
+        assert_eq!(client.ask(&format!("SET {{b}}{i} {i}")), "OK");
+    }
+    assert_eq!(nodes[3].process.connect().ask("CLUSTER FAILOVER"), "OK");
+    eventually("the exchange", || {
+        nodes[3].process.connect().ask("ROLE").starts_with("[master")
+            && nodes[0].process.connect().ask("ROLE").starts_with("[slave")
+    });
+    assert_eq!(nodes[3].process.connect().ask("DBSIZE"), "1000");
+    nodes[0].process.eventually_shows("master_link_status", "up");
+}
+
+#[test]
+fn a_slot_moves_with_its_keys() {
+    let nodes = cluster(0);
+    let (mut from, mut to) = (nodes[0].process.connect(), nodes[1].process.connect());
+    let (from_id, to_id, to_port) = (nodes[0].id(), nodes[1].id(), nodes[1].process.port);
+    let from_port = nodes[0].process.port;
+    from.ask("SET {b}1 1");
+    from.ask("SET {b}2 2");
+    assert_eq!(to.ask(&format!("CLUSTER SETSLOT 3300 IMPORTING {from_id}")), "OK");
+    assert_eq!(from.ask(&format!("CLUSTER SETSLOT 3300 MIGRATING {to_id}")), "OK");
+    assert_eq!(from.ask("GET {b}1"), "1");
+    assert_eq!(from.ask("GET {b}3"), format!("ASK 3300 127.0.0.1:{to_port}"));
+    assert_eq!(to.ask("SET {b}3 3"), format!("MOVED 3300 127.0.0.1:{from_port}"));
+    assert_eq!(to.ask("ASKING"), "OK");
+    assert_eq!(to.ask("SET {b}3 3"), "OK");
+    assert_eq!(from.ask(&format!("MIGRATE 127.0.0.1 {to_port} {{b}}1 0 5000")), "OK");
+    assert_eq!(from.ask("MGET {b}1 {b}2"), "TRYAGAIN Multiple keys request during rehashing of slot");
+    assert_eq!(from.ask(&format!("MIGRATE 127.0.0.1 {to_port} {{b}}2 0 5000")), "OK");
+    assert_eq!(to.ask(&format!("CLUSTER SETSLOT 3300 NODE {to_id}")), "OK");
+    assert_eq!(from.ask(&format!("CLUSTER SETSLOT 3300 NODE {to_id}")), "OK");
+    assert_eq!(to.ask("MGET {b}1 {b}2 {b}3"), "[1 2 3]");
+    assert_eq!(from.ask("GET {b}1"), format!("MOVED 3300 127.0.0.1:{to_port}"));
+    eventually("all nodes", || {
+        nodes[2].process.connect().ask("GET {b}1") == format!("MOVED 3300 127.0.0.1:{to_port}")
+    });
+}
+
+#[test]
+fn what_a_node_knows_survives_it() {
+    let directory = std::env::temp_dir().join(format!("warmline-nodes-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let options = ["--dir", directory.to_str().unwrap()];
+    let (node, mut client) = Node::alone(&options);
+    let id = node.id();
+    client.ask("CLUSTER SAVECONFIG");
+    // No other server can be the same node.
+    let file = directory.join("nodes.conf");
+    let held = std::fs::File::open(&file).unwrap();
+    assert!(matches!(held.try_lock(), Err(std::fs::TryLockError::WouldBlock)));
+    drop((node, held));
+    let again = Node::start(&options);
+    assert_eq!(again.id(), id);
+    eventually("the state", || again.is_ok());
+    drop(again);
+    std::fs::write(&file, "nonsense\n").unwrap();
+    let port = free_port().to_string();
+    let output = std::process::Command::new(crate::process::program())
+        .args(["--port", &port, "--cluster-enabled", "yes", "--cluster-port", &port])
+        .args(options)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(!output.status.success() && text.contains("corrupted cluster config file"), "{text}");
+    let _ = std::fs::remove_dir_all(directory);
+}
