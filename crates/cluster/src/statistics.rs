@@ -91,6 +91,11 @@ impl Cluster {
         info
     }
 
+    /// Counts a frame that came and was not believed.
+    pub fn count_dropped_frame(&mut self, kind: Kind) {
+        self.statistics.received(kind);
+    }
+
     /// Sets the counts of frames to 0, for CONFIG RESETSTAT.
     pub fn reset_statistics(&mut self) {
         self.statistics = Statistics::default();

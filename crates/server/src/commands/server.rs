@@ -103,7 +103,10 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    if has("safe") && !has("force") && ctx.server.cluster.as_ref().is_some_and(|node| node.view.myself().has_vote()) {
+    if has("safe")
+        && !has("force")
+        && ctx.server.cluster.as_ref().is_some_and(|node| node.view.myself().has_vote())
+    {
         log::warn!("This is a voting primary. Shutting down may cause the cluster to go down. Can't exit.");
         return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }

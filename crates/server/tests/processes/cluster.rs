@@ -13,7 +13,8 @@ struct Node {
 impl Node {
     fn start(options: &[&str]) -> Node {
         let bus_port = free_port();
-        let (port, own) = (bus_port.to_string(), ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
+        let (port, own) =
+            (bus_port.to_string(), ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
         let all: Vec<&str> = own.iter().chain(&["--cluster-port", &port]).chain(options).copied().collect();
         Node { process: Process::start(&all), bus_port }
     }
@@ -58,7 +59,9 @@ fn cluster(replicas: usize) -> Vec<Node> {
     eventually("all nodes", || nodes.iter().all(|node| node.knows(nodes.len())));
     let first = nodes[0].id();
     for node in &nodes[3..] {
-        eventually("the primary", || node.process.connect().ask(&format!("CLUSTER REPLICATE {first}")) == "OK");
+        eventually("the primary", || {
+            node.process.connect().ask(&format!("CLUSTER REPLICATE {first}")) == "OK"
+        });
     }
     eventually("the state", || nodes.iter().all(Node::is_ok));
     for node in &nodes[3..] {
@@ -94,23 +97,24 @@ fn a_node_alone_serves_all_slots_one_at_a_time() {
     eventually("the state", || client.ask("GET {x}a") == "CLUSTERDOWN The cluster is down");
     client.ask("CONFIG SET cluster-allow-reads-when-down yes");
     assert_eq!(client.ask("GET {x}a"), "Null");
-    assert_eq!(
-        client.ask("SET {x}a 1"),
-        "CLUSTERDOWN The cluster is down and only accepts read commands"
-    );
+    assert_eq!(client.ask("SET {x}a 1"), "CLUSTERDOWN The cluster is down and only accepts read commands");
 }
 
 #[test]
 fn scripts_keep_to_slots_that_are_served() {
     let (_node, mut client) = Node::alone(&[]);
     let mut eval = |script: &str, keys: &str| {
-        let words: Vec<&[u8]> = [b"EVAL", script.as_bytes()].into_iter().chain(keys.split(' ').map(str::as_bytes)).collect();
+        let words: Vec<&[u8]> =
+            [b"EVAL", script.as_bytes()].into_iter().chain(keys.split(' ').map(str::as_bytes)).collect();
         client.send(&words);
         crate::process::shown(&client.receive().unwrap())
     };
     assert_eq!(eval("return redis.call('SET', 'b', 1)", "1 a"), "OK");
     let other = eval("#!lua\nreturn redis.call('SET', 'b', 1)", "1 a");
-    assert!(other.starts_with("ERR Script attempted to access keys that do not hash to the same slot"), "{other}");
+    assert!(
+        other.starts_with("ERR Script attempted to access keys that do not hash to the same slot"),
+        "{other}"
+    );
     assert_eq!(eval("#!lua flags=allow-cross-slot-keys\nreturn redis.call('SET', 'b', 1)", "1 a"), "OK");
     let none = eval("#!lua flags=no-cluster\nreturn 1", "0");
     assert_eq!(none, "ERR Can not run script on cluster, 'no-cluster' flag is set.");
