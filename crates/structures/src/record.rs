@@ -23,7 +23,7 @@ pub mod value;
 use shape::{NameList, Shape, Shapes};
 use std::ops::Range;
 use std::sync::Arc;
-use value::{Encoded, TextBuffer, Value, end};
+use value::{Encoded, Needle, TextBuffer, Value, end, is_data};
 
 /// The first byte of a record is this one plus at most [`FIELDS_MAX`].
 pub const FIRST_BYTE: u8 = 0x80;
@@ -75,10 +75,12 @@ impl<'a> RecordView<'a> {
         }
     }
 
+    #[inline]
     fn plain(bytes: &'a [u8]) -> Self {
         RecordView { fields: (bytes[0] - FIRST_BYTE).into(), forms: &bytes[1..], shape: None }
     }
 
+    #[inline]
     fn shaped(bytes: &'a [u8], shape: &'a Shape) -> Self {
         RecordView { fields: shape.len(), forms: &bytes[SHAPED_HEAD_BYTES..], shape: Some(shape) }
     }
@@ -119,7 +121,7 @@ impl<'a> RecordView<'a> {
         if name.len() > BYTES_MAX {
             return None;
         }
-        let (name, mut at) = (Encoded::of(name), 0);
+        let (name, mut at) = (Needle::of(name), 0);
         for index in 0..self.fields {
             let value = end(self.forms, at);
             if name.is_at(self.forms, at) {
@@ -135,9 +137,14 @@ impl<'a> RecordView<'a> {
         self.iter().nth(index).expect("the record has as many fields")
     }
 
-    /// Whether a name looks like data: integers and UUIDs do.
+    /// Whether a name of a plain record looks like data: integers and UUIDs do.
     fn has_data_names(&self) -> bool {
-        self.iter().any(|(name, _)| matches!(name, Value::Integer(_) | Value::Uuid { .. }))
+        let mut at = 0;
+        (0..self.fields).any(|_| {
+            let is_data = is_data(self.forms[at]);
+            at = end(self.forms, end(self.forms, at));
+            is_data
+        })
     }
 
     /// All fields with their values, in the order of insertion.
@@ -149,11 +156,17 @@ impl<'a> RecordView<'a> {
 
 impl NameList for RecordView<'_> {
     fn for_each(&self, visit: &mut dyn FnMut(&[u8])) {
-        for (name, _) in self.iter() {
+        if let Some(shape) = self.shape {
+            return (0..self.fields).for_each(|index| visit(shape.name(index)));
+        }
+        let mut at = 0;
+        for _ in 0..self.fields {
+            let (name, value) = Value::at(self.forms, at);
             match name {
                 Value::Bytes(text) => visit(text),
                 typed => visit(typed.text(&mut TextBuffer::default())),
             }
+            at = end(self.forms, value);
         }
     }
 }
@@ -259,6 +272,7 @@ impl Record {
 
     /// Whether it stays a record when a field of this name gets this value. Names of a shape are not counted, so the plain
     /// form may be longer than [`BYTES_MAX`] for the rest of the change.
+    #[inline]
     pub fn fits(&self, name: &[u8], value: &[u8]) -> bool {
         let text_bytes = name.len().saturating_add(value.len());
         (self.len() < FIELDS_MAX || self.view().get(name).is_some())
@@ -285,11 +299,9 @@ impl Record {
             self.make_plain();
             self.is_new_list = true;
             self.bytes[0] += 1;
-            let end = self.bytes.len();
-            splice(&mut self.bytes, end..end, &Encoded::of(name));
+            Encoded::of(name).write(&mut self.bytes);
         }
-        let end = self.bytes.len();
-        splice(&mut self.bytes, end..end, &encoded);
+        encoded.write(&mut self.bytes);
         true
     }
 
@@ -406,6 +418,9 @@ impl Record {
 #[inline]
 fn splice(bytes: &mut Vec<u8>, replaced: Range<usize>, form: &Encoded<'_>) {
     let (old, added) = (bytes.len(), form.len());
+    if added == replaced.len() {
+        return form.write_to(&mut bytes[replaced]);
+    }
     let new = old - replaced.len() + added;
     if new > old {
         bytes.resize(new, 0);

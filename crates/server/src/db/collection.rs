@@ -322,9 +322,12 @@ impl Db {
         }
         if C::EMBEDDED_TAG.is_some() && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {
-                self.taken_out.exchange(object);
+                self.taken_out.exchange::<C>(object);
             }
-            entry = entry.put(self.taken_out.value());
+            entry = match self.taken_out.value::<C>() {
+                NewValue::Embedded(bytes) if entry.overwrite_embedded(bytes) => entry,
+                value => entry.put(value),
+            };
         }
         let images = image.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(key, images);
@@ -372,6 +375,19 @@ impl Db {
 }
 
 impl<'a> super::Value<'a> {
+    /// Number of elements of a collection, or an error for a value of another type.
+    #[inline]
+    pub fn len_of<C: Collection>(&self) -> Result<usize, ClientError> {
+        let len = match self.entry().value() {
+            Stored::Object(object) => C::of(object).and_then(C::elements),
+            Stored::Embedded(bytes) if is_embedded::<C>(bytes) => {
+                Some(C::embedded_elements(bytes, self.interned()))
+            }
+            Stored::Embedded(_) | Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
+        };
+        len.ok_or(ClientError::WrongType)
+    }
+
     /// The collection, or `None` for a value of another type.
     #[inline]
     pub fn collection<C: Collection>(&self) -> Option<C::View<'a>> {

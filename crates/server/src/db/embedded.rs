@@ -4,8 +4,8 @@
 //!   entry   | header | expiry | key | bytes of the value |      as its type writes them: ValueType::embedded
 //! ```
 //! Reads use the bytes in place ([`super::collection::Collection::view_embedded`]). A change takes the value out, changes
-//! it as any other, and puts it back ([`super::Db::change`]). Rare operations that all types have take the value out for
-//! the call ([`Value::with_object`]).
+//! it as any other, and puts it back ([`super::Db::change`]), over the old bytes if they are as many. Rare operations that
+//! all types have take the value out for the call ([`Value::with_object`]).
 //!
 //! Invariant, verified by [`super::Db::check`]: a stored value is embedded exactly if its [`embedded`](super::value_type::ValueType::embedded) has bytes.
 //! Every value stored in a table is settled, and passes through [`embedded`] or [`TakenOut::value`].
@@ -20,11 +20,11 @@
 //! by callgrind, with the object, rejected, and as it is: RPUSH to 3 elements 3,466, 4,100, 3,564; RPOP from 3 3,016,
 //! 3,994, 3,369.
 
-use super::Object;
 use super::collection::Collection;
 use super::interned::Interned;
 use super::list::List;
 use super::object::{ObjectVariant, Value};
+use super::{Kind, Object};
 use structures::key_table::{NewValue, Value as Stored};
 
 /// The value to store: embedded if its type says so. Then `kept` holds the object whose bytes they are.
@@ -42,39 +42,51 @@ pub(super) fn embedded<'v>(
     NewValue::Embedded(kept.insert(object).embedded().unwrap_or_default())
 }
 
-/// The value last taken out of an entry to be changed. Its allocation is reused for the next.
+/// The values of each type last taken out of an entry to be changed. Their allocations are reused for the next.
 #[derive(Debug)]
-pub(super) struct TakenOut(Object);
+pub(super) struct TakenOut([Object; Kind::ALL.len()]);
 
 impl Default for TakenOut {
     fn default() -> Self {
-        TakenOut(List::default().into_object())
+        TakenOut(std::array::from_fn(|_| none()))
     }
 }
 
+/// An object without content and allocation.
+fn none() -> Object {
+    List::default().into_object()
+}
+
 impl TakenOut {
-    /// Creates the object of an embedded value of type `C`, in the reused allocation if that was of the same type.
+    #[inline]
+    fn of_type<C: Collection>(&mut self) -> &mut Object {
+        &mut self.0[C::KIND as usize]
+    }
+
+    /// Creates the object of an embedded value of type `C`, in the reused allocation of that type.
     #[inline]
     pub fn take_out<C: Collection>(&mut self, bytes: &[u8], interned: &Interned) -> &mut Object {
-        match C::of_mut(&mut self.0) {
+        let object = self.of_type::<C>();
+        match C::of_mut(object) {
             Some(value) => value.assign_embedded(bytes, interned),
-            None => self.0 = C::from_embedded(bytes, interned).into_object(),
+            None => *object = C::from_embedded(bytes, interned).into_object(),
         }
-        &mut self.0
+        object
     }
 
-    /// Swaps in an object, for one without content.
-    pub fn exchange(&mut self, object: &mut Object) {
-        std::mem::swap(&mut self.0, object);
+    /// Swaps in an object of type `C`, for one that is not needed any more.
+    pub fn exchange<C: Collection>(&mut self, object: &mut Object) {
+        std::mem::swap(self.of_type::<C>(), object);
     }
 
-    /// The value to put back.
+    /// The value of type `C` to put back.
     #[inline]
-    pub fn value(&mut self) -> NewValue<'_, Object> {
-        if self.0.embedded().is_none() {
-            return NewValue::Object(std::mem::take(self).0);
+    pub fn value<C: Collection>(&mut self) -> NewValue<'_, Object> {
+        let object = self.of_type::<C>();
+        if C::of(object).is_none_or(|value| value.embedded().is_none()) {
+            return NewValue::Object(std::mem::replace(object, none()));
         }
-        NewValue::Embedded(self.0.embedded().unwrap_or_default())
+        NewValue::Embedded(C::of(object).and_then(C::embedded).unwrap_or_default())
     }
 }
 

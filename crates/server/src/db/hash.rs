@@ -112,6 +112,7 @@ impl Hash {
     }
 
     /// See [`HashView::has_expiring`].
+    #[inline]
     pub fn has_expiring(&self) -> bool {
         self.view().has_expiring()
     }

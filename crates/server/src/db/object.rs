@@ -505,6 +505,9 @@ impl StringValue<'_> {
             StringValue::Bytes(bytes) => reply.bulk(bytes),
             StringValue::Integer(n) => reply.bulk_integer(*n),
             StringValue::Compressed(text) => reply.bulk_filled(text.len(), |into| text.write(into)),
+            StringValue::Typed(record::value::Value::Uuid { bytes, is_upper }) => {
+                reply.bulk(&record::value::uuid_text(bytes, *is_upper));
+            }
             StringValue::Typed(value) => reply.bulk(value.text(&mut TextBuffer::default())),
         }
     }

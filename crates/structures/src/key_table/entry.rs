@@ -651,6 +651,23 @@ impl<'a, T> EntryMut<'a, T> {
         true
     }
 
+    /// Replaces the bytes of an embedded value by as many others. Returns `false`, and changes nothing, if their number
+    /// differs or the entry holds no embedded value.
+    #[inline]
+    pub fn overwrite_embedded(&mut self, bytes: &[u8]) -> bool {
+        let layout = self.entry.entry_layout();
+        if layout.flags & EMBEDDED == 0 || layout.value_len != bytes.len() {
+            return false;
+        }
+        // SAFETY: invariants 1 and 3: the value has as many bytes, and `bytes`, which cannot be borrowed from this entry, do
+        // not overlap it.
+        unsafe {
+            let to = self.entry.at.add(layout.value_at());
+            to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+        true
+    }
+
     /// Sets the caller's 24 bits; higher bits of `access` are dropped.
     #[inline]
     pub fn set_access(&mut self, access: u32) {

@@ -23,6 +23,7 @@
 use super::FIELDS_MAX;
 use crate::byte_compare::{Group, LANES};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 /// Times that a list of names is met until it becomes a shape.
@@ -47,10 +48,13 @@ struct Names {
     texts: Vec<u8>,
     /// The end of each.
     ends: Vec<u16>,
+    /// The hash of the names before each.
+    hashes: Vec<u64>,
 }
 
 impl Names {
     fn push(&mut self, name: &[u8]) {
+        self.hashes.push(self.hash);
         self.hash = hash_with(self.hash, name);
         self.texts.extend_from_slice(name);
         self.ends.push(self.texts.len() as u16);
@@ -65,6 +69,28 @@ impl Names {
     fn at(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before].into());
         &self.texts[start..self.ends[index].into()]
+    }
+
+    /// The hash of the list without the name at an index.
+    fn hash_without(&self, index: usize) -> u64 {
+        (index + 1..self.len()).fold(self.hashes[index], |hash, other| hash_with(hash, self.at(other)))
+    }
+
+    /// Whether it is `longer` without the name at an index.
+    fn is_without(&self, longer: &Names, index: usize) -> bool {
+        let removed = longer.at(index).len();
+        let end = usize::from(longer.ends[index]);
+        let start = end - removed;
+        let (ends, longer_ends) = (self.ends.split_at_checked(index), longer.ends.split_at(index));
+        self.texts.len() + removed == longer.texts.len()
+            && self.len() + 1 == longer.len()
+            && self.texts[..start] == longer.texts[..start]
+            && self.texts[start..] == longer.texts[end..]
+            && ends.is_some_and(|(before, behind)| {
+                let mut behind = behind.iter().zip(&longer_ends.1[1..]);
+                before == longer_ends.0
+                    && behind.all(|(own, other)| usize::from(*own) + removed == usize::from(*other))
+            })
     }
 
     /// Whether it is `shorter` with `name` behind it.
@@ -120,6 +146,7 @@ impl Shape {
     fn new(id: u16, mut names: Names) -> Shape {
         names.texts.shrink_to_fit();
         names.ends.shrink_to_fit();
+        names.hashes.shrink_to_fit();
         let mut signatures = [0; LANES];
         (0..names.len()).for_each(|index| signatures[index] = signature(names.at(index)));
         Shape { id, names, signatures }
@@ -158,7 +185,9 @@ impl Shape {
 
     fn memory_bytes(&self) -> usize {
         let counts = 2 * size_of::<usize>();
-        counts + size_of::<Shape>() + self.names.texts.capacity() + self.names.ends.capacity() * 2
+        let names = &self.names;
+        let lists = names.texts.capacity() + names.ends.capacity() * 2 + names.hashes.capacity() * 8;
+        counts + size_of::<Shape>() + lists
     }
 }
 
@@ -166,19 +195,6 @@ impl Shape {
 pub(super) trait NameList {
     /// Passes each to `visit`.
     fn for_each(&self, visit: &mut dyn FnMut(&[u8]));
-}
-
-/// The names of a shape but one.
-struct Without<'a> {
-    shape: &'a Shape,
-    index: usize,
-}
-
-impl NameList for Without<'_> {
-    fn for_each(&self, visit: &mut dyn FnMut(&[u8])) {
-        let others = (0..self.shape.len()).filter(|&other| other != self.index);
-        others.for_each(|other| visit(self.shape.name(other)));
-    }
 }
 
 #[derive(Debug)]
@@ -197,11 +213,40 @@ struct Candidate {
     met: u8,
 }
 
+/// Hashes of lists of names are hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct AsItIs(u64);
+
+impl BuildHasher for AsItIs {
+    type Hasher = AsItIs;
+
+    #[inline]
+    fn build_hasher(&self) -> AsItIs {
+        *self
+    }
+}
+
+impl Hasher for AsItIs {
+    #[inline]
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = mix(self.0 ^ u64::from(byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// All shapes of a server's data.
 #[derive(Debug, Default)]
 pub struct Shapes {
     slots: Vec<Option<Slot>>,
-    by_hash: HashMap<u64, u16>,
+    by_hash: HashMap<u64, u16, AsItIs>,
     /// Empty until the first list is met.
     candidates: Vec<Candidate>,
     /// New shapes since the last walk began, and lists that found no number left.
@@ -296,8 +341,9 @@ impl Shapes {
 
     /// The shape of a record of this shape that loses a field, if there is one.
     pub(super) fn without_field(&self, shape: &Shape, index: usize) -> Option<Arc<Shape>> {
-        let rest = Without { shape, index };
-        self.known(hash_of(&rest), &rest).map(|id| Arc::clone(self.shared(id)))
+        let id = *self.by_hash.get(&shape.names.hash_without(index))?;
+        let known = self.shared(id);
+        known.names.is_without(&shape.names, index).then(|| Arc::clone(known))
     }
 
     fn used(&mut self, id: u16) -> Arc<Shape> {

@@ -37,7 +37,8 @@ const BYTES_U8: u8 = 214;
 const BYTES_U32: u8 = 215;
 const BYTES_SHORT: u8 = 216;
 const SHORT_BYTES_MAX: usize = (u8::MAX - BYTES_SHORT) as usize;
-const UUID_TEXT_BYTES: usize = 36;
+/// Bytes of the text of a UUID.
+pub const UUID_TEXT_BYTES: usize = 36;
 const UUID_DASHES: [usize; 4] = [8, 13, 18, 23];
 const SCALE_MAX: usize = 15;
 /// Each number of this many digits is below 2^64.
@@ -103,20 +104,42 @@ impl<'t> Encoded<'t> {
     /// If the text has 4 GiB or more.
     #[inline]
     pub fn of(text: &'t [u8]) -> Self {
-        match text.first() {
-            Some(b'0'..=b'9' | b'-' | b'a'..=b'f' | b'A'..=b'F') => Encoded::of_typed(text),
+        match text {
+            [digit @ b'0'..=b'9'] => Encoded::new(&[digit - b'0'], Rest::Nothing),
+            [b'0'..=b'9' | b'-' | b'a'..=b'f' | b'A'..=b'F', ..] => Encoded::of_typed(text),
             _ => Encoded::bytes(text),
         }
     }
 
+    /// The form of an integer's decimal digits, which is always shorter than they are.
+    #[inline]
+    pub fn of_integer(value: i64) -> Self {
+        let bytes = integer_bytes(value);
+        let mut head = [0; HEAD_BYTES_MAX];
+        let head_bytes = if (0..i64::from(INTEGER)).contains(&value) {
+            head[0] = value as u8;
+            1
+        } else {
+            head[0] = INTEGER + (bytes - 1) as u8;
+            head[1..9].copy_from_slice(&value.to_le_bytes());
+            // Behind the form its array is zero.
+            head[1 + bytes..].fill(0);
+            1 + bytes as u8
+        };
+        Encoded { head, head_bytes, rest: Rest::Nothing }
+    }
+
     fn of_typed(text: &'t [u8]) -> Self {
+        // Each of these forms is shorter than the bytes.
+        if let Some(value) = short_integer(text) {
+            return Encoded::of_integer(value);
+        }
+        if text.len() == UUID_TEXT_BYTES && text[UUID_DASHES[0]] == b'-' {
+            return digits(text).unwrap_or_else(|| Encoded::bytes(text));
+        }
         let is_number = matches!(text[0], b'0'..=b'9' | b'-');
         let number = if is_number { number(text).or_else(|| address(text)) } else { None };
-        let plain = Encoded::bytes(text);
-        match number.or_else(|| digits(text)) {
-            Some(typed) if typed.len() < plain.len() => typed,
-            _ => plain,
-        }
+        number.or_else(|| digits(text)).unwrap_or_else(|| Encoded::bytes(text))
     }
 
     #[inline]
@@ -177,7 +200,12 @@ impl<'t> Encoded<'t> {
             Rest::Nothing => {}
             Rest::Bytes(bytes) => behind[..bytes.len()].copy_from_slice(bytes),
             Rest::Digits(digits) => {
-                behind.iter_mut().zip(digits.chunks(2)).for_each(|(byte, digits)| *byte = pack(digits));
+                let (eights, rest) = digits.as_chunks();
+                let (words, behind) = behind.split_at_mut(4 * eights.len());
+                for (word, digits) in words.as_chunks_mut().0.iter_mut().zip(eights) {
+                    *word = pack_eight(*digits);
+                }
+                behind.iter_mut().zip(rest.chunks(2)).for_each(|(byte, digits)| *byte = pack(digits));
             }
         }
     }
@@ -193,6 +221,92 @@ impl<'t> Encoded<'t> {
     }
 }
 
+/// A text to be searched for: its form, whose first and last bytes are compared as words.
+#[derive(Clone, Debug)]
+pub struct Needle<'t> {
+    form: Encoded<'t>,
+    /// The first bytes of the form, at most eight.
+    first: u64,
+    first_mask: u64,
+    /// The last eight bytes of a form of more; texts that differ often differ in these.
+    last: u64,
+    /// Bytes of the form, if the words are known to be its first and last bytes; otherwise 0.
+    len: usize,
+}
+
+const WORD_BYTES: usize = size_of::<u64>();
+
+impl<'t> Needle<'t> {
+    /// A text in its form.
+    #[inline]
+    pub fn of(text: &'t [u8]) -> Self {
+        let form = Encoded::of(text);
+        let head_bytes = form.head_bytes as usize;
+        // Behind the head its array is zero.
+        let head = first_word(&form.head);
+        let (mut first, mut known_bytes, mut last, mut len) = (head, head_bytes, 0, form.len());
+        match form.rest {
+            Rest::Nothing if len > WORD_BYTES => last = first_word(&form.head[len - WORD_BYTES..]),
+            Rest::Nothing => {}
+            Rest::Digits(_) => len = 0,
+            Rest::Bytes(bytes) => {
+                first |= first_word(bytes) << (8 * head_bytes);
+                known_bytes += bytes.len();
+                match bytes.last_chunk() {
+                    Some(word) => last = u64::from_le_bytes(*word),
+                    None if len > WORD_BYTES => len = 0,
+                    None => {}
+                }
+            }
+        }
+        let first_mask = if known_bytes < WORD_BYTES { !(u64::MAX << (8 * known_bytes)) } else { u64::MAX };
+        Needle { form, first, first_mask, last, len }
+    }
+
+    /// The form.
+    #[inline]
+    pub fn form(&self) -> &Encoded<'t> {
+        &self.form
+    }
+
+    /// Whether the value at `at` is this text.
+    #[inline(always)]
+    pub fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        let word_at =
+            |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u64::from_le_bytes(*word));
+        if self.len > WORD_BYTES {
+            return word_at(at + self.len - WORD_BYTES) == Some(self.last)
+                && word_at(at) == Some(self.first)
+                && (self.len <= 2 * WORD_BYTES || self.form.is_at(bytes, at));
+        }
+        match word_at(at) {
+            Some(word) => {
+                (word ^ self.first) & self.first_mask == 0 && (self.len > 0 || self.form.is_at(bytes, at))
+            }
+            None => self.form.is_at(bytes, at),
+        }
+    }
+}
+
+/// The first eight bytes as a little-endian word; missing ones are 0.
+#[inline]
+pub(super) fn first_word(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [] => 0,
+        [a] => a.into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c] => u32::from_le_bytes([a, b, c, 0]).into(),
+        _ if bytes.len() >= WORD_BYTES => {
+            u64::from_le_bytes(*bytes.first_chunk().expect("there are as many bytes"))
+        }
+        _ => {
+            let half = |half: Option<&[u8; 4]>| u32::from_le_bytes(*half.expect("there are 4 to 7 bytes"));
+            let (first, last) = (half(bytes.first_chunk()), half(bytes.last_chunk()));
+            u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4))
+        }
+    }
+}
+
 /// Two hexadecimal digits as a byte; a missing second one is 0.
 fn pack(digits: &[u8]) -> u8 {
     let value = |digit: u8| if digit <= b'9' { digit - b'0' } else { (digit | 0x20) - b'a' + 10 };
@@ -200,9 +314,31 @@ fn pack(digits: &[u8]) -> u8 {
 }
 
 /// Number of bytes that hold `value` in two's complement.
-fn integer_bytes(value: i64) -> usize {
+pub(super) fn integer_bytes(value: i64) -> usize {
     let significant = 65 - if value < 0 { value.leading_ones() } else { value.leading_zeros() };
     significant.div_ceil(8) as usize
+}
+
+/// An integer of few digits.
+#[inline]
+fn short_integer(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let has_leading_zero = digits.first() == Some(&b'0') && (is_negative || digits.len() > 1);
+    if digits.is_empty() || digits.len() >= NUMBER_DIGITS_MAX || has_leading_zero {
+        return None;
+    }
+    let mut magnitude = 0;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        magnitude = magnitude * 10 + i64::from(digit);
+    }
+    Some(if is_negative { -magnitude } else { magnitude })
 }
 
 /// An integer or a fraction.
@@ -231,15 +367,10 @@ fn number<'t>(text: &[u8]) -> Option<Encoded<'t>> {
         true => 0i64.checked_sub_unsigned(magnitude)?,
         false => i64::try_from(magnitude).ok()?,
     };
-    let bytes = integer_bytes(value);
     match point {
-        None if (0..i64::from(INTEGER)).contains(&value) => Some(Encoded::new(&[value as u8], Rest::Nothing)),
-        None => {
-            let mut head = [INTEGER + (bytes - 1) as u8; 9];
-            head[1..].copy_from_slice(&value.to_le_bytes());
-            Some(Encoded::new(&head[..1 + bytes], Rest::Nothing))
-        }
+        None => Some(Encoded::of_integer(value)),
         Some(_) => {
+            let bytes = integer_bytes(value);
             let scale = digits.len() - whole - 1;
             if !(1..=SCALE_MAX).contains(&scale) {
                 return None;
@@ -267,38 +398,103 @@ fn address<'t>(text: &[u8]) -> Option<Encoded<'t>> {
     (parts == 4).then(|| Encoded::new(&head, Rest::Nothing))
 }
 
+/// Kinds of bytes in texts of hexadecimal digits.
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const OTHER: u8 = 4;
+const KINDS: [u8; 256] = {
+    let mut kinds = [OTHER; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        match byte as u8 {
+            b'0'..=b'9' => kinds[byte] = 0,
+            b'a'..=b'f' => kinds[byte] = LOWER,
+            b'A'..=b'F' => kinds[byte] = UPPER,
+            _ => {}
+        }
+        byte += 1;
+    }
+    kinds
+};
+
+/// Whether letters among hexadecimal digits are in upper case; `None` if they are in both, or there are other bytes.
+#[inline]
+fn is_upper(digits: &[u8]) -> Option<bool> {
+    match digits.iter().fold(0, |kinds, &byte| kinds | KINDS[byte as usize]) {
+        0 | LOWER => Some(false),
+        UPPER => Some(true),
+        _ => None,
+    }
+}
+
 /// A UUID or hexadecimal digits whose letters have one case.
 fn digits(text: &[u8]) -> Option<Encoded<'_>> {
-    let is_uuid = text.len() == UUID_TEXT_BYTES && UUID_DASHES.iter().all(|&at| text[at] == b'-');
-    if !is_uuid && !(4..=TYPED_TEXT_BYTES_MAX).contains(&text.len()) {
+    // Most other texts end here.
+    is_upper(text.first_chunk::<4>()?)?;
+    if let Some(text) = text.as_array()
+        && UUID_DASHES.iter().all(|&at| text[at] == b'-')
+    {
+        return uuid(text);
+    }
+    if text.len() > TYPED_TEXT_BYTES_MAX {
         return None;
     }
-    let (mut has_lower, mut has_upper) = (false, false);
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            b'0'..=b'9' => {}
-            b'a'..=b'f' => has_lower = true,
-            b'A'..=b'F' => has_upper = true,
-            b'-' if is_uuid && UUID_DASHES.contains(&at) => {}
-            _ => return None,
-        }
-    }
-    if has_lower && has_upper {
-        return None;
-    }
-    if !is_uuid {
-        let form = if has_upper { HEX_UPPER } else { HEX_LOWER };
-        return Some(Encoded::new(&[form, text.len() as u8], Rest::Digits(text)));
-    }
-    let mut head = [if has_upper { UUID_UPPER } else { UUID_LOWER }; 17];
-    let mut pairs = [0; 32];
-    for (pair, digit) in pairs.iter_mut().zip(text.iter().filter(|&&byte| byte != b'-')) {
-        *pair = *digit;
-    }
-    for (byte, pair) in head[1..].iter_mut().zip(pairs.chunks(2)) {
-        *byte = pack(pair);
+    let form = if is_upper(text)? { HEX_UPPER } else { HEX_LOWER };
+    Some(Encoded::new(&[form, text.len() as u8], Rest::Digits(text)))
+}
+
+/// A UUID, whose dashes are at their places.
+fn uuid<'t>(text: &[u8; UUID_TEXT_BYTES]) -> Option<Encoded<'t>> {
+    let mut digits = [0; 32];
+    digits[..8].copy_from_slice(&text[..8]);
+    digits[8..12].copy_from_slice(&text[9..13]);
+    digits[12..16].copy_from_slice(&text[14..18]);
+    digits[16..20].copy_from_slice(&text[19..23]);
+    digits[20..].copy_from_slice(&text[24..]);
+    let mut head = [if is_upper(&digits)? { UUID_UPPER } else { UUID_LOWER }; 17];
+    for (bytes, digits) in head[1..].as_chunks_mut().0.iter_mut().zip(digits.as_chunks().0) {
+        *bytes = pack_eight(*digits);
     }
     Some(Encoded::new(&head, Rest::Nothing))
+}
+
+/// Eight hexadecimal digits as four bytes.
+#[inline]
+fn pack_eight(digits: [u8; 8]) -> [u8; 4] {
+    let word = u64::from_le_bytes(digits);
+    // Of a letter the lower half is one to six, and bit 6 is set.
+    let values = (word & 0x0F0F_0F0F_0F0F_0F0F) + 9 * (word >> 6 & 0x0101_0101_0101_0101);
+    let bytes = (values << 4 | values >> 8) & 0x00FF_00FF_00FF_00FF;
+    let pairs = (bytes | bytes >> 8) & 0x0000_FFFF_0000_FFFF;
+    ((pairs | pairs >> 16) as u32).to_le_bytes()
+}
+
+/// The text of the UUID with these 16 bytes.
+#[inline]
+pub fn uuid_text(bytes: &[u8], is_upper: bool) -> [u8; UUID_TEXT_BYTES] {
+    let bytes: &[u8; 16] = bytes.first_chunk().expect("a UUID has 16 bytes");
+    let (mut digits, mut text) = ([0; 32], [b'-'; UUID_TEXT_BYTES]);
+    for (eight, four) in digits.as_chunks_mut().0.iter_mut().zip(bytes.as_chunks().0) {
+        *eight = unpack_eight(*four, is_upper);
+    }
+    text[..8].copy_from_slice(&digits[..8]);
+    text[9..13].copy_from_slice(&digits[8..12]);
+    text[14..18].copy_from_slice(&digits[12..16]);
+    text[19..23].copy_from_slice(&digits[16..20]);
+    text[24..].copy_from_slice(&digits[20..]);
+    text
+}
+
+/// The eight hexadecimal digits of four bytes.
+#[inline]
+fn unpack_eight(bytes: [u8; 4], is_upper: bool) -> [u8; 8] {
+    let word = u64::from(u32::from_le_bytes(bytes));
+    let pairs = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
+    let bytes = (pairs | pairs << 8) & 0x00FF_00FF_00FF_00FF;
+    let values = (bytes >> 4 | bytes << 8) & 0x0F0F_0F0F_0F0F_0F0F;
+    let letters = (values + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    let behind_nine = u64::from(if is_upper { b'A' } else { b'a' } - b'9' - 1);
+    (values + 0x3030_3030_3030_3030 + letters * behind_nine).to_le_bytes()
 }
 
 /// The index behind the value at `at`.
@@ -310,6 +506,12 @@ fn digits(text: &[u8]) -> Option<Encoded<'_>> {
 pub fn end(bytes: &[u8], at: usize) -> usize {
     let fixed = FIXED_BYTES[bytes[at] as usize];
     if fixed > 0 { at + fixed as usize } else { end_of_counted(bytes, at) }
+}
+
+/// Whether a value with this first byte is an integer or a UUID.
+#[inline]
+pub fn is_data(first: u8) -> bool {
+    first <= UUID_UPPER
 }
 
 /// Bytes of the forms whose length follows from their first byte; 0 for others.
@@ -344,12 +546,16 @@ fn long_bytes(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes([bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4]]) as usize
 }
 
-/// An integer of up to 8 bytes, its sign extended.
-fn integer(bytes: &[u8]) -> i64 {
-    let is_negative = bytes.last().is_some_and(|last| *last >= 0x80);
-    let mut all = [if is_negative { 0xFF } else { 0 }; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    i64::from_le_bytes(all)
+/// An integer of `len` bytes at `at`, one to eight, its sign extended.
+#[inline]
+pub(super) fn integer_at(bytes: &[u8], at: usize, len: usize) -> i64 {
+    let rest = &bytes[at..];
+    let word = match rest.first_chunk() {
+        Some(word) => i64::from_le_bytes(*word),
+        None => first_word(rest) as i64,
+    };
+    let unused_bits = u64::BITS as usize - 8 * len;
+    word << unused_bits >> unused_bits
 }
 
 impl<'a> Value<'a> {
@@ -374,13 +580,16 @@ impl<'a> Value<'a> {
         let first = bytes[at];
         let value = match first {
             0..INTEGER => Value::Integer(first.into()),
-            INTEGER..UUID_LOWER => Value::Integer(integer(after(1))),
+            INTEGER..UUID_LOWER => Value::Integer(integer_at(bytes, at + 1, end - at - 1)),
             UUID_LOWER | UUID_UPPER => Value::Uuid { bytes: after(1), is_upper: first == UUID_UPPER },
             HEX_LOWER | HEX_UPPER => {
                 Value::Hex { bytes: after(2), digits: bytes[at + 1], is_upper: first == HEX_UPPER }
             }
             IPV4 => Value::Ipv4([bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4]]),
-            FRACTION => Value::Fraction { mantissa: integer(after(2)), scale: bytes[at + 1] >> 4 },
+            FRACTION => {
+                let mantissa = integer_at(bytes, at + 2, end - at - 2);
+                Value::Fraction { mantissa, scale: bytes[at + 1] >> 4 }
+            }
             BYTES_U8 => Value::Bytes(after(2)),
             BYTES_U32 => Value::Bytes(after(5)),
             BYTES_SHORT.. => Value::Bytes(after(1)),
@@ -398,7 +607,7 @@ impl<'a> Value<'a> {
             Value::Bytes(bytes) => return bytes,
             Value::Integer(value) => buffer.put_integer(value),
             Value::Fraction { mantissa, scale } => buffer.put_fraction(mantissa, scale.into()),
-            Value::Uuid { bytes, is_upper } => buffer.put_uuid(bytes, is_upper),
+            Value::Uuid { bytes, is_upper } => buffer.put(0, &uuid_text(bytes, is_upper)),
             Value::Hex { bytes, digits, is_upper } => buffer.put_hex(bytes, digits.into(), is_upper),
             Value::Ipv4(parts) => buffer.put_ipv4(parts),
         };
@@ -434,11 +643,14 @@ impl<'a> Value<'a> {
 
 /// Room for the text of a value that is not stored as its bytes.
 #[derive(Clone, Debug)]
-pub struct TextBuffer([u8; TYPED_TEXT_BYTES_MAX]);
+pub struct TextBuffer([u8; BUFFER_BYTES]);
+
+/// Digits are written in groups of eight.
+const BUFFER_BYTES: usize = TYPED_TEXT_BYTES_MAX.next_multiple_of(8);
 
 impl Default for TextBuffer {
     fn default() -> Self {
-        TextBuffer([0; TYPED_TEXT_BYTES_MAX])
+        TextBuffer([0; BUFFER_BYTES])
     }
 }
 
@@ -466,24 +678,17 @@ impl TextBuffer {
     }
 
     fn put_hex(&mut self, bytes: &[u8], digits: usize, is_upper: bool) -> usize {
-        let table = if is_upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
-        for (at, digit) in self.0[..digits].iter_mut().enumerate() {
-            let byte = bytes[at / 2];
-            *digit = table[(if at % 2 == 0 { byte >> 4 } else { byte & 15 }) as usize];
+        let (words, rest) = bytes.as_chunks();
+        let (to, _) = self.0.as_chunks_mut();
+        for (to, word) in to.iter_mut().zip(words) {
+            *to = unpack_eight(*word, is_upper);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            to[words.len()] = unpack_eight(last, is_upper);
         }
         digits
-    }
-
-    fn put_uuid(&mut self, bytes: &[u8], is_upper: bool) -> usize {
-        self.put_hex(bytes, 32, is_upper);
-        // From the last group of digits on, each moves behind the dashes before it.
-        for (dashes, at) in UUID_DASHES.iter().enumerate().rev() {
-            let from = at - dashes;
-            let to = UUID_DASHES.get(dashes + 1).map_or(32, |next| next - dashes - 1);
-            self.0.copy_within(from..to, at + 1);
-            self.0[*at] = b'-';
-        }
-        UUID_TEXT_BYTES
     }
 
     fn put_ipv4(&mut self, parts: [u8; 4]) -> usize {

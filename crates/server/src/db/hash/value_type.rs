@@ -77,6 +77,7 @@ impl ValueType for Hash {
         }
     }
 
+    #[inline]
     fn elements(&self) -> Option<usize> {
         Some(self.len())
     }

@@ -51,6 +51,7 @@ impl<'a> HashView<'a> {
     }
 
     /// Whether any field has an expiry.
+    #[inline]
     pub fn has_expiring(&self) -> bool {
         match self.encoding {
             Encoding::Record(_) | Encoding::Compact(_) => false,
