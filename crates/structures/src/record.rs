@@ -15,6 +15,9 @@
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#records).
 
+pub mod members;
+pub mod ranking;
+mod room;
 pub mod shape;
 #[cfg(test)]
 mod tests;
