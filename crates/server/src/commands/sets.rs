@@ -160,7 +160,7 @@ fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn scard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<Set>(args.key(1))?.map_or(0, Set::len);
+    let len = ctx.db.read(args.key(1)).map_or(Ok(0), |value| value.len_of::<Set>())?;
     ctx.reply.count(len);
     Ok(())
 }
@@ -285,7 +285,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let repetition = ctx.begin_repetition(count.unwrap_or_default())?;
     let reply = &mut *ctx.reply;
-    let answered = ctx.db.read_collection_with::<Set, _>(args.key(1), |set: &Set, random| match count {
+    let answered = ctx.db.read_collection_with::<Set, _>(args.key(1), |set, random| match count {
         None => {
             if let Some(member) = set.random(random) {
                 member.reply(reply);

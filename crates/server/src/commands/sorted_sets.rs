@@ -10,7 +10,7 @@ pub use rows::COMMANDS;
 
 use crate::command::{Args, Context, Outcome};
 use crate::db::StringValue;
-use crate::db::sorted_set::{Full, Insertion, SortedSet};
+use crate::db::sorted_set::{Full, Insertion, SortedSet, SortedSetView};
 use crate::db::{EventClasses, Key};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
@@ -233,7 +233,7 @@ fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn zcard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<SortedSet>(args.key(1))?.map_or(0, SortedSet::len);
+    let len = ctx.db.read(args.key(1)).map_or(Ok(0), |value| value.len_of::<SortedSet>())?;
     ctx.reply.count(len);
     Ok(())
 }
@@ -260,7 +260,7 @@ fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Calls `visit` with the score of each member, in order.
-pub fn for_each_score(set: Option<&SortedSet>, members: Args<'_>, visit: &mut dyn FnMut(Option<f64>)) {
+pub fn for_each_score(set: Option<SortedSetView<'_>>, members: Args<'_>, visit: &mut dyn FnMut(Option<f64>)) {
     match (set, members.len()) {
         (Some(set), 1) => visit(set.score(members.at(0))),
         (Some(set), _) => set.scores(&members.iter().collect::<Vec<&[u8]>>(), visit),

@@ -1,24 +1,22 @@
 //! The sources of commands that combine collections: removing duplicates, and choosing the fastest algorithm.
 
-use std::ptr;
-
 /// Up to this number sources are compared pairwise; of more, the addresses are sorted.
 const COMPARED_MAX: usize = 16;
 
-/// The sources without duplicates, in the order of their first occurrence.
-pub(super) fn distinct<T>(mut sources: Vec<&T>) -> Vec<&T> {
+/// The sources without duplicates, which have the same `address`, in the order of their first occurrence.
+pub(super) fn distinct<T: Copy>(mut sources: Vec<T>, address: impl Fn(T) -> *const ()) -> Vec<T> {
     if sources.len() <= COMPARED_MAX {
         for at in (1..sources.len()).rev() {
-            if sources[..at].iter().any(|before| ptr::eq(*before, sources[at])) {
+            if sources[..at].iter().any(|before| address(*before) == address(sources[at])) {
                 sources.remove(at);
             }
         }
         return sources;
     }
-    let mut named: Vec<(usize, &T)> = sources.into_iter().enumerate().collect();
+    let mut named: Vec<(usize, T)> = sources.into_iter().enumerate().collect();
     // The sort is stable: the first occurrence of each source comes first.
-    named.sort_by_key(|&(_, source)| ptr::from_ref(source));
-    named.dedup_by(|next, first| ptr::eq(next.1, first.1));
+    named.sort_by_key(|&(_, source)| address(source));
+    named.dedup_by(|next, first| address(next.1) == address(first.1));
     named.sort_unstable_by_key(|&(at, _)| at);
     named.into_iter().map(|(_, source)| source).collect()
 }
@@ -36,6 +34,7 @@ pub(super) fn is_difference_asked(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ptr;
 
     #[test]
     fn sources_stay_in_the_order_in_which_they_were_first_named() {
@@ -49,7 +48,7 @@ mod tests {
                     expected.push(text);
                 }
             }
-            assert_eq!(distinct(named), expected);
+            assert_eq!(distinct(named, |text| ptr::from_ref(text).cast()), expected);
         }
     }
 }

@@ -1,22 +1,28 @@
-//! Sets: unordered members. Integers while all members are, a compact list while small, packed pages beyond, with the
-//! integers separate in a set that had many before its first other member.
+//! Sets: unordered members. Integers while all members are, a record in the key's entry while it fits there, a compact list
+//! while small, packed pages beyond, with the integers separate in a set that had many before its first other member.
 
 mod mixed;
 mod rdb;
 #[cfg(test)]
 mod tests;
 mod value_type;
+mod view;
+
+pub use view::SetView;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
+use super::interned::Interned;
 use super::object::StringValue;
 use mixed::Mixed;
 use structures::hash::HashSeed;
-use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
+use structures::integer_set::{IntegerSet, SMALL_MAX};
 use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::PackedSet;
 use structures::random::Random;
+use structures::record::members::{Addition, MEMBERS_MAX, Members, MembersView};
+use structures::record::value::TextBuffer;
 use structures::unaligned_box::UnalignedBox;
-use wire::convert::{signed_len, usize_of};
+use wire::convert::usize_of;
 
 /// The value of a set key.
 #[derive(Clone, Debug)]
@@ -31,17 +37,33 @@ enum Encoding {
         /// It has exceeded the limit for small integer sets: a reference server would keep it as a table.
         outgrown: bool,
     },
+    /// Few other members, or integers that were among others. Only while the set is created or changed: it is embedded, or
+    /// becomes a list, when it is stored.
+    Record(UnalignedBox<Members>),
+    /// As a record, but longer.
     Compact(Listpack),
     Packed(UnalignedBox<PackedSet>),
     Mixed(UnalignedBox<Mixed>),
 }
 
 impl Collection for Set {
-    type View<'a> = &'a Set;
+    type View<'a> = SetView<'a>;
 
     #[inline]
-    fn view(&self) -> &Set {
-        self
+    fn view(&self) -> SetView<'_> {
+        let encoding = match &self.encoding {
+            Encoding::Integers { set, outgrown } => view::Encoding::Integers { set, outgrown: *outgrown },
+            Encoding::Record(members) => view::Encoding::Record(members.view()),
+            Encoding::Compact(list) => view::Encoding::Compact(list),
+            Encoding::Packed(set) => view::Encoding::Packed(set),
+            Encoding::Mixed(set) => view::Encoding::Mixed(set),
+        };
+        SetView { encoding }
+    }
+
+    #[inline]
+    fn view_embedded<'a>(bytes: &'a [u8], _interned: &'a Interned) -> Option<SetView<'a>> {
+        Some(SetView { encoding: view::Encoding::Record(MembersView::of_embedded(bytes)) })
     }
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
@@ -54,41 +76,34 @@ impl Collection for Set {
 }
 
 impl Set {
+    fn of_record(members: Members) -> Set {
+        Set { encoding: Encoding::Record(UnalignedBox::new(members)) }
+    }
+
     /// Number of members.
-    pub fn len(&self) -> usize {
-        match &self.encoding {
-            Encoding::Integers { set, .. } => usize_of(set.len()),
-            Encoding::Compact(list) => list.len(),
-            Encoding::Packed(set) => set.len(),
-            Encoding::Mixed(set) => set.len(),
-        }
-    }
-
-    /// Whether all members lie side by side and are searched one by one.
-    pub fn is_compact(&self) -> bool {
-        matches!(self.encoding, Encoding::Compact(_))
-    }
-
-    /// Whether `member` is in the set.
     #[inline]
-    pub fn contains(&self, member: &[u8]) -> bool {
-        match &self.encoding {
-            Encoding::Integers { set, .. } => {
-                wire::number::parse_i64(member).is_some_and(|value| set.contains(value))
-            }
-            Encoding::Compact(list) => find(list, member).is_some(),
-            Encoding::Packed(set) => set.contains(member),
-            Encoding::Mixed(set) => set.contains(member),
-        }
+    pub fn len(&self) -> usize {
+        self.view().len()
     }
 
-    /// As [`Set::contains`], for a member of another set.
-    pub fn contains_value(&self, member: StringValue<'_>) -> bool {
-        match (&self.encoding, member) {
-            (Encoding::Integers { set, .. }, StringValue::Integer(value)) => set.contains(value),
-            (Encoding::Mixed(set), StringValue::Integer(value)) => set.integers.contains(value),
-            _ => member.with_bytes(|bytes| self.contains(bytes)),
-        }
+    /// See [`SetView::contains`].
+    pub fn contains(&self, member: &[u8]) -> bool {
+        self.view().contains(member)
+    }
+
+    /// See [`SetView::for_each`].
+    pub fn for_each<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>)) {
+        self.view().for_each(visit);
+    }
+
+    /// See [`SetView::random_distinct`].
+    pub fn random_distinct(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'_>),
+    ) {
+        self.view().random_distinct(wanted, random, visit);
     }
 
     /// Adds a member. Returns whether it is new.
@@ -102,6 +117,13 @@ impl Set {
                 }
                 None if self.leave_integers(member, context) => return true,
                 None => {}
+            }
+        }
+        if let Encoding::Record(members) = &mut self.encoding {
+            match add_to_record(members, member, context.limits) {
+                Addition::Added => return true,
+                Addition::Present => return false,
+                Addition::Refused => self.leave_record(),
             }
         }
         if let Encoding::Compact(list) = &mut self.encoding {
@@ -121,7 +143,7 @@ impl Set {
         match &mut self.encoding {
             Encoding::Packed(set) => set.insert(member),
             Encoding::Mixed(set) => set.add(member),
-            Encoding::Integers { .. } | Encoding::Compact(_) => {
+            Encoding::Integers { .. } | Encoding::Record(_) | Encoding::Compact(_) => {
                 unreachable!("any other encoding is packed by now")
             }
         }
@@ -154,7 +176,7 @@ impl Set {
             return;
         }
         if count <= limits.set_listpack_entries_max {
-            self.encoding = Encoding::Compact(Listpack::new());
+            *self = Set::of_record(Members::default());
         } else if let Encoding::Integers { outgrown, .. } = &mut self.encoding {
             *outgrown = true;
         }
@@ -175,8 +197,8 @@ impl Set {
         let is_small = integers.len() <= limits.set_intset_entries_max
             && members.len() <= limits.set_listpack_entries_max
             && others.iter().all(|member| member.len() <= limits.set_listpack_value_bytes_max);
-        if is_small && let Some(list) = list_of(&integers, others) {
-            return Set { encoding: Encoding::Compact(list) };
+        if is_small && let Some(encoding) = encoding_of_few(&integers, others) {
+            return Set { encoding };
         }
         if integers.len() > SMALL_MAX {
             let mut set = Set::new(limits, context.seed);
@@ -197,7 +219,7 @@ impl Set {
     /// before they are added, whether or not they are new.
     pub fn expect_more(&mut self, count: usize, context: &CollectionContext<'_>) {
         match &mut self.encoding {
-            Encoding::Compact(_) if count > context.limits.set_listpack_entries_max => {
+            Encoding::Record(_) | Encoding::Compact(_) if count > context.limits.set_listpack_entries_max => {
                 self.pack(context.seed)
             }
             Encoding::Integers { outgrown, .. } if count > context.limits.set_intset_entries_max => {
@@ -215,6 +237,16 @@ impl Set {
         let compact = !*outgrown
             && usize_of(set.len()) < limits.set_listpack_entries_max
             && member.len() <= limits.set_listpack_value_bytes_max;
+        if compact && usize_of(set.len()) < MEMBERS_MAX {
+            let mut members = Members::default();
+            set.iter().for_each(|value| members.push_integer(value));
+            let has_room = members.fits(member.len());
+            if has_room {
+                members.push(member);
+            }
+            *self = Set::of_record(members);
+            return has_room;
+        }
         if compact {
             let (list, is_whole) = list_with(set, member);
             self.encoding = Encoding::Compact(list);
@@ -227,6 +259,12 @@ impl Set {
             self.encoding = Encoding::Mixed(UnalignedBox::new(Mixed::new(integers, context.seed)));
         }
         false
+    }
+
+    /// Converts a record to a list.
+    fn leave_record(&mut self) {
+        let Encoding::Record(members) = &self.encoding else { return };
+        self.encoding = Encoding::Compact(listpack_of(members.view()));
     }
 
     fn pack(&mut self, seed: HashSeed) {
@@ -249,6 +287,7 @@ impl Set {
                 self.leave_mixed();
                 removed
             }
+            Encoding::Record(members) => members.remove(member),
             Encoding::Compact(list) => match find(list, member) {
                 Some(at) => {
                     list.remove(at);
@@ -271,59 +310,6 @@ impl Set {
         }
     }
 
-    /// Visits all members.
-    pub fn for_each<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>)) {
-        self.any(&mut |member| {
-            visit(member);
-            false
-        });
-    }
-
-    /// Visits members until one satisfies `visit`; returns whether one did.
-    pub fn any<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>) -> bool) -> bool {
-        match &self.encoding {
-            Encoding::Integers { set, .. } => set.iter().any(|value| visit(StringValue::Integer(value))),
-            Encoding::Compact(list) => list.iter().any(|element| visit(element.into())),
-            Encoding::Packed(set) => set.iter().any(|member| visit(StringValue::Bytes(member))),
-            Encoding::Mixed(set) => set.any(visit),
-        }
-    }
-
-    /// Visits about `wanted` members and returns the next cursor, 0 at the end; a small set is visited whole. Cursors of
-    /// packed pages and of integers are distinct, so that members that stay are visited through every change of encoding:
-    /// a part that the cursor does not refer to is visited from its beginning.
-    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>)) -> u64 {
-        match &self.encoding {
-            Encoding::Packed(set) => {
-                let cursor = if cursor < cursor::FIRST { cursor } else { 0 };
-                set.scan(cursor, wanted, &mut |member| visit(StringValue::Bytes(member)))
-            }
-            Encoding::Integers { set, outgrown: true } => {
-                set.scan(cursor, wanted, |value| visit(StringValue::Integer(value)))
-            }
-            Encoding::Mixed(set) => set.scan(cursor, wanted, visit),
-            Encoding::Integers { .. } | Encoding::Compact(_) => {
-                self.for_each(visit);
-                0
-            }
-        }
-    }
-
-    /// A uniformly random member.
-    pub fn random(&self, random: &mut Random) -> Option<StringValue<'_>> {
-        if self.is_empty() {
-            return None;
-        }
-        match &self.encoding {
-            Encoding::Integers { set, .. } => set.random(random).map(StringValue::Integer),
-            Encoding::Compact(list) => {
-                list.at(signed_len(random.index(self.len()))).map(|at| list.get(at).into())
-            }
-            Encoding::Packed(set) => set.random(random).map(StringValue::Bytes),
-            Encoding::Mixed(set) => set.random(random),
-        }
-    }
-
     /// Removes `wanted` distinct members (all, if there are fewer), each choice equally likely, and passes each to
     /// `visit`.
     pub fn take_random(
@@ -334,17 +320,13 @@ impl Set {
     ) {
         match &mut self.encoding {
             // Removing them one by one would move all members behind each.
+            Encoding::Record(members) => {
+                let mut lots = Lots { left: members.view().len() as u64, needed: wanted as u64 };
+                members.retain(|member| !lots.take(random, member.into(), visit));
+            }
             Encoding::Compact(list) => {
-                let (mut left, mut needed) = (list.len() as u64, wanted as u64);
-                list.retain(|element| {
-                    let taken = random.below(left) < needed;
-                    left -= 1;
-                    needed -= u64::from(taken);
-                    if taken {
-                        visit(element.into());
-                    }
-                    !taken
-                });
+                let mut lots = Lots { left: list.len() as u64, needed: wanted as u64 };
+                list.retain(|element| !lots.take(random, element.into(), visit));
             }
             Encoding::Integers { set, .. } => {
                 let mut taken = Vec::with_capacity(wanted.min(usize_of(set.len())));
@@ -369,46 +351,74 @@ impl Set {
             }
         }
     }
+}
 
-    /// `wanted` distinct members (all, if there are fewer), each choice equally likely. Takes time proportional to
-    /// `wanted`, in a small set to its size.
-    pub fn random_distinct(
-        &self,
-        wanted: usize,
+/// Selection sampling, Knuth 3.4.2, algorithm S.
+struct Lots {
+    left: u64,
+    needed: u64,
+}
+
+impl Lots {
+    /// Passes the next member to `visit` if it is drawn; returns whether it is.
+    fn take(
+        &mut self,
         random: &mut Random,
+        member: StringValue<'_>,
         visit: &mut dyn FnMut(StringValue<'_>),
-    ) {
-        match &self.encoding {
-            Encoding::Packed(set) => {
-                set.random_distinct(wanted, random, &mut |member| visit(StringValue::Bytes(member)))
-            }
-            Encoding::Integers { set, .. } => {
-                set.random_distinct(wanted as u64, random, |value| visit(StringValue::Integer(value)));
-            }
-            Encoding::Mixed(set) => set.random_distinct(wanted, random, visit),
-            Encoding::Compact(list) => {
-                // Selection sampling, Knuth 3.4.2, algorithm S.
-                let (mut left, mut needed) = (list.len() as u64, wanted as u64);
-                for element in list {
-                    if needed == 0 {
-                        return;
-                    }
-                    if random.below(left) < needed {
-                        visit(element.into());
-                        needed -= 1;
-                    }
-                    left -= 1;
-                }
-            }
+    ) -> bool {
+        let is_drawn = random.below(self.left) < self.needed;
+        self.left -= 1;
+        self.needed -= u64::from(is_drawn);
+        if is_drawn {
+            visit(member);
+        }
+        is_drawn
+    }
+}
+
+/// Adds a member if it is not there; refuses one that makes the set too large for its limits or for a record.
+#[inline]
+fn add_to_record(members: &mut Members, member: &[u8], limits: &EncodingLimits) -> Addition {
+    let may_add = members.view().len() < limits.set_listpack_entries_max
+        && member.len() <= limits.set_listpack_value_bytes_max
+        && members.fits(member.len());
+    members.add(member, may_add)
+}
+
+/// The set as a list.
+fn listpack_of(members: MembersView<'_>) -> Listpack {
+    let mut list = Builder::with_room(2 * members.used_bytes());
+    for member in members.iter() {
+        match member.integer() {
+            Some(value) => list.push(Element::Integer(value)),
+            None => list.push(Element::Bytes(member.text(&mut TextBuffer::default()))),
         }
     }
+    list.finish()
+}
+
+/// The list as a record, if it is short enough.
+fn record_of(list: &Listpack) -> Option<Members> {
+    let mut members = Members::default();
+    for element in list {
+        match element {
+            _ if !members.fits(element.text_len()) => return None,
+            Element::Integer(value) => members.push_integer(value),
+            Element::Bytes(text) => members.push(text),
+        }
+    }
+    Some(members)
 }
 
 /// Maximum size of most integers in a list.
 const INTEGER_ROOM_BYTES: usize = 8;
 
-/// A list of integers followed by other members; `None` if they exceed its format.
-fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
+/// A record or list of integers followed by other members; `None` if they exceed its format.
+fn encoding_of_few(integers: &[i64], others: &[StringValue<'_>]) -> Option<Encoding> {
+    if let Some(members) = record_with(integers.iter().copied(), others) {
+        return Some(Encoding::Record(UnalignedBox::new(members)));
+    }
     let bytes =
         INTEGER_ROOM_BYTES * integers.len() + others.iter().map(|member| member.len() + 2).sum::<usize>();
     let mut list = Builder::with_room(bytes);
@@ -423,7 +433,26 @@ fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
             text => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
         }
     }
-    Some(list.finish())
+    Some(Encoding::Compact(list.finish()))
+}
+
+/// A record of integers followed by other members; `None` if they do not fit one.
+fn record_with(integers: impl ExactSizeIterator<Item = i64>, others: &[StringValue<'_>]) -> Option<Members> {
+    if integers.len() + others.len() > MEMBERS_MAX {
+        return None;
+    }
+    let mut members = Members::default();
+    integers.for_each(|value| members.push_integer(value));
+    for member in others {
+        if !members.fits(member.len()) {
+            return None;
+        }
+        match *member {
+            StringValue::Integer(value) => members.push_integer(value),
+            text => text.with_bytes(|bytes| members.push(bytes)),
+        }
+    }
+    Some(members)
 }
 
 /// A list of integers followed by another member, and whether that fitted.

@@ -1,27 +1,28 @@
-//! Sorted sets: members ordered by score. A compact list while small; beyond, a feature B+ tree or (with `zset-index
-//! skiplist`) a skip list.
+//! Sorted sets: members ordered by score. A record in the key's entry while it fits there, then a compact list; beyond, a
+//! feature B+ tree or (with `zset-index skiplist`) a skip list.
 
 mod compact;
 pub mod ordered;
 mod rdb;
+#[cfg(test)]
+mod tests;
 mod value_type;
+mod view;
+
+pub use view::SortedSetView;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
+use super::interned::Interned;
 use super::object::StringValue;
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
-use structures::listpack::Position;
+use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::ordered_set::{ALL_RANKS, OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
-use structures::random::Random;
+use structures::record::ranking::{MEMBERS_MAX, Place, Ranking, RankingView};
+use structures::record::value::TextBuffer;
 use structures::unaligned_box::UnalignedBox;
-
-/// Random members looked up together.
-const DRAWN_TOGETHER: usize = 16;
-/// For more than this share of a set, all members are scanned once, each taken with the probability that makes all
-/// choices equally likely: cheaper than finding that number by rank.
-const WALKED_SHARE: usize = 8;
 
 /// The value of a sorted set key.
 pub struct SortedSet {
@@ -29,6 +30,8 @@ pub struct SortedSet {
 }
 
 enum Encoding {
+    /// Only while the set is created or changed: it is embedded, or becomes a list, when it is stored.
+    Record(UnalignedBox<Ranking>),
     Compact(Compact),
     Tree(UnalignedBox<FbTree>),
     SkipList(UnalignedBox<SkipList>),
@@ -36,8 +39,9 @@ enum Encoding {
 
 /// Runs the same code on either large encoding.
 macro_rules! large {
-    ($encoding:expr, $compact:pat => $small:expr, $set:ident => $work:expr) => {
+    ($encoding:expr, $record:pat => $tiny:expr, $compact:pat => $small:expr, $set:ident => $work:expr) => {
         match $encoding {
+            Encoding::Record($record) => $tiny,
             Encoding::Compact($compact) => $small,
             Encoding::Tree($set) => $work,
             Encoding::SkipList($set) => $work,
@@ -57,7 +61,7 @@ impl Probe<'_> {
     /// Prefetches the next line; returns whether there are more.
     #[inline]
     pub fn step(&mut self) -> bool {
-        large!(&self.set.encoding, _ => false, set => set.probe_step(&mut self.probe))
+        large!(&self.set.encoding, _ => false, _ => false, set => set.probe_step(&mut self.probe))
     }
 }
 
@@ -70,6 +74,7 @@ impl std::fmt::Debug for SortedSet {
 impl Clone for SortedSet {
     fn clone(&self) -> Self {
         let encoding = match &self.encoding {
+            Encoding::Record(record) => Encoding::Record(record.clone()),
             Encoding::Compact(list) => Encoding::Compact(list.clone()),
             Encoding::Tree(set) => Encoding::Tree(UnalignedBox::new(FbTree::clone(set))),
             Encoding::SkipList(set) => {
@@ -83,15 +88,26 @@ impl Clone for SortedSet {
 }
 
 impl Collection for SortedSet {
-    type View<'a> = &'a SortedSet;
+    type View<'a> = SortedSetView<'a>;
 
     #[inline]
-    fn view(&self) -> &SortedSet {
-        self
+    fn view(&self) -> SortedSetView<'_> {
+        let encoding = match &self.encoding {
+            Encoding::Record(record) => view::Encoding::Record(record.view()),
+            Encoding::Compact(list) => view::Encoding::Compact(list),
+            Encoding::Tree(set) => view::Encoding::Tree(set),
+            Encoding::SkipList(set) => view::Encoding::SkipList(set),
+        };
+        SortedSetView { encoding }
+    }
+
+    #[inline]
+    fn view_embedded<'a>(bytes: &'a [u8], _interned: &'a Interned) -> Option<SortedSetView<'a>> {
+        Some(SortedSetView { encoding: view::Encoding::Record(RankingView::of_embedded(bytes)) })
     }
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        SortedSet { encoding: Encoding::Compact(Compact::default()) }
+        SortedSet::of_record(Ranking::default())
     }
 
     fn conform(&mut self, context: &CollectionContext<'_>) {
@@ -100,34 +116,29 @@ impl Collection for SortedSet {
 }
 
 impl SortedSet {
+    fn of_record(record: Ranking) -> SortedSet {
+        SortedSet { encoding: Encoding::Record(UnalignedBox::new(record)) }
+    }
+
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        large!(&self.encoding, list => list.len(), set => set.len())
+        self.view().len()
     }
 
-    /// Whether all members lie side by side.
+    /// See [`SortedSetView::is_compact`].
     pub fn is_compact(&self) -> bool {
-        matches!(self.encoding, Encoding::Compact(_))
+        self.view().is_compact()
     }
 
-    /// The member's score.
-    #[inline]
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        large!(&self.encoding, list => list.score(member), set => set.score(member))
-    }
-
-    /// Passes the score of each member, in turn, to `visit`.
-    pub fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
-        large!(&self.encoding, list => members.iter().for_each(|member| visit(list.score(member))), set => {
-            set.scores(members, visit)
-        })
-    }
-
-    /// The member's rank, from 0 at the lowest score, and its score.
-    #[inline]
-    pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        large!(&self.encoding, list => list.rank(member), set => set.rank(member))
+    /// See [`SortedSetView::for_range`].
+    pub fn for_range<'a>(
+        &'a self,
+        range: Range<usize>,
+        reverse: bool,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
+        self.view().for_range(range, reverse, visit);
     }
 
     /// Adds the member or moves it to `score`, which must be a number.
@@ -138,11 +149,17 @@ impl SortedSet {
         score: f64,
         context: &CollectionContext<'_>,
     ) -> Result<Insertion, Full> {
-        if let Encoding::Compact(list) = &self.encoding {
-            let there = list.find(member);
-            return self.insert_compact(member, score, there, context);
+        match &self.encoding {
+            Encoding::Record(record) => {
+                let there = record.view().find(member);
+                self.insert_record(member, score, there, context)
+            }
+            Encoding::Compact(list) => {
+                let there = list.find(member);
+                self.insert_compact(member, score, there, context)
+            }
+            Encoding::Tree(_) | Encoding::SkipList(_) => self.insert_large(member, score),
         }
-        large!(&mut self.encoding, _ => unreachable!("looked at above"), set => set.insert(member, score))
     }
 
     /// Adds or moves the member to the score that `wanted` computes from its current one, if any: one search.
@@ -152,16 +169,57 @@ impl SortedSet {
         context: &CollectionContext<'_>,
         wanted: &mut dyn FnMut(Option<f64>) -> Option<f64>,
     ) -> Result<Option<Insertion>, Full> {
-        if let Encoding::Compact(list) = &self.encoding {
-            let there = list.find(member);
-            let score = wanted(there.map(|(_, score)| score));
-            return score.map(|score| self.insert_compact(member, score, there, context)).transpose();
+        match &mut self.encoding {
+            Encoding::Record(record) => {
+                let there = record.view().find(member);
+                let score = wanted(there.map(|place| place.score));
+                score.map(|score| self.insert_record(member, score, there, context)).transpose()
+            }
+            Encoding::Compact(list) => {
+                let there = list.find(member);
+                let score = wanted(there.map(|(_, score)| score));
+                score.map(|score| self.insert_compact(member, score, there, context)).transpose()
+            }
+            Encoding::Tree(set) => set.insert_if(member, wanted),
+            Encoding::SkipList(set) => set.insert_if(member, wanted),
         }
+    }
+
+    fn insert_large(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
         large!(
             &mut self.encoding,
-            _ => unreachable!("looked at above"),
-            set => set.insert_if(member, wanted)
+            _ => unreachable!("the set is large"),
+            _ => unreachable!("the set is large"),
+            set => set.insert(member, score)
         )
+    }
+
+    /// Inserts into a record; `there` is the member's place.
+    #[inline]
+    fn insert_record(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        there: Option<Place>,
+        context: &CollectionContext<'_>,
+    ) -> Result<Insertion, Full> {
+        if let Encoding::Record(record) = &mut self.encoding {
+            let limits = context.limits;
+            let fits = match there {
+                Some(_) => record.fits_score(),
+                None => {
+                    record.view().len() < limits.sorted_set_listpack_entries_max
+                        && member.len() <= limits.sorted_set_listpack_value_bytes_max
+                        && record.fits(member.len())
+                }
+            };
+            if fits {
+                return Ok(record.insert(member, score, there));
+            }
+            self.leave_record();
+        }
+        let there = if let Encoding::Compact(list) = &self.encoding { list.find(member) } else { None };
+        self.insert_compact(member, score, there, context)
     }
 
     /// Inserts into a compact set; `there` is the member's current entry.
@@ -185,7 +243,7 @@ impl SortedSet {
             }
             self.enlarge(context);
         }
-        large!(&mut self.encoding, _ => unreachable!("enlarged above"), set => set.insert(member, score))
+        self.insert_large(member, score)
     }
 
     /// Prepares for adding `members` members, the longest of `longest_bytes` bytes: if they exceed the compact encoding
@@ -197,13 +255,23 @@ impl SortedSet {
             || longest_bytes > limits.sorted_set_listpack_value_bytes_max
         {
             self.enlarge(context);
+        } else if members > MEMBERS_MAX {
+            self.leave_record();
         }
     }
 
+    /// Converts a record to a list.
+    fn leave_record(&mut self) {
+        let Encoding::Record(record) = &self.encoding else { return };
+        self.encoding = Encoding::Compact(Compact::of_listpack(listpack_of(record.view())));
+    }
+
     fn enlarge(&mut self, context: &CollectionContext<'_>) {
-        let Encoding::Compact(list) = &self.encoding else { return };
-        let mut members: Vec<(Vec<u8>, f64)> = Vec::with_capacity(list.len());
-        list.for_range(0..list.len(), false, &mut |member, score| {
+        if !self.is_compact() {
+            return;
+        }
+        let mut members: Vec<(Vec<u8>, f64)> = Vec::with_capacity(self.len());
+        self.for_range(0..self.len(), false, &mut |member, score| {
             members.push((member.to_vec(), score));
             true
         });
@@ -221,94 +289,12 @@ impl SortedSet {
 
     /// Removes the member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        large!(&mut self.encoding, list => list.remove(member), set => set.remove(member))
-    }
-
-    /// The ranks of the scores within both bounds.
-    pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        let range =
-            large!(&self.encoding, list => list.score_range(min, max), set => set.score_range(min, max));
-        range.start..range.end.max(range.start)
-    }
-
-    /// As [`SortedSet::score_range`], for callers that need only the first `wanted` of these ranks.
-    pub fn score_range_start(&self, min: ScoreBound, max: ScoreBound, wanted: usize) -> Range<usize> {
-        let range = large!(&self.encoding, list => list.score_range(min, max), set => {
-            set.score_range_start(min, max, wanted)
-        });
-        range.start..range.end.max(range.start)
-    }
-
-    /// The ranks of the members within both bounds, where all scores are equal.
-    pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        let range = large!(&self.encoding, list => list.lex_range(min, max), set => set.lex_range(min, max));
-        range.start..range.end.max(range.start)
-    }
-
-    /// Visits the ranks in `range`, upwards or downwards, until `visit` returns `false`.
-    pub fn for_range<'a>(
-        &'a self,
-        range: Range<usize>,
-        reverse: bool,
-        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
-    ) {
-        if range.is_empty() {
-            return;
-        }
-        large!(&self.encoding, list => list.for_range(range, reverse, visit), set => {
-            if range.len() == 1 {
-                // An iteration costs more to start.
-                if let Some((member, score)) = set.at(range.start) {
-                    visit(StringValue::Bytes(member), score);
-                }
-                return;
-            }
-            let mut visit = |(member, score)| visit(StringValue::Bytes(member), score);
-            if reverse {
-                set.descending(range).all(&mut visit);
-            } else {
-                set.ascending(range).all(&mut visit);
-            }
-        });
-    }
-
-    /// As [`SortedSet::for_range`], of all ranks, without scores.
-    pub fn for_members<'a>(
-        &'a self,
-        range: Range<usize>,
-        reverse: bool,
-        visit: &mut dyn FnMut(StringValue<'a>),
-    ) {
-        if range.len() == 1 && !self.is_compact() {
-            let member = large!(&self.encoding, _ => None, set => set.member_at(range.start));
-            return member.into_iter().for_each(|member| visit(StringValue::Bytes(member)));
-        }
-        self.for_range(range, reverse, &mut |member, _| {
-            visit(member);
-            true
-        });
-    }
-
-    /// Visits the members whose scores lie within the first bounds, then those within the next, and so on, upwards, until
-    /// `visit` returns `false`.
-    pub fn for_score_ranges<'a>(
-        &'a self,
-        ranges: &[(ScoreBound, ScoreBound)],
-        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
-    ) {
-        if let Encoding::Compact(list) = &self.encoding {
-            return list.for_score_ranges(ranges, visit);
-        }
-        let mut goes_on = true;
-        for &(min, max) in ranges {
-            self.for_range(self.score_range(min, max), false, &mut |member, score| {
-                goes_on = visit(member, score);
-                goes_on
-            });
-            if !goes_on {
-                return;
-            }
-        }
+        large!(
+            &mut self.encoding,
+            record => record.remove(member),
+            list => list.remove(member),
+            set => set.remove(member)
+        )
     }
 
     /// Removes the ranks in `range`, passing each to `removed` in ascending order; returns how many.
@@ -317,7 +303,12 @@ impl SortedSet {
         range: Range<usize>,
         removed: &mut dyn FnMut(StringValue<'_>, f64),
     ) -> usize {
-        large!(&mut self.encoding, list => {
+        large!(&mut self.encoding, record => {
+            let range = range.start..range.end.min(record.view().len());
+            let pairs = record.view().iter_from(range.start).take(range.len());
+            pairs.for_each(|(member, score)| removed(member.into(), score));
+            drop_of_record(record, range)
+        }, list => {
             list.for_range(range.clone(), false, &mut |member, score| { removed(member, score); true });
             list.drop_range(range)
         }, set => {
@@ -327,84 +318,53 @@ impl SortedSet {
 
     /// As [`SortedSet::remove_range`], without passing them on.
     pub fn drop_range(&mut self, range: Range<usize>) -> usize {
-        large!(&mut self.encoding, list => list.drop_range(range), set => set.drop_range(range))
-    }
-
-    /// Visits some members and returns the next cursor, 0 at the end; a compact set is visited whole.
-    pub fn scan<'a>(
-        &'a self,
-        cursor: u64,
-        wanted: usize,
-        visit: &mut dyn FnMut(StringValue<'a>, f64),
-    ) -> u64 {
-        large!(&self.encoding, list => {
-            list.for_range(0..list.len(), false, &mut |member, score| { visit(member, score); true });
-            0
-        }, set => set.scan(cursor, wanted, &mut |member, score| visit(StringValue::Bytes(member), score)))
-    }
-
-    /// Visits `wanted` members drawn one by one, possibly the same more than once, until `visit` returns `false`.
-    pub fn random_each<'a>(
-        &'a self,
-        wanted: usize,
-        random: &mut Random,
-        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
-    ) {
-        if self.len() == 0 {
-            return;
-        }
-        large!(&self.encoding, list => list.random_each(wanted, random, visit), set => {
-            let (mut left, mut goes_on) = (wanted, true);
-            while left > 0 && goes_on {
-                let mut ranks = [0; DRAWN_TOGETHER];
-                let ranks = &mut ranks[..left.min(DRAWN_TOGETHER)];
-                ranks.iter_mut().for_each(|rank| *rank = random.index(set.len()));
-                set.at_each(ranks, &mut |member, score| {
-                    goes_on = visit(StringValue::Bytes(member), score);
-                    goes_on
-                });
-                left -= ranks.len();
-            }
-        });
-    }
-
-    /// Visits `wanted` distinct members (all, if there are fewer), each choice equally likely, until `visit` returns
-    /// `false`.
-    pub fn random_distinct<'a>(
-        &'a self,
-        wanted: usize,
-        random: &mut Random,
-        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
-    ) {
-        if self.is_compact() || wanted > self.len() / WALKED_SHARE {
-            // Knuth, volume 2, algorithm S.
-            let (mut left, mut wanted) = (self.len() as u64, wanted.min(self.len()) as u64);
-            self.for_range(0..self.len(), false, &mut |member, score| {
-                let goes_on = wanted > 0
-                    && (random.below(left) >= wanted || {
-                        wanted -= 1;
-                        visit(member, score)
-                    });
-                left -= 1;
-                goes_on
-            });
-            return;
-        }
-        let ranks = distinct_ranks(self.len(), wanted, random);
-        large!(&self.encoding, _ => unreachable!("a compact set is walked"), set => {
-            set.at_each(&ranks, &mut |member, score| visit(StringValue::Bytes(member), score))
-        });
+        large!(
+            &mut self.encoding,
+            record => {
+                let end = range.end.min(record.view().len());
+                drop_of_record(record, range.start..end)
+            },
+            list => list.drop_range(range),
+            set => set.drop_range(range)
+        )
     }
 }
 
-/// `wanted` distinct ranks below `len`, which is several times `wanted`, in order; each choice equally likely. All ranks
-/// drawn count, so no choice is favoured.
-fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> Vec<usize> {
-    let mut ranks = Vec::with_capacity(wanted);
-    while ranks.len() < wanted {
-        ranks.extend((ranks.len()..wanted).map(|_| random.index(len)));
-        ranks.sort_unstable();
-        ranks.dedup();
+/// Removes these ranks; returns their number.
+fn drop_of_record(record: &mut Ranking, range: Range<usize>) -> usize {
+    let removed = range.len();
+    if removed > 0 {
+        record.cut(range);
     }
-    ranks
+    removed
+}
+
+/// The record as a list.
+fn listpack_of(record: RankingView<'_>) -> Listpack {
+    let mut list = Builder::with_room(3 * record.used_bytes());
+    for (member, score) in record.iter_from(0) {
+        match member.integer() {
+            Some(value) => list.push(Element::Integer(value)),
+            None => list.push(Element::Bytes(member.text(&mut TextBuffer::default()))),
+        }
+        compact::push_score(&mut list, score);
+    }
+    list.finish()
+}
+
+/// The list as a record, if it is short enough.
+fn record_of(list: &Compact) -> Option<Ranking> {
+    if list.len() > MEMBERS_MAX {
+        return None;
+    }
+    let mut record = Ranking::default();
+    let mut fits = true;
+    list.for_range(0..list.len(), false, &mut |member, score| {
+        fits = record.fits(member.len());
+        if fits {
+            member.with_bytes(|member| record.push(member, score));
+        }
+        fits
+    });
+    fits.then_some(record)
 }

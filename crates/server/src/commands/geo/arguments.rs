@@ -2,7 +2,7 @@
 
 use super::geohash::Position;
 use crate::command::Args;
-use crate::db::sorted_set::SortedSet;
+use crate::db::sorted_set::SortedSetView;
 use crate::error::{ClientError, quoted};
 
 /// Parses a longitude at `at` and the latitude after it.
@@ -41,7 +41,7 @@ pub fn radius(args: Args<'_>, at: usize) -> Result<(f64, f64), ClientError> {
 }
 
 /// The position of a member.
-pub fn member_position(set: &SortedSet, member: &[u8]) -> Result<Position, ClientError> {
+pub fn member_position(set: SortedSetView<'_>, member: &[u8]) -> Result<Position, ClientError> {
     let score = set
         .score(member)
         .ok_or_else(|| ClientError::formatted(format!("ERR member {} does not exist", quoted(member))))?;

@@ -5,7 +5,7 @@ use super::arguments::{member_position, number, position, radius, unit_m};
 use super::geohash::Position;
 use crate::command::Args;
 use crate::db::Key;
-use crate::db::sorted_set::SortedSet;
+use crate::db::sorted_set::SortedSetView;
 use crate::error::{ClientError, quoted};
 
 /// The command.
@@ -84,7 +84,11 @@ impl Variant {
 
 impl<'a> Query<'a> {
     /// `set` is the searched set, if it exists: members in the arguments are looked up in it.
-    pub fn parse(args: Args<'a>, variant: Variant, set: Option<&SortedSet>) -> Result<Self, ClientError> {
+    pub fn parse(
+        args: Args<'a>,
+        variant: Variant,
+        set: Option<SortedSetView<'_>>,
+    ) -> Result<Self, ClientError> {
         let mut query = Query {
             args,
             variant,
@@ -119,7 +123,7 @@ impl<'a> Query<'a> {
     }
 
     /// Parses the arguments with fixed positions; returns the index of the first option.
-    fn fixed(&mut self, set: Option<&SortedSet>) -> Result<usize, ClientError> {
+    fn fixed(&mut self, set: Option<SortedSetView<'_>>) -> Result<usize, ClientError> {
         let args = self.args;
         match self.variant {
             Variant::Radius { .. } => {
@@ -187,7 +191,7 @@ impl<'a> Query<'a> {
     }
 
     /// As [`Query::word`], for GEOSEARCH's centre and shape. A polygon is both, and only one shape is permitted.
-    fn area_word(&mut self, at: usize, set: Option<&SortedSet>) -> Result<usize, ClientError> {
+    fn area_word(&mut self, at: usize, set: Option<SortedSetView<'_>>) -> Result<usize, ClientError> {
         let args = self.args;
         let left = args.len() - at - 1;
         let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));

@@ -7,7 +7,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::commands::sorted_sets;
 use crate::db::collection::CollectionContext;
 use crate::db::sorted_set::ordered::{self, Scored};
-use crate::db::sorted_set::{ScoreBound, SortedSet};
+use crate::db::sorted_set::{ScoreBound, SortedSet, SortedSetView};
 use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
 use structures::decimal;
@@ -32,7 +32,7 @@ struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     /// Checks each position in the cells that cover the area, until `limit` matches are found.
-    fn find(set: &'a SortedSet, area: &Area, limit: usize) -> Self {
+    fn find(set: SortedSetView<'a>, area: &Area, limit: usize) -> Self {
         let mut places = Vec::new();
         let ranges: Vec<(ScoreBound, ScoreBound)> = area
             .cells()

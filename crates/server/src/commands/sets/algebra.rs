@@ -3,7 +3,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::commands::sources::{distinct, is_difference_asked};
 use crate::db::hashed_value::{HashedValue, KeptHash};
-use crate::db::set::Set;
+use crate::db::set::{Set, SetView};
 use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
 use indexmap::IndexSet;
@@ -43,7 +43,7 @@ pub(super) fn sdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Calls `emit` for each member of the result, once, until it returns `true`.
 fn combine<'a>(
-    sets: &[Option<&'a Set>],
+    sets: &[Option<SetView<'a>>],
     operation: Operation,
     seed: HashSeed,
     emit: &mut dyn FnMut(StringValue<'a>) -> bool,
@@ -56,9 +56,9 @@ fn combine<'a>(
 }
 
 /// Scans the smallest set and looks its members up in the others, smallest first.
-fn intersection<'a>(sets: &[Option<&'a Set>], emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
-    let Some(sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
-    let mut sets = distinct(sets);
+fn intersection<'a>(sets: &[Option<SetView<'a>>], emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
+    let Some(sets) = sets.iter().copied().collect::<Option<Vec<SetView<'a>>>>() else { return };
+    let mut sets = distinct(sets, |set| set.address());
     sets.sort_by_key(|set| set.len());
     let Some((&smallest, others)) = sets.split_first() else { return };
     smallest.any(&mut |member| others.iter().all(|set| set.contains_value(member)) && emit(member));
@@ -72,12 +72,12 @@ const SOUGHT_PER_MEMBER_MAX: usize = 8;
 
 /// Scans the sets, largest first; a member is new if no earlier set contains it.
 #[expect(clippy::mutable_key_type, reason = "what decompresses a text changes nothing of the text")]
-fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
-    let mut present = distinct(sets.iter().flatten().copied().collect());
+fn union<'a>(sets: &[Option<SetView<'a>>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
+    let mut present = distinct(sets.iter().flatten().copied().collect(), |set| set.address());
     present.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut left: usize = present.iter().map(|set| set.len()).sum();
     // Earlier sets that are looked up directly, and the members of the other earlier sets.
-    let mut asked: Vec<&Set> = Vec::new();
+    let mut asked: Vec<SetView<'a>> = Vec::new();
     let mut met: HashSet<HashedValue<'a>, KeptHash> = HashSet::default();
     for set in present {
         left -= set.len();
@@ -104,10 +104,14 @@ fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(Stri
 
 /// Either looks up each member of the first set in the others, or removes the members of the others from a copy of the
 /// first: whichever visits fewer members. A set minus itself is empty.
-fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
+fn difference<'a>(
+    sets: &[Option<SetView<'a>>],
+    seed: HashSeed,
+    emit: &mut dyn FnMut(StringValue<'a>) -> bool,
+) {
     let Some((&Some(first), others)) = sets.split_first() else { return };
-    let mut others = distinct(others.iter().flatten().copied().collect());
-    if others.iter().any(|set| std::ptr::eq(*set, first)) {
+    let mut others = distinct(others.iter().flatten().copied().collect(), |set| set.address());
+    if others.iter().any(|set| set.address() == first.address()) {
         return;
     }
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));

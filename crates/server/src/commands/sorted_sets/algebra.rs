@@ -4,9 +4,9 @@ use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::sources::is_difference_asked;
 use crate::db::hashed_value::{HashedValue, KeptHash};
-use crate::db::set::Set;
-use crate::db::sorted_set::SortedSet;
+use crate::db::set::{Set, SetView};
 use crate::db::sorted_set::ordered::{self, Scored};
+use crate::db::sorted_set::{SortedSet, SortedSetView};
 use crate::db::{Db, EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use indexmap::IndexMap;
@@ -49,8 +49,8 @@ fn number_or_zero(score: f64) -> f64 {
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Absent,
-    Sorted(&'a SortedSet),
-    Plain(&'a Set),
+    Sorted(SortedSetView<'a>),
+    Plain(SetView<'a>),
 }
 
 impl Source<'_> {
@@ -66,8 +66,8 @@ impl Source<'_> {
     fn address(&self) -> *const () {
         match self {
             Source::Absent => std::ptr::null(),
-            Source::Sorted(set) => std::ptr::from_ref(*set).cast(),
-            Source::Plain(set) => std::ptr::from_ref(*set).cast(),
+            Source::Sorted(set) => set.address(),
+            Source::Plain(set) => set.address(),
         }
     }
 

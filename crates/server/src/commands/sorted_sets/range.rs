@@ -5,7 +5,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::db::collection::Collection;
 use crate::db::list::resolve_range;
 use crate::db::sorted_set::ordered::Scored;
-use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
+use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet, SortedSetView};
 use crate::db::{EventClasses, Key};
 use crate::error::ClientError;
 use std::ops::Range;
@@ -77,7 +77,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// The ranks, counted from the lowest score; with `reverse`, bounds by rank count from the highest.
-    fn ranks(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
+    fn ranks(&self, set: SortedSetView<'_>, reverse: bool) -> Range<usize> {
         let len = set.len();
         match *self {
             Bounds::Scores(min, max) => set.score_range(min, max),
@@ -146,7 +146,7 @@ impl<'a> Query<'a> {
     }
 
     /// The ranks of the reply, after LIMIT is applied.
-    fn ranks(&self, set: &SortedSet) -> Range<usize> {
+    fn ranks(&self, set: SortedSetView<'_>) -> Range<usize> {
         let ranks = match (self.bounds, usize::try_from(self.offset), usize::try_from(self.count)) {
             (Bounds::Scores(min, max), Ok(skipped), Ok(count)) if !self.reverse => {
                 set.score_range_start(min, max, skipped.saturating_add(count))
@@ -223,7 +223,7 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (target, source) = (args.key(1), args.key(2));
     let query = Query::parse(args, 3, None, None, true)?;
     let mut making = ctx.db.making(target.bytes());
-    let built = ctx.db.read_collection_with::<SortedSet, _>(source, |set: &SortedSet, _| {
+    let built = ctx.db.read_collection_with::<SortedSet, _>(source, |set, _| {
         let ranks = query.ranks(set);
         let mut members: Vec<Scored<'_>> = Vec::with_capacity(ranks.len());
         set.for_range(ranks, false, &mut |member, score| {
@@ -248,7 +248,7 @@ fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) ->
     let key = args.key(1);
     let bounds = Bounds::parse(args, 2, 3, by)?;
     let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
-        let ranks = bounds.ranks(set, false);
+        let ranks = bounds.ranks(set.view(), false);
         set.drop_range(ranks)
     })?;
     let removed = removed.unwrap_or(0);

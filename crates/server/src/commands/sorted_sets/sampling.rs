@@ -10,7 +10,7 @@ use wire::convert::{unsigned_len, usize_of};
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 {
         let reply = &mut *ctx.reply;
-        let found = ctx.db.read_collection_with::<SortedSet, _>(args.key(1), |set: &SortedSet, random| {
+        let found = ctx.db.read_collection_with::<SortedSet, _>(args.key(1), |set, random| {
             set.random_each(1, random, &mut |member, _| {
                 member.reply(reply);
                 true
@@ -30,7 +30,7 @@ fn answer_several(ctx: &mut Context<'_>, key: Key<'_>, count: i64, with_scores: 
     let repetition = ctx.begin_repetition(count)?;
     let reply = &mut *ctx.reply;
     let flat = with_scores && !super::nests_pairs(reply);
-    let found = ctx.db.read_collection_with::<SortedSet, _>(key, |set: &SortedSet, random| {
+    let found = ctx.db.read_collection_with::<SortedSet, _>(key, |set, random| {
         let wanted =
             if count < 0 { usize_of(count.unsigned_abs()) } else { unsigned_len(count).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });

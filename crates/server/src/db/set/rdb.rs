@@ -1,6 +1,6 @@
 //! Sets in RDB files.
 
-use super::{Encoding, Set};
+use super::{Encoding, Set, listpack_of, record_of};
 use crate::db::collection::Collection;
 use crate::db::rdb::{
     FirstError, RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, write_text,
@@ -16,7 +16,7 @@ impl RdbType for Set {
     fn rdb_kind(&self) -> u8 {
         match &self.encoding {
             Encoding::Integers { outgrown: false, .. } => kind::SET_INTSET,
-            Encoding::Compact(_) => kind::SET_LISTPACK,
+            Encoding::Record(_) | Encoding::Compact(_) => kind::SET_LISTPACK,
             Encoding::Integers { outgrown: true, .. } | Encoding::Packed(_) | Encoding::Mixed(_) => kind::SET,
         }
     }
@@ -24,6 +24,7 @@ impl RdbType for Set {
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         match &self.encoding {
             Encoding::Integers { set, outgrown: false } => writer.string(set.to_sorted().as_bytes()),
+            Encoding::Record(members) => writer.string(listpack_of(members.view()).as_bytes()),
             Encoding::Compact(list) => writer.string(list.as_bytes()),
             Encoding::Integers { outgrown: true, .. } | Encoding::Packed(_) | Encoding::Mixed(_) => {
                 writer.length(self.len() as u64)?;
@@ -51,6 +52,9 @@ impl Set {
                 const WHAT: &str = "Set listpack integrity check failed.";
                 let list = reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 1, WHAT))?;
                 let packs = list.len() > context.limits.set_listpack_entries_max;
+                if !packs && let Some(members) = record_of(&list) {
+                    return Ok(Set::of_record(members));
+                }
                 let mut set = Set { encoding: Encoding::Compact(list) };
                 if packs {
                     set.pack(context.seed);

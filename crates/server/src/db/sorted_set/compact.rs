@@ -83,10 +83,7 @@ impl Compact {
                 StringValue::Integer(value) => list.push(Element::Integer(value)),
                 text => text.with_bytes(|bytes| list.push(Element::Bytes(bytes))),
             }
-            match wire::number::f64_as_integer(score) {
-                Some(value) => list.push(Element::Integer(value)),
-                None => list.push(Element::Bytes(&score_text(score))),
-            }
+            push_score(&mut list, score);
         }
         Some(Compact { list: list.finish() })
     }
@@ -164,59 +161,21 @@ impl Compact {
 
     /// The ranks of the scores within both bounds.
     pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        self.range_of(|(_, score)| is_below(*score, min), |(_, score)| !is_above(*score, max))
+        range_of(self.pairs(), |(_, score)| is_below(*score, min), |(_, score)| !is_above(*score, max))
     }
 
-    /// See [`SortedSet::for_score_ranges`](super::SortedSet::for_score_ranges): the list is scanned once.
+    /// See [`SortedSetView::for_score_ranges`](super::SortedSetView::for_score_ranges): the list is scanned once.
     pub fn for_score_ranges<'a>(
         &'a self,
         ranges: &[(ScoreBound, ScoreBound)],
         visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
-        let pairs: Vec<Scored<'a>> = self.pairs().collect();
-        for &(min, max) in ranges {
-            let start = pairs.partition_point(|&(_, score)| is_below(score, min));
-            let mut within = pairs[start..].iter().take_while(|&&(_, score)| !is_above(score, max));
-            if !within.all(|&(member, score)| visit(member, score)) {
-                return;
-            }
-        }
-    }
-
-    /// The ranks of the members within, which follow those below.
-    fn range_of<'a>(
-        &'a self,
-        below: impl Fn(&Scored<'a>) -> bool,
-        within: impl Fn(&Scored<'a>) -> bool,
-    ) -> Range<usize> {
-        let mut pairs = self.pairs();
-        let (mut start, mut first) = (0, pairs.next());
-        while first.as_ref().is_some_and(&below) {
-            start += 1;
-            first = pairs.next();
-        }
-        start..start + first.into_iter().chain(pairs).take_while(within).count()
+        for_score_ranges(self.pairs().collect(), ranges, visit);
     }
 
     /// The ranks of the members within both bounds, where all scores are equal.
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        // Texts of integers are created only if there is a bound to compare with.
-        let below_min = |member: &StringValue<'_>| match min {
-            LexBound::Min => false,
-            LexBound::Max => true,
-            LexBound::Inclusive(bound) => member.with_bytes(|member| member < bound),
-            LexBound::Exclusive(bound) => member.with_bytes(|member| member <= bound),
-        };
-        let within_max = |member: &StringValue<'_>| match max {
-            LexBound::Min => false,
-            LexBound::Max => true,
-            LexBound::Inclusive(bound) => member.with_bytes(|member| member <= bound),
-            LexBound::Exclusive(bound) => member.with_bytes(|member| member < bound),
-        };
-        if let (LexBound::Min, LexBound::Max) = (min, max) {
-            return 0..self.len();
-        }
-        self.range_of(|(member, _)| below_min(member), |(member, _)| within_max(member))
+        lex_range(self.pairs(), self.len(), min, max)
     }
 
     /// Visits the ranks in `range`, upwards or downwards, until `visit` returns `false`.
@@ -262,12 +221,76 @@ impl Compact {
             return;
         }
         // Any access scans the list: one scan serves all.
-        let pairs: Vec<Scored<'a>> = self.pairs().collect();
-        (0..wanted).all(|_| {
-            let (member, score) = pairs[random.index(pairs.len())];
-            visit(member, score)
-        });
+        random_each(&self.pairs().collect::<Vec<_>>(), wanted, random, visit);
     }
+}
+
+/// Visits `wanted` of the members drawn one by one until `visit` returns `false`; there must be one.
+pub(super) fn random_each<'a>(
+    pairs: &[Scored<'a>],
+    wanted: usize,
+    random: &mut Random,
+    visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+) {
+    (0..wanted).all(|_| {
+        let (member, score) = pairs[random.index(pairs.len())];
+        visit(member, score)
+    });
+}
+
+/// See [`SortedSetView::for_score_ranges`](super::SortedSetView::for_score_ranges).
+pub(super) fn for_score_ranges<'a>(
+    pairs: Vec<Scored<'a>>,
+    ranges: &[(ScoreBound, ScoreBound)],
+    visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+) {
+    for &(min, max) in ranges {
+        let start = pairs.partition_point(|&(_, score)| is_below(score, min));
+        let mut within = pairs[start..].iter().take_while(|&&(_, score)| !is_above(score, max));
+        if !within.all(|&(member, score)| visit(member, score)) {
+            return;
+        }
+    }
+}
+
+/// The ranks of the members within both bounds, of all `len` pairs, whose scores are equal.
+pub(super) fn lex_range<'a>(
+    pairs: impl Iterator<Item = Scored<'a>>,
+    len: usize,
+    min: LexBound<'_>,
+    max: LexBound<'_>,
+) -> Range<usize> {
+    // Texts of integers are created only if there is a bound to compare with.
+    let below_min = |member: &StringValue<'_>| match min {
+        LexBound::Min => false,
+        LexBound::Max => true,
+        LexBound::Inclusive(bound) => member.with_bytes(|member| member < bound),
+        LexBound::Exclusive(bound) => member.with_bytes(|member| member <= bound),
+    };
+    let within_max = |member: &StringValue<'_>| match max {
+        LexBound::Min => false,
+        LexBound::Max => true,
+        LexBound::Inclusive(bound) => member.with_bytes(|member| member <= bound),
+        LexBound::Exclusive(bound) => member.with_bytes(|member| member < bound),
+    };
+    if let (LexBound::Min, LexBound::Max) = (min, max) {
+        return 0..len;
+    }
+    range_of(pairs, |(member, _)| below_min(member), |(member, _)| within_max(member))
+}
+
+/// The ranks of the members within, which follow those below.
+fn range_of<'a>(
+    mut pairs: impl Iterator<Item = Scored<'a>>,
+    below: impl Fn(&Scored<'a>) -> bool,
+    within: impl Fn(&Scored<'a>) -> bool,
+) -> Range<usize> {
+    let (mut start, mut first) = (0, pairs.next());
+    while first.as_ref().is_some_and(&below) {
+        start += 1;
+        first = pairs.next();
+    }
+    start..start + first.into_iter().chain(pairs).take_while(within).count()
 }
 
 fn is_below(score: f64, min: ScoreBound) -> bool {
@@ -297,6 +320,14 @@ impl<'a> Iterator for Pairs<'a> {
         let member = self.elements.next()?;
         let score = self.elements.next().expect("a member is followed by its score");
         Some((member.into(), number(score)))
+    }
+}
+
+/// Appends a score.
+pub(super) fn push_score(list: &mut Builder, score: f64) {
+    match wire::number::f64_as_integer(score) {
+        Some(value) => list.push(Element::Integer(value)),
+        None => list.push(Element::Bytes(&score_text(score))),
     }
 }
 

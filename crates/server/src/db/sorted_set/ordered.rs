@@ -10,6 +10,7 @@ use crate::db::collection::CollectionContext;
 use crate::db::object::StringValue;
 use structures::ordered_set::OrderedSet;
 use structures::ordered_set::{fbtree::Loader, skip_list::SkipList};
+use structures::record::ranking::Ranking;
 use structures::unaligned_box::UnalignedBox;
 
 /// A member and its score.
@@ -33,6 +34,9 @@ impl SortedSet {
         let limits = context.limits;
         let is_small = members.len() <= limits.sorted_set_listpack_entries_max
             && members.iter().all(|(member, _)| member.len() <= limits.sorted_set_listpack_value_bytes_max);
+        if is_small && let Some(record) = record_with(members) {
+            return Ok(SortedSet::of_record(record));
+        }
         if is_small && let Some(list) = Compact::of_ordered(members) {
             return Ok(SortedSet { encoding: Encoding::Compact(list) });
         }
@@ -72,4 +76,16 @@ fn add_run(loader: &mut Loader, run: &[Scored<'_>]) -> Result<(), Full> {
         })
         .collect();
     if loader.add(&pairs) { Ok(()) } else { Err(Full) }
+}
+
+/// A record of these members, if they fit one.
+fn record_with(members: &[Scored<'_>]) -> Option<Ranking> {
+    let mut record = Ranking::default();
+    for (member, score) in members {
+        if !record.fits(member.len()) {
+            return None;
+        }
+        member.with_bytes(|member| record.push(member, *score));
+    }
+    Some(record)
 }

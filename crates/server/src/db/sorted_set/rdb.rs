@@ -1,7 +1,7 @@
 //! Sorted sets in RDB files.
 
 use super::compact::Compact;
-use super::{Encoding, Insertion, SortedSet};
+use super::{Encoding, Insertion, SortedSet, listpack_of, record_of};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
 use crate::db::rdb::{
@@ -28,13 +28,15 @@ impl RdbType for SortedSet {
     const RDB_KINDS: &'static [u8] = &[kind::ZSET, kind::ZSET_2, kind::ZSET_LISTPACK, kind::ZSET_ZIPLIST];
 
     fn rdb_kind(&self) -> u8 {
-        if matches!(self.encoding, Encoding::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
+        if self.is_compact() { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
     }
 
     /// Large sets are written from the highest score down: the order in which this and other servers read them fastest.
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
-        if let Encoding::Compact(compact) = &self.encoding {
-            return writer.string(compact.as_bytes());
+        match &self.encoding {
+            Encoding::Record(record) => return writer.string(listpack_of(record.view()).as_bytes()),
+            Encoding::Compact(compact) => return writer.string(compact.as_bytes()),
+            Encoding::Tree(_) | Encoding::SkipList(_) => {}
         }
         writer.length(self.len() as u64)?;
         let mut outcome = FirstError::new();
@@ -104,7 +106,11 @@ impl SortedSet {
             last = Some((member, score));
         }
         if stays {
-            return Ok(SortedSet { encoding: Encoding::Compact(Compact::of_listpack(list)) });
+            let list = Compact::of_listpack(list);
+            return Ok(match record_of(&list) {
+                Some(record) => SortedSet::of_record(record),
+                None => SortedSet { encoding: Encoding::Compact(list) },
+            });
         }
         let mut set = <SortedSet as Collection>::new(context.limits, context.seed);
         for (member, score) in pairs(&list) {

@@ -1,8 +1,9 @@
 //! [`ValueType`] of sorted sets.
 
-use super::{Encoding, Probe, SortedSet, large};
+use super::{Encoding, Probe, SortedSet, large, record_of};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
+use crate::db::interned::Interned;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
@@ -11,14 +12,63 @@ use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::ordered_set::{End, OrderedSet};
 use structures::prefetch::prefetch_object;
+use structures::record::EMBEDDED_BYTES_MAX;
+use structures::record::ranking::{FIRST_BYTE, Ranking, RankingView};
 use structures::size_class::usable_size;
+use wire::rdb::kind;
 
 impl ValueType for SortedSet {
     const NAME: &'static str = "zset";
     const NUMBER: u8 = 3;
 
+    const EMBEDDED_TAG: Option<u8> = Some(FIRST_BYTE >> 6);
+    const EMBEDDED_ENCODING: &'static str = "listpack";
+    const EMBEDDED_RDB_KIND: u8 = kind::ZSET_LISTPACK;
+
+    /// A record that is too long for an entry becomes a list, and a list that is short a record.
+    #[inline]
+    fn settle(&mut self, _interned: &mut Interned) {
+        if let Encoding::Compact(list) = &self.encoding
+            && list.as_bytes().len() <= EMBEDDED_BYTES_MAX
+            && let Some(record) = record_of(list)
+        {
+            *self = SortedSet::of_record(record);
+        }
+        if let Encoding::Record(record) = &self.encoding
+            && record.embedded().is_none()
+        {
+            self.leave_record();
+        }
+    }
+
+    #[inline]
+    fn embedded(&self) -> Option<&[u8]> {
+        if let Encoding::Record(record) = &self.encoding { record.embedded() } else { None }
+    }
+
+    #[inline]
+    fn from_embedded(bytes: &[u8], _interned: &Interned) -> SortedSet {
+        SortedSet::of_record(Ranking::of_embedded(bytes))
+    }
+
+    #[inline]
+    fn assign_embedded(&mut self, bytes: &[u8], interned: &Interned) {
+        match &mut self.encoding {
+            Encoding::Record(record) => record.assign_embedded(bytes),
+            _ => *self = SortedSet::from_embedded(bytes, interned),
+        }
+    }
+
+    fn embedded_elements(bytes: &[u8], _interned: &Interned) -> usize {
+        RankingView::len_of_embedded(bytes)
+    }
+
+    fn embedded_layout(bytes: &[u8], _interned: &Interned) -> Layout {
+        layout_of(RankingView::of_embedded(bytes))
+    }
+
     fn memory_bytes(&self) -> usize {
-        large!(&self.encoding, list => list.memory_bytes(), set => {
+        large!(&self.encoding, record => record.memory_bytes(), list => list.memory_bytes(), set => {
             usable_size(size_of_val(&**set)) + set.memory_bytes()
         })
     }
@@ -29,7 +79,7 @@ impl ValueType for SortedSet {
 
     fn is_scattered(&self) -> bool {
         match &self.encoding {
-            Encoding::Compact(_) => false,
+            Encoding::Record(_) | Encoding::Compact(_) => false,
             // Two leaves imply a node, an index and tables of all these.
             Encoding::Tree(set) => !set.is_one_leaf(),
             Encoding::SkipList(set) => set.len() >= SCATTERED_PARTS_MIN,
@@ -38,13 +88,13 @@ impl ValueType for SortedSet {
 
     #[inline]
     fn prefetch_head(&self) -> bool {
-        large!(&self.encoding, list => list.prefetch(), set => prefetch_object(&**set));
+        large!(&self.encoding, _ => {}, list => list.prefetch(), set => prefetch_object(&**set));
         !self.is_compact()
     }
 
     #[inline]
     fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
-        let probe = large!(&self.encoding, _ => return None, set => match target {
+        let probe = large!(&self.encoding, _ => return None, _ => return None, set => match target {
             PrefetchTarget::Value => return None,
             PrefetchTarget::Element(member) => set.probe(member),
             PrefetchTarget::Front => set.probe_end(End::Lowest),
@@ -54,11 +104,12 @@ impl ValueType for SortedSet {
     }
 
     fn encoding_name(&self) -> &'static str {
-        if self.is_compact() { "listpack" } else { "skiplist" }
+        if self.is_compact() { SortedSet::EMBEDDED_ENCODING } else { "skiplist" }
     }
 
     fn layout(&self) -> Layout {
         match &self.encoding {
+            Encoding::Record(record) => layout_of(record.view()),
             Encoding::Compact(list) => list.layout(),
             Encoding::Tree(tree) => {
                 let figures = tree.figures();
@@ -85,7 +136,7 @@ impl ValueType for SortedSet {
     }
 
     fn check(&self) {
-        large!(&self.encoding, list => list.check(), set => set.check());
+        large!(&self.encoding, record => record.check(), list => list.check(), set => set.check());
     }
 
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
@@ -123,4 +174,9 @@ impl ValueType for SortedSet {
         });
         Signature::of_content(sum)
     }
+}
+
+/// The layout of a record.
+fn layout_of(record: RankingView<'_>) -> Layout {
+    Layout::new("record in the entry", vec![("members", record.len()), ("bytes", record.used_bytes())])
 }
