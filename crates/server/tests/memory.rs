@@ -42,9 +42,9 @@ fn list(db: &mut Db, i: usize) {
     .unwrap();
 }
 
-/// A list that lies in its key's entry is taken out of it to be changed, into an allocation that is kept for the next, unless
-/// the last one was emptied.
-fn empty_a_list(db: &mut Db) {
+/// A value that lies in its key's entry is taken out of it to be changed, into an allocation that is kept for the next of its
+/// type. Of lists it is given up when the last one was emptied; of sets and sorted sets it is there afterwards.
+fn take_out_others(db: &mut Db) {
     for _ in 0..2 {
         db.change_or_create(db.key(b"other"), |list: &mut List, means| {
             list.push(End::Left, b"1", means.limits)
@@ -59,6 +59,23 @@ fn empty_a_list(db: &mut Db) {
         .unwrap();
     }
     db.changed(EventClasses::LIST, "lpop", db.key(b"other"));
+    for member in [b"a", b"b"] {
+        db.change_or_create(db.key(b"other"), |set: &mut Set, means| set.add(member, &means)).unwrap();
+    }
+    for member in [b"a", b"b"] {
+        db.change(db.key(b"other"), |set: &mut Set, _| set.remove(member)).unwrap();
+    }
+    db.changed(EventClasses::SET, "srem", db.key(b"other"));
+    for member in [b"a", b"b"] {
+        db.change_or_create(db.key(b"other"), |set: &mut SortedSet, means| {
+            set.insert(member, 1.0, &means).unwrap();
+        })
+        .unwrap();
+    }
+    for member in [b"a", b"b"] {
+        db.change(db.key(b"other"), |set: &mut SortedSet, _| set.remove(member)).unwrap();
+    }
+    db.changed(EventClasses::ZSET, "zrem", db.key(b"other"));
 }
 
 fn long_list(db: &mut Db, i: usize) {
@@ -221,11 +238,11 @@ fn compare(
         // The table, the change log, and what is kept of large keys are there before the key is.
         (0..size).for_each(|i| add(&mut db, i));
         db.remove(db.key(KEY));
-        empty_a_list(&mut db);
+        take_out_others(&mut db);
         forget_changes(&mut db);
         let before = memory.used_bytes();
         let mut compare_now = |db: &mut Db, when: &str| {
-            empty_a_list(db);
+            take_out_others(db);
             forget_changes(db);
             let allocated = u64::try_from(memory.used_bytes() - before).unwrap();
             let counted = db.memory_bytes(db.key(KEY)).unwrap() as u64;
