@@ -4,8 +4,10 @@ use server::db::collection::Collection;
 use server::db::hash::HashView;
 use server::db::list::{List, ListView};
 use server::db::object::Object;
+use server::db::set::SetView;
+use server::db::sorted_set::{SortedSet, SortedSetView};
 use server::db::stream::{Group, Stream, StreamId};
-use server::db::{Db, Hash};
+use server::db::{Db, Hash, Set, Value};
 use server::engine::Executor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,15 +45,7 @@ impl Contents {
             for entry in db.database(index).iter() {
                 let parts = match entry.value() {
                     Stored::Object(object) => parts_of(object, detail),
-                    Stored::Embedded(_) => {
-                        let value = db.value_of(entry);
-                        match value.collection::<List>() {
-                            Some(list) => vec![(list_text(list), None)],
-                            None => {
-                                fields_of(value.collection::<Hash>().expect("lists and hashes are embedded"))
-                            }
-                        }
-                    }
+                    Stored::Embedded(_) => embedded_parts(db.value_of(entry)),
                     _ => {
                         let text = db.value_of(entry).text().map(|text| text.to_vec()).unwrap_or_default();
                         vec![(text.escape_ascii().to_string(), None)]
@@ -114,23 +108,40 @@ fn list_text(list: ListView<'_>) -> String {
     text
 }
 
+fn set_text(set: SetView<'_>) -> String {
+    let mut members = Vec::new();
+    set.for_each(&mut |member| members.push(member.to_vec().escape_ascii().to_string()));
+    members.sort();
+    format!("set {members:?}")
+}
+
+fn sorted_set_text(set: SortedSetView<'_>) -> String {
+    let mut text = String::new();
+    set.for_range(0..set.len(), false, &mut |member, score| {
+        write!(text, "{score} \"{}\" ", member.to_vec().escape_ascii()).unwrap();
+        true
+    });
+    text
+}
+
+fn embedded_parts(value: Value<'_>) -> Vec<(String, Option<i64>)> {
+    if let Some(hash) = value.collection::<Hash>() {
+        return fields_of(hash);
+    }
+    let list = value.collection::<List>().map(list_text);
+    let set = || value.collection::<Set>().map(set_text);
+    let sorted_set = || value.collection::<SortedSet>().map(sorted_set_text);
+    let text = list.or_else(set).or_else(sorted_set).expect("a type has embedded the value");
+    vec![(text, None)]
+}
+
 fn parts_of(object: &Object, detail: Detail) -> Vec<(String, Option<i64>)> {
     let mut text = String::new();
     match object {
         Object::String(bytes) => write!(text, "{}", bytes.escape_ascii()).unwrap(),
         Object::List(list) => text = list_text(list.view()),
-        Object::Set(set) => {
-            let mut members = Vec::new();
-            set.for_each(&mut |member| members.push(member.to_vec().escape_ascii().to_string()));
-            members.sort();
-            write!(text, "set {members:?}").unwrap();
-        }
-        Object::SortedSet(set) => {
-            set.for_range(0..set.len(), false, &mut |member, score| {
-                write!(text, "{score} \"{}\" ", member.to_vec().escape_ascii()).unwrap();
-                true
-            });
-        }
+        Object::Set(set) => text = set_text(set.view()),
+        Object::SortedSet(set) => text = sorted_set_text(set.view()),
         Object::Hash(hash) => return fields_of(hash.view()),
         Object::Stream(stream) => text = stream_text(stream, detail),
     }
