@@ -14,6 +14,8 @@ use crate::hash::HashSeed;
 
 /// The number of slots.
 pub const SLOTS: usize = 1 << SLOT_BITS;
+/// The number after the last slot.
+pub const SLOTS_END: u16 = 1 << SLOT_BITS;
 
 const SLOT_BITS: u32 = 14;
 const SLOT_SHIFT: u32 = u64::BITS - SLOT_BITS;
@@ -26,7 +28,7 @@ const LOW_BITS: u64 = (1 << LOW_BIT_COUNT) - 1;
 pub fn key_slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').map(|open| &key[open + 1..]);
     let tag = tag.and_then(|rest| rest.iter().position(|&byte| byte == b'}').map(|close| &rest[..close]));
-    crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS as u16
+    crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS_END
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, initial value zero, not reflected. Eight bytes at a time.
@@ -121,7 +123,7 @@ pub fn hash_in_table(hash: u64) -> u64 {
 /// Returns the slot that [`hash_in_table`] was given.
 #[inline]
 pub fn slot_of_hash_in_table(hash: u64) -> u16 {
-    (hash >> LOW_BIT_COUNT) as u16 % SLOTS as u16
+    (hash >> LOW_BIT_COUNT) as u16 % SLOTS_END
 }
 
 #[cfg(test)]

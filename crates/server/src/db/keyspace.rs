@@ -42,6 +42,7 @@ use structures::key_table::{
 use structures::random::Random;
 use structures::work;
 use tables::Tables;
+use wire::convert::len_u16;
 
 /// All databases. Their number is fixed. Unused ones have neither keys nor other state, and there may be thousands:
 /// operations on all databases use [`Keyspace::indexes_in_use`].
@@ -458,7 +459,7 @@ impl Database {
 
     /// The first slot of the cluster from `slot` on that may have keys.
     pub fn next_slot(&self, slot: u16) -> Option<u16> {
-        self.table.by_slot().and_then(|tables| tables.next_used(slot.into())).map(|slot| slot as u16)
+        self.table.by_slot().and_then(|tables| tables.next_used(slot.into())).map(len_u16)
     }
 
     /// Iterates over the keys of a slot of the cluster, in no particular order.

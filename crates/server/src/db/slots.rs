@@ -1,7 +1,7 @@
 //! The keys of slots, over all databases of a node of a cluster.
 
 use super::{Db, EventClasses};
-use structures::key_slot::SLOTS;
+use structures::key_slot::SLOTS_END;
 
 impl Db {
     /// Returns whether no database has keys, expired ones included.
@@ -16,7 +16,7 @@ impl Db {
 
     /// The slots that have keys in some database, in order.
     pub fn slots_with_keys(&self) -> impl Iterator<Item = u16> {
-        (0..SLOTS as u16).filter(|slot| self.keys_in_slot(*slot) > 0)
+        (0..SLOTS_END).filter(|slot| self.keys_in_slot(*slot) > 0)
     }
 
     /// Removes the keys of a slot from all databases for a command, which is propagated itself.

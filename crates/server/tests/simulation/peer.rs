@@ -93,7 +93,7 @@ impl Peer {
     pub fn next_request(&mut self, executor: &Executor) -> Option<Request> {
         if !self.query_buffer.has_requests() {
             self.query_buffer.consume();
-            self.query_buffer.parse(&Limits::default(), &executor.server.registry, executor.db.seed());
+            self.query_buffer.parse(&Limits::default(), &executor.server.registry, executor.db.key_seed());
             assert_eq!(
                 self.query_buffer.broken(),
                 None,

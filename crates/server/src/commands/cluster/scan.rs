@@ -9,7 +9,7 @@ use crate::commands::scan::{Found, ScanOptions, Walked, visit_keys};
 use crate::db::{cursor_of_slot, slot_of_cursor};
 use crate::error::ClientError;
 use std::sync::LazyLock;
-use structures::key_slot::{SLOTS, key_slot};
+use structures::key_slot::{SLOTS, SLOTS_END, key_slot};
 
 /// Where a call continues.
 struct Position {
@@ -74,7 +74,7 @@ fn answer_position(ctx: &mut Context<'_>, slot: Option<u16>) {
 fn end_of_run(ctx: &mut Context<'_>, slot: u16) -> Result<u16, ClientError> {
     let view = &node(ctx)?.view;
     let owner = |slot| view.owner(slot).map(cluster::Node::id);
-    Ok((slot..SLOTS as u16).take_while(|next| owner(*next) == owner(slot)).last().unwrap_or(slot))
+    Ok((slot..SLOTS_END).take_while(|next| owner(*next) == owner(slot)).last().unwrap_or(slot))
 }
 
 fn parse_cursor(text: &[u8], fingerprint: &str) -> Option<Position> {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn each_slot_has_a_tag_of_at_most_three_characters() {
         assert_eq!([0, 1, 2, 100].map(tag), ["06S", "Qi", "5L5", "0or"]);
-        for slot in 0..SLOTS as u16 {
+        for slot in 0..SLOTS_END {
             assert_eq!(key_slot(tag(slot).as_bytes()), slot);
             assert!((1..=3).contains(&tag(slot).len()), "{}", tag(slot));
         }

@@ -72,6 +72,9 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let keys = ctx.db.keys_in_slot(slot) as u64;
     let from_primary = ctx.server.clients[ctx.client].is_primary || ctx.origin.replayed;
     node(ctx)?.view.set_slot(slot, state, keys, from_primary).map_err(refused)?;
+    // Replicas know the same of the slot, should they take over.
+    let db_index = ctx.db.selected();
+    ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
     ctx.reply.ok();
     Ok(())
 }

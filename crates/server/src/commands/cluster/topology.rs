@@ -5,14 +5,14 @@ use crate::command::{Args, Context, Outcome};
 use crate::server::cluster_node::Endpoint;
 use cluster::{Cluster, Node};
 use std::collections::BTreeMap;
-use structures::key_slot::SLOTS;
+use structures::key_slot::SLOTS_END;
 use wire::cluster_bus::NodeId;
 use wire::reply::ReplyBuffer;
 
 /// Runs of neighbouring slots of the same node.
 fn runs(view: &Cluster) -> Vec<(u16, u16, NodeId)> {
     let mut runs: Vec<(u16, u16, NodeId)> = Vec::new();
-    for slot in 0..SLOTS as u16 {
+    for slot in 0..SLOTS_END {
         let Some(owner) = view.owner(slot).map(Node::id) else { continue };
         match runs.last_mut() {
             Some((_, last, id)) if *id == owner && *last + 1 == slot => *last = slot,

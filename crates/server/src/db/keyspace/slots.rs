@@ -321,7 +321,7 @@ impl SlotTables {
 
     fn random_slot(&self, random: &mut Random, count: impl Fn(&Counts) -> usize) -> Option<usize> {
         let all = count(&self.total);
-        if all == 0 { None } else { self.slot_of_rank(random.below(all as u64) as usize, count) }
+        if all == 0 { None } else { self.slot_of_rank(random.index(all), count) }
     }
 
     /// As [`KeyTable::sample`]; goes on in the slots that follow.

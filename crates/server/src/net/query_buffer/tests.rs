@@ -60,7 +60,7 @@ fn the_keys_of_a_request_are_hashed_when_it_is_parsed() {
             let known = keys.contains(&at).then(|| seed.hash(args.at(at)));
             assert_eq!(args.known_hash(at), known, "{command}: {at}");
             assert_eq!(copy.view().known_hash(at), known, "{command}: {at}");
-            assert_eq!(args.with_seed(seed).key(at).hash(), seed.hash(args.at(at)));
+            assert_eq!(args.with_seed(&seed).key(at).hash(), seed.hash(args.at(at)));
         }
         query_buffer.consume();
     }

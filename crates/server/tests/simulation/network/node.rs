@@ -405,7 +405,7 @@ impl Node {
 
     fn parse(&mut self, query_buffer: &mut QueryBuffer) {
         let executor = self.executor();
-        let (registry, seed, limits) = (&executor.server.registry, executor.db.seed(), Limits::default());
+        let (registry, seed, limits) = (&executor.server.registry, executor.db.key_seed(), Limits::default());
         match executor.server.clients[query_buffer.handle].is_primary {
             true => query_buffer.parse_stream(&limits, registry, seed),
             false => query_buffer.parse(&limits, registry, seed),
