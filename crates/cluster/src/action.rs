@@ -113,7 +113,7 @@ pub enum Flush {
 
 /// What the bus thread does, in order. What stands behind a [`BusAction::Save`] with `sync` is done once the file is on
 /// disk, so that no vote and no epoch is known to others that a crash could undo. The same goes for the answers of
-/// commands: whoever is told that a slot has gone to a node tells that to other nodes.
+/// commands: a tool that learns that a slot has gone to a node repeats that to other nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BusAction {
     /// Opens a link. Frames for it are kept until it is open.
@@ -125,7 +125,7 @@ pub enum BusAction {
         /// The port of its bus.
         port: u16,
     },
-    /// Closes a link. What has not been sent is dropped, and nothing more is told of the link.
+    /// Closes a link. What has not been sent is dropped, and no input is about the link from then on.
     Close(LinkId),
     /// Sends a frame. A link that is not there is ignored.
     Send(LinkId, Arc<Frame>),

@@ -1,6 +1,6 @@
 //! Claims of slots: which role and which slots a frame's sender says that it has, and what follows for this node.
 //!
-//! A slot goes to whoever claims it with the highest epoch. If that takes a primary's last slot, the primary becomes a
+//! A slot goes to the node that claims it with the highest epoch. If that takes a primary's last slot, the primary becomes a
 //! replica of the claimant: that is how the old primary of a failover finds its place.
 
 use wire::cluster_bus::{Gossip, Header, NodeFlags, NodeId, SLOTS, SlotSet, Update};
@@ -386,7 +386,7 @@ impl Cluster {
     fn follow_claim(&mut self, claim: Claim<'_>) {
         let (claimant, myself) = (claim.claimant, self.myself());
         let epoch = self.epoch_of(myself);
-        // Without slots there is nothing to lose: then the shard's newest primary is whoever has the newest epoch.
+        // Without slots there is nothing to lose: then the shard's primary is the one with the newest epoch.
         let replaces_idle = claim.lost == 0
             && claim.is_in_my_shard
             && claim.slots.is_empty()

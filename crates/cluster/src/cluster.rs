@@ -48,7 +48,7 @@ pub struct Cluster {
     pub(crate) links: Links,
     pub(crate) election: Election,
     pub(crate) manual: ManualFailover,
-    /// Where the server replicates from, as it was last told.
+    /// The server knows where to replicate from.
     pub(crate) is_replicating: bool,
     pub(crate) ticks: u64,
     /// There may be nodes that this one does not reach: if not, frames need not look for them.

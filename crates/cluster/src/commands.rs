@@ -1,10 +1,11 @@
 //! What operators ask for by CLUSTER ... All checks come first: a command that is refused has changed nothing.
 
-use wire::cluster_bus::{NodeId, SLOTS, SlotSet};
+use wire::cluster_bus::{NodeFlags, NodeId, SLOTS, SlotSet};
 
 use crate::action::{Effect, Flush, Level, Now};
 use crate::cluster::Cluster;
 use crate::epochs::EPOCH_JUMP_MAX;
+use crate::node::Node;
 use crate::refusal::Refusal;
 use crate::roles::Conversion;
 
@@ -42,7 +43,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// DELSLOTS, DELSLOTSRANGE: nobody owns these slots, given as first and last, from now on.
+    /// DELSLOTS, DELSLOTSRANGE: these slots, given as first and last, have no owner from now on.
     pub fn delete_slots(&mut self, ranges: &[(u16, u16)]) -> Result<(), Refusal> {
         for slot in self.check_slots_of(ranges, true)?.iter() {
             self.delete_slot(slot);
@@ -234,6 +235,23 @@ impl Cluster {
         Ok(())
     }
 
+    /// Takes what SETSLOT has left on the primary, as a full synchronisation brings it: slots, whether they are being
+    /// imported, and the other node. A node that is not known is one whose address is learnt from gossip.
+    pub fn set_open_slots(&mut self, slots: &[(u16, bool, NodeId)]) {
+        self.slots.close_all();
+        for &(slot, is_importing, id) in slots.iter().filter(|(slot, ..)| *slot < SLOTS) {
+            if self.nodes.get(id).is_none() {
+                let (shard_id, now_ms) = (self.new_id(), self.now_ms());
+                self.nodes.insert(Node::new(id, shard_id, NodeFlags::NONE, now_ms));
+            }
+            if self.nodes.get(id).is_some() {
+                let open = if is_importing { &mut self.slots.importing } else { &mut self.slots.migrating };
+                open.insert(slot, id);
+            }
+        }
+        self.save();
+    }
+
     /// Slots that the target of an atomic migration may claim from now on, whatever the epochs are; and no others.
     pub fn grant_slots(&mut self, slots: SlotSet) {
         self.slots.granted = slots;
@@ -258,7 +276,7 @@ impl Cluster {
     pub fn forget(&mut self, id: &[u8], requested_by: &str, now: Now) -> Result<(), Refusal> {
         self.now = now;
         let Some(node) = self.lookup(id) else {
-            // Another node may have told of it before.
+            // Another node may have spread it before.
             let is_forgotten = NodeId::parse(id).is_some_and(|id| self.is_forgotten(id));
             return if is_forgotten { Ok(()) } else { Err(Refusal::UnknownNode(text(id))) };
         };

@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 
 /// Epochs up to this are believed at once: it is half of what there are, so that elections never run out of them.
 pub(crate) const EPOCH_JUMP_MAX: u64 = 1 << 62;
-/// Beyond that, so many more than the current epoch.
+/// Beyond that, epochs that are ahead of the current one by at most this are believed.
 const EPOCH_STEP_MAX: u64 = 1 << 16;
 
 impl Cluster {

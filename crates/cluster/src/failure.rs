@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 
 /// Reports count for this many node timeouts.
 const REPORT_TIMEOUTS: u64 = 2;
-/// A primary that is reached again counts as working after this many node timeouts, if nobody took its slots.
+/// A primary that is reached again counts as working after this many node timeouts, if no other node took its slots.
 const UNDO_TIMEOUTS: u64 = 2;
 /// Times of reports are rounded up to this, so that those of one second count together.
 const REPORT_STEP_MS: u64 = 1_000;
@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// A node that this one does not reach has failed if a majority says so, and then all are told.
+    /// A node that this one does not reach has failed if a majority says so; FAIL then goes to all.
     pub(crate) fn fail_by_majority(&mut self, id: NodeId) {
         let is_candidate = |node: &crate::node::Node| node.is_possibly_failed() && !node.is_failed();
         if !self.nodes.get(id).is_some_and(is_candidate) {

@@ -11,9 +11,9 @@ use crate::action::{Level, LinkId};
 use crate::cluster::Cluster;
 use crate::node::Node;
 
-/// Least number of nodes that a frame tells about, if there are so many.
+/// Least number of nodes that a frame tells about, if there are as many.
 const GOSSIP_MIN: usize = 3;
-/// So many are looked at for each that is told about, so that one without many to tell about is not slow.
+/// Nodes that are looked at for each of those: few can be in gossip while many are in handshake.
 const CHOICES: usize = 8;
 /// Limit of nodes that one frame asks to forget.
 const FORGOTTEN_MAX: usize = 1_000;

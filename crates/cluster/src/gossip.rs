@@ -92,8 +92,8 @@ impl Cluster {
     /// A node that is not reached here, but there, may have moved.
     fn note_address_of_others(&mut self, entry: &GossipEntry) {
         let Some(node) = self.nodes.get(entry.id) else { return };
-        let is_unreachable = node.has(NodeFlags::FAILED | NodeFlags::POSSIBLY_FAILED);
-        if !is_unreachable || entry.flags.contains(NodeFlags::NO_ADDRESS) {
+        let is_lost = node.has(NodeFlags::FAILED | NodeFlags::POSSIBLY_FAILED) || node.address.is_none();
+        if !is_lost || entry.flags.contains(NodeFlags::NO_ADDRESS) {
             return;
         }
         let Some(at) = self.whereabouts_of(entry) else { return };

@@ -14,7 +14,7 @@
 //!
 //! 1. Nodes and links are named by ids and looked up where they are needed, so that any frame may end any of them.
 //! 2. All tables are bounded: nodes by [`NODES_MAX`], everything else by the number of nodes, links or slots.
-//! 3. What a crash must not undo is saved before it is told: see [`BusAction::Save`].
+//! 3. What a crash must not undo is saved before others learn of it: see [`BusAction::Save`].
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

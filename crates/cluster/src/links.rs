@@ -142,7 +142,7 @@ impl Cluster {
             && !link.is_inbound()
             && !record.is_open
         {
-            // A node that cannot be connected to has a PING to answer: otherwise nobody would ever call it failed.
+            // A node that cannot be connected to has a PING to answer: otherwise it would never count as failed.
             node.times.ping_sent.get_or_insert(now_ms);
         }
     }

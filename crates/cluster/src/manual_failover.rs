@@ -15,7 +15,7 @@ use crate::action::{Effect, Level, LinkId, Now};
 use crate::cluster::Cluster;
 use crate::refusal::Refusal;
 
-/// Writes are held back for this many timeouts, in case that nobody ends the pause.
+/// Writes are held back for this many timeouts, in case that no node ends the pause.
 const PAUSE_TIMEOUTS: u64 = 2;
 
 /// How a manual failover is to be made.
@@ -141,7 +141,7 @@ impl Cluster {
         self.send_ping(link, Kind::Ping);
     }
 
-    /// The primary waits at an offset. It does not grow from there, so that the highest that is told is the one.
+    /// The primary waits at an offset. It does not grow from there, so that the highest of all frames is the one.
     pub(crate) fn note_paused_offset(&mut self, sender: NodeId, offset: u64) {
         let is_awaited = self.manual.is_active() && !self.manual.can_start && self.myself().is_replica();
         if !is_awaited || self.myself().primary != Some(sender) || self.manual.primary_offset >= Some(offset)

@@ -74,7 +74,7 @@ impl Cluster {
         Some(id)
     }
 
-    /// Gives a node in handshake the id that it has told.
+    /// Gives a node in handshake the id of its frame.
     pub(crate) fn complete_handshake(&mut self, node: NodeId, id: NodeId, flags: NodeFlags) {
         self.log_with(Level::Debug, |cluster| format!("Renaming node {} into {id}", cluster.called(node)));
         if !self.nodes.rename(node, id) {

@@ -178,7 +178,7 @@ impl Node {
         &self.endpoints
     }
 
-    /// The replication offset that the node last told.
+    /// The replication offset of the node's latest frame.
     pub fn replication_offset(&self) -> u64 {
         self.replication_offset
     }

@@ -15,7 +15,7 @@ use wire::cluster_bus::{NodeFlags, NodeId};
 
 use crate::node::Node;
 
-/// Limit of the nodes that are known: whoever reaches the bus can make a node known.
+/// Limit of the nodes that are known: anything that reaches the bus can make a node known.
 pub const NODES_MAX: usize = 10_000;
 
 /// Index of a node in the table. It is another node's once the node has been removed.
@@ -163,7 +163,7 @@ impl Nodes {
         }
     }
 
-    /// Makes a node nobody's replica.
+    /// Takes a node from its primary.
     pub(crate) fn detach(&mut self, replica: NodeId) {
         let Some(primary) = self.get_mut(replica).and_then(|node| node.primary.take()) else { return };
         let Some(node) = self.get_mut(primary) else { return };

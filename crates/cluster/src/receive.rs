@@ -74,7 +74,7 @@ impl Cluster {
             Body::Meet(gossip) => self.receive_ping(link, sender, header, Kind::Meet, gossip),
             Body::Fail(failed) => self.receive_fail(sender, header.sender, failed),
             other => {
-                // Only known nodes are heard, and this node is not told by itself.
+                // Only known nodes are heard, and frames with this node's own id are not.
                 if let Some(sender) = sender.filter(|id| !self.is_me(*id)) {
                     self.receive_from(sender, link, header, other);
                 }
@@ -137,7 +137,7 @@ impl Cluster {
         }
     }
 
-    /// A primary has told its epoch.
+    /// A primary's frame has its epoch.
     fn note_epoch(&mut self, id: NodeId, epoch: u64) {
         let Some(node) = self.nodes.get_mut(id).filter(|node| node.config_epoch < epoch) else { return };
         node.config_epoch = epoch;

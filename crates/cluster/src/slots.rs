@@ -3,7 +3,7 @@
 //! ```text
 //!  owners:     slot -> place of a node, or none       answers each command, so it is an array of 2-byte numbers
 //!  Node.slots: the same by node, as a set             compared with what the node claims in each frame
-//!  unclaimed:  slots whose owner has stopped claiming them, and nobody else has claimed yet
+//!  unclaimed:  slots whose owner has stopped claiming them, and that no other node has claimed yet
 //!  migrating, importing:  slot -> the other node      set by SETSLOT
 //! ```
 //!
@@ -26,9 +26,9 @@ pub(crate) struct Slots {
     pub(crate) unclaimed: SlotSet,
     pub(crate) migrating: BTreeMap<u16, NodeId>,
     pub(crate) importing: BTreeMap<u16, NodeId>,
-    /// Slots that this node gives to whoever claims them, at the end of an atomic migration.
+    /// Slots that this node gives to the next node that claims them, at the end of an atomic migration.
     pub(crate) granted: SlotSet,
-    /// What has lost its owner since it was last told to the server.
+    /// Slots that have lost their owners since the latest [`crate::Effect::SlotsLeft`].
     pub(crate) left: SlotSet,
 }
 
@@ -134,7 +134,7 @@ impl Cluster {
         slots.iter().filter(|slot| self.delete_slot(*slot)).count()
     }
 
-    /// Gives a slot to a node, whoever has it.
+    /// Gives a slot to a node, also if another has it.
     pub(crate) fn move_slot(&mut self, id: NodeId, slot: u16) {
         self.delete_slot(slot);
         self.add_slot(id, slot);

@@ -10,9 +10,9 @@ use crate::node::{Node, age_ms};
 pub const TICK_MS: u64 = 100;
 /// A node is connected to at least this many times in half a node timeout.
 const CONNECTS_PER_HALF_TIMEOUT: u64 = 10;
-/// Every so many ticks one node is asked that has not been for long.
+/// Ticks from one PING at random to the next.
 const TICKS_PER_RANDOM_PING: u64 = 10;
-/// The node with the oldest PONG of so many is asked.
+/// Number of nodes of which the one with the oldest PONG is asked.
 const RANDOM_PING_CHOICES: usize = 5;
 
 impl Cluster {

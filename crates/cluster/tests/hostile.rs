@@ -1,4 +1,4 @@
-//! Whoever reaches the bus can send anything: frames of senders that are known, unknown, in handshake or this node
+//! Anything can come over the bus: frames of senders that are known, unknown, in handshake or this node
 //! itself, about any of these, with any epoch, flag and slot, on links of any kind. Nothing of it may stop the node or
 //! break its tables.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -25,7 +25,7 @@ struct Attack {
     links: Vec<LinkId>,
     accepted: u64,
     /// Ids that were made up.
-    strangers: Vec<NodeId>,
+    invented: Vec<NodeId>,
 }
 
 impl Attack {
@@ -34,8 +34,8 @@ impl Attack {
         let settings = Settings { node_timeout_ms: 500, ..Settings::default() };
         let now = Now { monotonic_ms: 0, unix_ms: 1_700_000_000_000 };
         let cluster = Cluster::new(settings, Random::new(seed), now);
-        let strangers = (0..8).map(|_| id(&mut random)).collect();
-        Attack { random, cluster, now_ms: 0, links: Vec::new(), accepted: 0, strangers }
+        let invented = (0..8).map(|_| id(&mut random)).collect();
+        Attack { random, cluster, now_ms: 0, links: Vec::new(), accepted: 0, invented }
     }
 
     fn now(&self) -> Now {
@@ -47,7 +47,7 @@ impl Attack {
         let known: Vec<NodeId> = self.cluster.nodes().map(|node| node.id()).collect();
         match self.random.below(8) {
             0 => id(&mut self.random),
-            1..=3 => self.strangers[self.random.index(self.strangers.len())],
+            1..=3 => self.invented[self.random.index(self.invented.len())],
             _ => known[self.random.index(known.len())],
         }
     }
@@ -254,7 +254,7 @@ fn a_sender_that_is_to_be_forgotten_stays() {
     let ip = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
     let link = LinkId::accepted(1);
     attack.cluster.step(Input::LinkAccepted { link, peer: ip, local: ip }, now);
-    let (sender, victim) = (attack.strangers[0], attack.strangers[1]);
+    let (sender, victim) = (attack.invented[0], attack.invented[1]);
     attack.cluster.meet("10.0.0.2", 1, 2, "", now).unwrap();
     attack.cluster.step(Input::Tick, now);
     let actions = attack.cluster.end_turn(now);
@@ -298,14 +298,14 @@ fn the_table_of_nodes_has_a_limit() {
     let mut attack = Attack::new(2);
     let mut now = attack.now();
     let ip = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    let mut header = attack.header();
+    header.slots = SlotSet::new();
+    (header.current_epoch, header.config_epoch) = (1, 1);
     for n in 0..NODES_MAX as u64 + 100 {
         let link = LinkId::accepted(n);
         attack.cluster.step(Input::LinkAccepted { link, peer: ip, local: ip }, now);
-        let mut header = attack.header();
         header.sender = id(&mut attack.random);
-        header.slots = SlotSet::new();
-        (header.current_epoch, header.config_epoch) = (1, 1);
-        let frame = Frame::Full(Box::new(header), Body::Meet(Gossip::default()));
+        let frame = Frame::Full(Box::new(header.clone()), Body::Meet(Gossip::default()));
         attack.cluster.step(Input::Frame(link, frame), now);
     }
     assert_eq!(attack.cluster.node_count(), NODES_MAX);

@@ -1,5 +1,5 @@
-//! Simulation of clusters: three to nine servers on a bad network, with slow disks and wrong clocks, that crash, hang and
-//! are told to fail over and to move slots. Everything follows from a seed, which is printed.
+//! Simulation of clusters: three to nine servers on a bad network, with slow disks and wrong clocks, that crash, hang,
+//! fail over and move slots. Everything follows from a seed, which is printed.
 //!
 //! Checked all the time: an epoch has at most one winner; a node votes for at most one candidate in an epoch, whatever
 //! crashes in between; a manual failover whose primary waits loses no write; the machine's own invariants. Checked after

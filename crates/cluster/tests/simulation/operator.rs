@@ -231,7 +231,7 @@ impl Operator {
         epochs(one) == epochs(other)
     }
 
-    /// What `valkey-cli --cluster fix` does with slots that nobody claims: a primary had to give one up for a newer
+    /// What `valkey-cli --cluster fix` does with slots that no node claims: a primary had to give one up for a newer
     /// epoch of another that was about to give it away.
     pub fn fix(&mut self, world: &mut World) {
         for slot in 0..SLOTS {

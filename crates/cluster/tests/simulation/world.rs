@@ -42,7 +42,7 @@ pub struct Figures {
     pub votes: u64,
     pub manual_failovers: u64,
     pub slot_moves: u64,
-    /// Slots that nobody claimed in the end.
+    /// Slots that no node claimed in the end.
     pub slots_fixed: u64,
     pub crashes: u64,
     pub failures: u64,
@@ -376,7 +376,7 @@ impl World {
         }
     }
 
-    /// A vote leaves: nobody else may have that of this node in this epoch.
+    /// A vote leaves: it is the only one of this node in this epoch.
     fn note_vote(&mut self, host: Host, connection: u64, frame: &Frame) {
         let Frame::Full(header, Body::FailoverAuthAck) = frame else { return };
         let connection = &self.network.connections[&connection];
