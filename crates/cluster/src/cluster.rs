@@ -208,7 +208,7 @@ impl Cluster {
 
     /// Returns all nodes, by their ids.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter()
+        self.nodes.sorted().into_iter()
     }
 
     /// Returns how many nodes are known, those in handshake included.
@@ -254,7 +254,7 @@ impl Cluster {
 
     /// Returns the nodes of a shard, by their ids.
     pub fn shard(&self, shard_id: NodeId) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(move |node| node.shard_id == shard_id && !node.is_in_handshake())
+        self.nodes().filter(move |node| node.shard_id == shard_id && !node.is_in_handshake())
     }
 
     /// Returns whether a node is in this node's shard.

@@ -363,7 +363,7 @@ impl Cluster {
         for slot in 0..SLOTS {
             self.delete_slot(slot);
         }
-        for id in self.nodes.ids() {
+        for id in self.nodes.ids_of(|node| !node.is_myself()) {
             self.remove_node(id);
         }
         self.forgotten.clear();

@@ -56,7 +56,7 @@ impl Links {
 impl Cluster {
     /// Returns the links to and from known nodes.
     pub fn links(&self) -> impl Iterator<Item = LinkInfo> + '_ {
-        let links = self.nodes.iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
+        let links = self.nodes().flat_map(|node| [node.link, node.inbound_link]).flatten();
         links.filter_map(|id| {
             let link = self.links.get(id)?;
             Some(LinkInfo {

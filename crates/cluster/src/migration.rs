@@ -60,12 +60,10 @@ impl Cluster {
     /// Notes since when primaries that had replicas have none.
     fn note_orphans(&mut self) {
         let now_ms = self.now_ms();
-        for id in self.nodes.ids() {
+        for id in self.nodes.ids_of(Node::is_primary) {
             let Some(node) = self.nodes.get(id) else { continue };
-            let is_orphan = node.is_primary()
-                && !node.is_failed()
-                && node.has(NodeFlags::MIGRATE_TO)
-                && self.working_replicas(node) == 0;
+            let is_orphan =
+                !node.is_failed() && node.has(NodeFlags::MIGRATE_TO) && self.working_replicas(node) == 0;
             if let Some(node) = self.nodes.get_mut(id) {
                 node.times.orphaned = is_orphan.then(|| node.times.orphaned.unwrap_or(now_ms));
             }

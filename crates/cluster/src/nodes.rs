@@ -1,14 +1,14 @@
 //! The table of nodes. A node has a place, which is a small number that its slots are noted with, and an id.
 //!
 //! ```text
-//!  ids:    b-tree of id -> place             places: vector of nodes, this node in place 0; `free` has the gaps
+//!  ids:    hash table of id -> place         places: vector of nodes, this node in place 0; `free` has the gaps
 //! ```
 //!
 //! 1. `ids` and `places` have the same nodes, and `free` all other places.
 //! 2. A replica's `primary` is in the table, and has the replica in its sorted `replicas`; and the other way round.
 //! 3. There are at most [`NODES_MAX`] nodes.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use structures::random::Random;
 use wire::cluster_bus::{NodeFlags, NodeId};
@@ -28,12 +28,12 @@ pub(crate) const MYSELF: Place = Place(0);
 pub(crate) struct Nodes {
     places: Vec<Option<Box<Node>>>,
     free: Vec<Place>,
-    ids: BTreeMap<NodeId, Place>,
+    ids: HashMap<NodeId, Place>,
 }
 
 impl Nodes {
     pub(crate) fn new(myself: Node) -> Nodes {
-        let ids = BTreeMap::from([(myself.id, MYSELF)]);
+        let ids = HashMap::from([(myself.id, MYSELF)]);
         Nodes { places: vec![Some(Box::new(myself))], free: Vec::new(), ids }
     }
 
@@ -69,19 +69,26 @@ impl Nodes {
         self.at_mut(self.place(id)?)
     }
 
-    /// All nodes, by their ids.
+    /// All nodes, by their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
-        self.ids.values().filter_map(|place| self.at(*place))
+        self.places.iter().filter_map(|node| node.as_deref())
     }
 
-    /// All nodes, in any order.
+    /// All nodes, by their ids.
+    pub(crate) fn sorted(&self) -> Vec<&Node> {
+        let mut nodes: Vec<&Node> = self.iter().collect();
+        nodes.sort_unstable_by_key(|node| node.id);
+        nodes
+    }
+
+    /// As [`Self::iter`].
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         self.places.iter_mut().filter_map(|node| node.as_deref_mut())
     }
 
-    /// The ids of all nodes, for walks that change nodes.
-    pub(crate) fn ids(&self) -> Vec<NodeId> {
-        self.ids.keys().copied().collect()
+    /// The ids of some nodes, for walks that change nodes.
+    pub(crate) fn ids_of(&self, wanted: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        self.iter().filter(|node| wanted(node)).map(|node| node.id).collect()
     }
 
     /// A node that is as likely as any other.

@@ -78,7 +78,7 @@ impl Cluster {
 
     /// The text of nodes.conf.
     pub(crate) fn file_text(&self) -> String {
-        let known = self.nodes.iter().filter(|node| !node.is_in_handshake());
+        let known = self.nodes().filter(|node| !node.is_in_handshake());
         let conf = NodesConf {
             nodes: known.map(|node| self.row(node)).collect(),
             current_epoch: self.current_epoch,

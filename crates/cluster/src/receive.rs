@@ -127,6 +127,8 @@ impl Cluster {
         if node.is_in_handshake() {
             return;
         }
+        // CLUSTER SLOTS leaves replicas without data out.
+        self.version += u64::from((node.replication_offset == 0) != (header.offset == 0));
         node.replication_offset = header.offset;
         self.current_epoch = self.current_epoch.max(header.current_epoch);
         if header.replica_of.is_none() {

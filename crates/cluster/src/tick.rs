@@ -41,8 +41,16 @@ impl Cluster {
         }
         self.has_unreachable = self.nodes.unreachable().next().is_some();
         let mut state_changed = false;
-        for id in self.nodes.ids() {
-            state_changed |= self.watch(id);
+        let interval_ms = self.ping_interval_ms();
+        let now_ms = self.now_ms();
+        let is_quiet = |node: &Node| {
+            let pong_age_ms = age_ms(now_ms, node.times.pong_received);
+            node.times.ping_sent.is_none()
+                && pong_age_ms <= interval_ms
+                && self.manual.replica() != Some(node.id)
+        };
+        for id in self.nodes.ids_of(|node| !is_quiet(node)) {
+            state_changed |= self.watch(id, interval_ms);
         }
         if self.myself().is_replica() && !self.is_replicating {
             self.tell_primary(false);
@@ -58,13 +66,25 @@ impl Cluster {
         }
     }
 
+    /// A node is asked when its latest answer is older than this.
+    fn ping_interval_ms(&self) -> u64 {
+        match self.settings.ping_interval_ms {
+            0 => self.settings.node_timeout_ms / 2,
+            set => set,
+        }
+    }
+
     /// Opens links where there are none, and ends handshakes that take too long.
     fn connect_to_all(&mut self) {
         let half_timeout_ms = self.settings.node_timeout_ms / 2;
         let nodes = self.nodes.len() as u64;
         let mut budget =
             (nodes * TICK_MS).checked_div(half_timeout_ms).unwrap_or(0) * CONNECTS_PER_HALF_TIMEOUT;
-        for id in self.nodes.ids() {
+        let has_limit = self.settings.link_send_buffer_limit_bytes > 0;
+        let is_settled = |node: &Node| {
+            node.link.is_some() && node.inbound_link.is_some() && !node.is_in_handshake() || node.is_myself()
+        };
+        for id in self.nodes.ids_of(|node| has_limit || !is_settled(node)) {
             self.close_links_over_limit(id);
             if !self.faults.no_reconnection {
                 self.connect_to(id, half_timeout_ms, &mut budget);
@@ -144,7 +164,7 @@ impl Cluster {
     }
 
     /// Asks a node if it has been silent for long, and notes if it does not answer. Returns whether that is news.
-    fn watch(&mut self, id: NodeId) -> bool {
+    fn watch(&mut self, id: NodeId, interval_ms: u64) -> bool {
         let (now_ms, timeout_ms) = (self.now_ms(), self.settings.node_timeout_ms);
         let Some(node) = self.nodes.get(id) else { return false };
         if node.has(NodeFlags::MYSELF | NodeFlags::NO_ADDRESS | NodeFlags::HANDSHAKE) {
@@ -156,10 +176,6 @@ impl Cluster {
         {
             self.close_link(link);
         }
-        let interval_ms = match self.settings.ping_interval_ms {
-            0 => timeout_ms / 2,
-            set => set,
-        };
         let Some(node) = self.nodes.get(id) else { return false };
         if let Some(link) = node.link {
             let is_silent =
