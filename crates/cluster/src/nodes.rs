@@ -16,7 +16,7 @@ use wire::cluster_bus::{NodeFlags, NodeId};
 use crate::node::Node;
 
 /// Limit of the nodes that are known: anything that reaches the bus can make a node known.
-pub const NODES_MAX: usize = 10_000;
+pub const NODES_MAX: usize = 2_000;
 
 /// Index of a node in the table. It is another node's once the node has been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -81,7 +81,8 @@ pub struct KeyTable<T> {
     /// The split pointer's position when the phase began: the phase is complete when it reaches the other end.
     phase_start: usize,
     seed: HashSeed,
-    registration: Option<Registration>,
+    /// In a box, since most of many tables have none.
+    registration: Option<Box<Registration>>,
     owns: PhantomData<T>,
 }
 
@@ -119,7 +120,7 @@ impl<T> KeyTable<T> {
     /// As [`KeyTable::new`], for one of many tables: registers `number` in `tables` when the first entry is inserted.
     pub fn numbered(seed: HashSeed, number: usize, tables: &TablesInUse) -> Self {
         let mut table = KeyTable::new(seed);
-        table.registration = Some(Registration::new(number, tables));
+        table.registration = Some(Box::new(Registration::new(number, tables)));
         table
     }
 
@@ -131,7 +132,7 @@ impl<T> KeyTable<T> {
         } else {
             registration.leave()
         }
-        self.registration = Some(registration);
+        self.registration = Some(Box::new(registration));
     }
 
     /// Returns a table without entries to the unused state: frees its last bucket and unregisters it. Returns false if it

@@ -237,7 +237,9 @@ fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// The flag holds for the next command; its own end takes one too.
 fn asking(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     node(ctx)?;
-    ctx.server.clients[ctx.client].asking = 2;
+    if !ctx.origin.in_script {
+        ctx.server.clients[ctx.client].asking = 2;
+    }
     ctx.reply.ok();
     Ok(())
 }

@@ -41,14 +41,20 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn read_only(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.server.clients[ctx.client].reads_replicas = true;
-    ctx.reply.ok();
+    set_reads_replicas(ctx, true);
     Ok(())
 }
 
-fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.server.clients[ctx.client].reads_replicas = false;
+/// A script's commands do not change the connection of its client.
+fn set_reads_replicas(ctx: &mut Context<'_>, reads: bool) {
+    if !ctx.origin.in_script {
+        ctx.server.clients[ctx.client].reads_replicas = reads;
+    }
     ctx.reply.ok();
+}
+
+fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    set_reads_replicas(ctx, false);
     Ok(())
 }
 

@@ -400,6 +400,9 @@ fn listpack_of(members: MembersView<'_>) -> Listpack {
 
 /// The list as a record, if it is short enough.
 fn record_of(list: &Listpack) -> Option<Members> {
+    if list.len() > MEMBERS_MAX {
+        return None;
+    }
     let mut members = Members::default();
     for element in list {
         match element {

@@ -20,7 +20,8 @@ use structures::hash::HashSeed;
 use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::ordered_set::{ALL_RANKS, OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
-use structures::record::ranking::{MEMBERS_MAX, Place, Ranking, RankingView};
+use structures::record::EMBEDDED_BYTES_MAX;
+use structures::record::ranking::{MEMBERS_MAX, Place, Ranking, RankingBytes, RankingView};
 use structures::record::value::TextBuffer;
 use structures::unaligned_box::UnalignedBox;
 
@@ -352,9 +353,18 @@ fn listpack_of(record: RankingView<'_>) -> Listpack {
     list.finish()
 }
 
-/// The list as a record, if it is short enough.
+/// The list as a record, if that fits in an entry and is no longer: one score that is no integer, or far from the others, makes
+/// all scores long. The length is found first, since this is asked after every change.
 fn record_of(list: &Compact) -> Option<Ranking> {
     if list.len() > MEMBERS_MAX {
+        return None;
+    }
+    let mut bytes = RankingBytes::default();
+    list.for_range(0..list.len(), false, &mut |member, score| {
+        member.with_bytes(|member| bytes.add(member, score));
+        bytes.total() <= EMBEDDED_BYTES_MAX
+    });
+    if bytes.total() > EMBEDDED_BYTES_MAX.min(list.as_bytes().len()) {
         return None;
     }
     let mut record = Ranking::default();

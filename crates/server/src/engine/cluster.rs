@@ -197,7 +197,11 @@ impl Executor {
         }
     }
 
+    /// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows.
     fn carry_out_cluster_effects(&mut self) {
+        if self.is_loading() && !self.is_replica() {
+            return;
+        }
         loop {
             let Some(node) = &mut self.server.cluster else { return };
             let effects = node.view.take_effects();

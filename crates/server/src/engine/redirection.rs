@@ -12,6 +12,7 @@ use crate::session::client::Transaction;
 use crate::session::{BlockedOn, Client, ClientHandle};
 use cluster::Node;
 use structures::key_slot::{key_slot, slot_of_hash};
+use wire::convert::signed_len;
 
 /// What the keys of a command, or of all commands of a transaction, have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +104,10 @@ pub(super) fn slot_of_keys(call: &Call<'_>) -> Option<u16> {
     }
 }
 
-/// Returns whether the command names a database other than its own.
-fn leaves_database(row: &Command, args: Args<'_>) -> bool {
-    row.name == "move" || row.name == "copy" && (3..args.len()).any(|at| args.is(at, "DB"))
+/// Returns whether the command names a database other than this one.
+fn leaves_database(row: &Command, args: Args<'_>, db_index: usize) -> bool {
+    let is_other = |at: usize| args.get(at + 1).is_some() && args.integer(at + 1) != Ok(signed_len(db_index));
+    row.name == "move" || row.name == "copy" && (3..args.len()).any(|at| args.is(at, "DB") && is_other(at))
 }
 
 impl Executor {
@@ -249,13 +251,14 @@ impl Executor {
     }
 
     fn any_leaves_database(&self, call: &Call<'_>) -> bool {
+        let db_index = self.server.clients[call.client].db_index;
         match run_by(&self.server, call) {
-            None => leaves_database(call.row, call.args),
+            None => leaves_database(call.row, call.args, db_index),
             Some(transaction) => {
                 let queued = transaction.queued.iter();
                 queued
                     .into_iter()
-                    .any(|(id, args)| leaves_database(self.server.registry.row(*id), args.view()))
+                    .any(|(id, args)| leaves_database(self.server.registry.row(*id), args.view(), db_index))
             }
         }
     }

@@ -308,11 +308,11 @@ impl Executor {
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if may_fail && row.is(flag::WRITE) {
-            self.write_refusal()?;
-        }
         if !is_repeated && self.server.cluster.is_some() {
             self.cluster_refusal(call)?;
+        }
+        if may_fail && row.is(flag::WRITE) {
+            self.write_refusal()?;
         }
         let running = self.server.scripts.running.as_mut().expect("a script is running");
         running.wrote |= row.is(flag::WRITE);

@@ -61,6 +61,48 @@ pub struct RankingView<'a> {
     members: &'a [u8],
 }
 
+/// Bytes of a sorted set as a record, found without making it.
+#[derive(Clone, Copy, Debug)]
+pub struct RankingBytes {
+    len: usize,
+    members: usize,
+    /// The lowest and the highest score, as long as all are integers.
+    ends: Option<(i64, i64)>,
+}
+
+impl Default for RankingBytes {
+    fn default() -> Self {
+        RankingBytes { len: 0, members: 0, ends: Some((i64::MAX, i64::MIN)) }
+    }
+}
+
+impl RankingBytes {
+    /// Counts a member.
+    pub fn add(&mut self, member: &[u8], score: f64) {
+        self.len += 1;
+        self.members += Encoded::of(member).len();
+        let (ends, score) = (self.ends, as_integer(score));
+        let widen =
+            |(lowest, highest): (i64, i64)| score.map(|score| (lowest.min(score), highest.max(score)));
+        self.ends = ends.and_then(widen);
+    }
+
+    /// Bytes of the record.
+    pub fn total(&self) -> usize {
+        let (base_bytes, width) = match self.ends {
+            Some((lowest, highest)) if self.len > 0 => column_form(lowest, highest),
+            _ => (0, FLOAT_BYTES),
+        };
+        HEAD_BYTES + base_bytes + self.len * width + self.members
+    }
+}
+
+/// Bytes of the base and of an offset in a column of integers with these ends.
+fn column_form(lowest: i64, highest: i64) -> (usize, usize) {
+    let base_bytes = if lowest == 0 { 0 } else { integer_bytes(lowest) };
+    (base_bytes, offset_bytes(lowest.abs_diff(highest)))
+}
+
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
@@ -441,8 +483,7 @@ impl Ranking {
         let (form, base, base_bytes, width) = match ends {
             None => (FLOATS, 0, 0, FLOAT_BYTES),
             Some((lowest, highest)) => {
-                let base_bytes = if lowest == 0 { 0 } else { integer_bytes(lowest) };
-                let width = offset_bytes(lowest.abs_diff(highest));
+                let (base_bytes, width) = column_form(lowest, highest);
                 ((base_bytes << 3 | width) as u8, lowest, base_bytes, width)
             }
         };

@@ -1,6 +1,6 @@
 //! The keys of a slot: COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT.
 
-use super::{node, slot_at};
+use super::{node, slot_at, syntax_error};
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
 use structures::key_slot::SLOTS;
@@ -39,7 +39,8 @@ pub(super) fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         3 => ctx.server.config.lazyfree_lazy_user_flush,
         4 if args.is(3, "ASYNC") => true,
         4 if args.is(3, "SYNC") => false,
-        _ => return Err(ClientError::Syntax),
+        4 => return Err(ClientError::Syntax),
+        _ => return Err(syntax_error(args)),
     };
     ctx.db.clear_slot(slot, in_background);
     ctx.reply.ok();

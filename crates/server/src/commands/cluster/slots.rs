@@ -63,11 +63,14 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"stable" => (SlotState::Stable, 4),
         _ => return Err(ACTION),
     };
-    if args.len() > used {
-        if args.len() != used + 2 || !args.is(used, "TIMEOUT") {
-            return Err(ACTION);
+    if args.is(used, "TIMEOUT") {
+        if args.len() == used + 1 {
+            return Err(ClientError::text("ERR Missing timeout value"));
         }
-        args.integer_in(used + 1, 0, i64::MAX, ClientError::TimeoutNegative)?;
+        let timeout = args.integer(used + 1).map_err(|_| ClientError::TimeoutNotInteger)?;
+        if timeout < 0 {
+            return Err(ClientError::TimeoutNegative);
+        }
     }
     let keys = ctx.db.keys_in_slot(slot) as u64;
     let from_primary = ctx.server.clients[ctx.client].is_primary || ctx.origin.replayed;

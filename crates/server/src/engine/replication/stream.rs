@@ -293,6 +293,8 @@ impl Executor {
     pub(crate) fn stream_is_broken(&mut self, handle: ClientHandle, why: &str) {
         log::warn!("Protocol error ({why}) from primary. Closing the link and requesting a full sync.");
         self.schedule_full_sync(handle);
+        // Whatever link the client was of: what follows in its input is no stream.
+        self.server.close_asap(handle);
     }
 }
 
