@@ -23,7 +23,7 @@ _warmline__server() {
 
     case "${cmd}" in
         warmline__server)
-            opts="-v -h --version --help --check-config --check-health --check-rdb --check-aof --print-config --daemonize --supervised --pidfile --loglevel --log-format --log-timestamp-format --logfile --crash-log-enabled --hide-user-data-from-log --set-proc-title --proc-title-template --extended-redis-compatibility --enable-protected-configs --enable-debug-command --enable-module-command --dir --databases --hz --shutdown-timeout --shutdown-on-sigint --shutdown-on-sigterm --bind --bind-source-addr --port --protected-mode --unixsocket --unixsocketgroup --unixsocketperm --tcp-backlog --tcp-keepalive --tcp-nodelay --timeout --maxclients --max-new-connections-per-cycle --max-new-tls-connections-per-cycle --availability-zone --io-threads --prefetch-batch-max-size --client-output-buffer-limit --client-query-buffer-limit --proto-max-bulk-len --maxmemory-clients --tracking-table-max-keys --requirepass --aclfile --acllog-max-len --acl-pubsub-default --maxmemory --maxmemory-policy --maxmemory-samples --maxmemory-eviction-tenacity --lfu-log-factor --lfu-decay-time --active-expire-effort --import-mode --lazyfree-lazy-eviction --lazyfree-lazy-expire --lazyfree-lazy-server-del --lazyfree-lazy-user-del --lazyfree-lazy-user-flush --hash-seed --jemalloc-bg-thread --disable-thp --hash-max-listpack-entries --hash-max-listpack-value --list-max-listpack-size --list-compress-depth --set-max-intset-entries --set-max-listpack-entries --set-max-listpack-value --zset-max-listpack-entries --zset-max-listpack-value --zset-index --hll-sparse-max-bytes --stream-node-max-bytes --stream-node-max-entries --stream-idmp-duration --stream-idmp-maxsize --key-policy --save --dbfilename --rdbcompression --rdbchecksum --rdb-version-check --rdb-del-sync-files --rdb-save-incremental-fsync --stop-writes-on-bgsave-error --appendonly --appendfilename --appenddirname --appendfsync --no-appendfsync-on-rewrite --auto-aof-rewrite-percentage --auto-aof-rewrite-min-size --aof-load-truncated --aof-use-rdb-preamble --aof-timestamp-enabled --aof-rewrite-incremental-fsync --busy-reply-threshold --commandlog-execution-slower-than --commandlog-slow-execution-max-len --commandlog-request-larger-than --commandlog-large-request-max-len --commandlog-reply-larger-than --commandlog-large-reply-max-len --latency-monitor-threshold --latency-trace-max-len --latency-tracking --latency-tracking-info-percentiles --hot-keys --memory-prefixes --notify-keyspace-events --replicaof --primaryauth --primaryuser --replica-serve-stale-data --replica-read-only --replica-priority --replica-announced --replica-announce-ip --replica-announce-port --replica-lazy-flush --replica-ignore-maxmemory --replica-ignore-disk-write-errors --propagation-error-behavior --min-replicas-to-write --min-replicas-max-lag --repl-diskless-sync --repl-diskless-sync-delay --repl-diskless-sync-max-replicas --repl-diskless-load --dual-channel-replication-enabled --repl-ping-replica-period --repl-timeout --repl-disable-tcp-nodelay --repl-backlog-size --repl-backlog-ttl --cluster-enabled --http-port --http-tls --http-bind --http-hosts --http-commands --tls-port --tls-cluster --tls-replication --tls-auth-clients --tls-auth-clients-user --tls-cert-file --tls-key-file --tls-key-file-pass --tls-client-cert-file --tls-client-key-file --tls-client-key-file-pass --tls-ca-cert-file --tls-ca-cert-dir --tls-protocols --tls-ciphers --tls-ciphersuites --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-session-cache-timeout --tls-auto-reload-interval --rdma-port"
+            opts="-v -h --version --help --check-config --check-health --check-rdb --check-aof --print-config --daemonize --supervised --pidfile --loglevel --log-format --log-timestamp-format --logfile --crash-log-enabled --hide-user-data-from-log --set-proc-title --proc-title-template --extended-redis-compatibility --enable-protected-configs --enable-debug-command --enable-module-command --dir --databases --hz --shutdown-timeout --shutdown-on-sigint --shutdown-on-sigterm --bind --bind-source-addr --port --protected-mode --unixsocket --unixsocketgroup --unixsocketperm --tcp-backlog --tcp-keepalive --tcp-nodelay --timeout --maxclients --max-new-connections-per-cycle --max-new-tls-connections-per-cycle --availability-zone --io-threads --prefetch-batch-max-size --client-output-buffer-limit --client-query-buffer-limit --proto-max-bulk-len --maxmemory-clients --tracking-table-max-keys --requirepass --aclfile --acllog-max-len --acl-pubsub-default --maxmemory --maxmemory-policy --maxmemory-samples --maxmemory-eviction-tenacity --lfu-log-factor --lfu-decay-time --active-expire-effort --import-mode --lazyfree-lazy-eviction --lazyfree-lazy-expire --lazyfree-lazy-server-del --lazyfree-lazy-user-del --lazyfree-lazy-user-flush --hash-seed --jemalloc-bg-thread --disable-thp --hash-max-listpack-entries --hash-max-listpack-value --list-max-listpack-size --list-compress-depth --set-max-intset-entries --set-max-listpack-entries --set-max-listpack-value --zset-max-listpack-entries --zset-max-listpack-value --zset-index --hll-sparse-max-bytes --stream-node-max-bytes --stream-node-max-entries --stream-idmp-duration --stream-idmp-maxsize --key-policy --save --dbfilename --rdbcompression --rdbchecksum --rdb-version-check --rdb-del-sync-files --rdb-save-incremental-fsync --stop-writes-on-bgsave-error --appendonly --appendfilename --appenddirname --appendfsync --no-appendfsync-on-rewrite --auto-aof-rewrite-percentage --auto-aof-rewrite-min-size --aof-load-truncated --aof-use-rdb-preamble --aof-timestamp-enabled --aof-rewrite-incremental-fsync --busy-reply-threshold --commandlog-execution-slower-than --commandlog-slow-execution-max-len --commandlog-request-larger-than --commandlog-large-request-max-len --commandlog-reply-larger-than --commandlog-large-reply-max-len --latency-monitor-threshold --latency-trace-max-len --latency-tracking --latency-tracking-info-percentiles --hot-keys --memory-prefixes --notify-keyspace-events --replicaof --primaryauth --primaryuser --replica-serve-stale-data --replica-read-only --replica-priority --replica-announced --replica-announce-ip --replica-announce-port --replica-lazy-flush --replica-ignore-maxmemory --replica-ignore-disk-write-errors --propagation-error-behavior --min-replicas-to-write --min-replicas-max-lag --repl-diskless-sync --repl-diskless-sync-delay --repl-diskless-sync-max-replicas --repl-diskless-load --dual-channel-replication-enabled --repl-ping-replica-period --repl-timeout --repl-disable-tcp-nodelay --repl-backlog-size --repl-backlog-ttl --cluster-enabled --cluster-config-file --cluster-config-save-behavior --cluster-databases --cluster-node-timeout --cluster-port --cluster-replica-validity-factor --cluster-replica-no-failover --cluster-migration-barrier --cluster-allow-replica-migration --cluster-require-full-coverage --cluster-manual-failover-timeout --cluster-allow-reads-when-down --cluster-allow-pubsubshard-when-down --cluster-link-sendbuf-limit --cluster-blacklist-ttl --cluster-preferred-endpoint-type --cluster-slot-stats-enabled --cluster-announce-ip --cluster-announce-client-ipv4 --cluster-announce-client-ipv6 --cluster-announce-hostname --cluster-announce-human-nodename --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-announce-client-port --cluster-announce-client-tls-port --http-port --http-tls --http-bind --http-hosts --http-commands --tls-port --tls-cluster --tls-replication --tls-auth-clients --tls-auth-clients-user --tls-cert-file --tls-key-file --tls-key-file-pass --tls-client-cert-file --tls-client-key-file --tls-client-key-file-pass --tls-ca-cert-file --tls-ca-cert-dir --tls-protocols --tls-ciphers --tls-ciphersuites --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-session-cache-timeout --tls-auto-reload-interval --rdma-port"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -644,6 +644,125 @@ _warmline__server() {
                     return 0
                     ;;
                 --cluster-enabled)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-config-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --cluster-config-save-behavior)
+                    COMPREPLY=($(compgen -W "sync best-effort" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-databases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-replica-validity-factor)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-replica-no-failover)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-migration-barrier)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-allow-replica-migration)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-require-full-coverage)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-manual-failover-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-allow-reads-when-down)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-allow-pubsubshard-when-down)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-link-sendbuf-limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-blacklist-ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-preferred-endpoint-type)
+                    COMPREPLY=($(compgen -W "ip hostname unknown-endpoint" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-slot-stats-enabled)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-ip)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-client-ipv4)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-client-ipv6)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-hostname)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-human-nodename)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-tls-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-bus-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-client-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cluster-announce-client-tls-port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -212,7 +212,44 @@ complete -c warmline-server -l repl-disable-tcp-nodelay -d 'Combines small write
 no\t''"
 complete -c warmline-server -l repl-backlog-size -d 'The size of the replication backlog, for replicas that reconnect. Less than 16kb is 16kb. Takes a size; default 10mb' -r
 complete -c warmline-server -l repl-backlog-ttl -d 'How long the backlog is kept after the last replica has disconnected; 0 is for ever. Takes 0 or more seconds; default 3600' -r
-complete -c warmline-server -l cluster-enabled -d 'There is no cluster yet: yes prevents the start. Takes no; default no' -r
+complete -c warmline-server -l cluster-enabled -d 'Makes this server a node of a cluster: keys are divided into 16,384 slots, and each node serves the slots that it owns. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-config-file -d 'The file in which a node keeps its view of the cluster. The server writes it; no two servers can share one. Takes text; default "nodes.conf"' -r -F
+complete -c warmline-server -l cluster-config-save-behavior -d 'Whether a node ends when it cannot write that file (sync), or goes on (best-effort), with the risk that it votes twice after a restart. Takes sync, best-effort; default sync' -r -f -a "sync\t''
+best-effort\t''"
+complete -c warmline-server -l cluster-databases -d 'The number of databases of a node, instead of databases. Takes 1 to 65536; default 1' -r
+complete -c warmline-server -l cluster-node-timeout -d 'The silence in milliseconds after which a node counts as failed. Takes 0 or more milliseconds; default 15000' -r
+complete -c warmline-server -l cluster-port -d 'The port for other nodes; 0 is port plus 10000. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l cluster-replica-validity-factor -d 'How long a replica can have been without its primary and still take over, as a multiple of cluster-node-timeout; 0 is for ever. Takes 0 or more; default 10' -r
+complete -c warmline-server -l cluster-replica-no-failover -d 'Whether this replica never takes over by itself. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-migration-barrier -d 'The minimum number of replicas that stay with a primary when others move to a primary without any. Takes 0 or more; default 1' -r
+complete -c warmline-server -l cluster-allow-replica-migration -d 'Whether replicas move to primaries without one, and a primary without slots becomes a replica. Takes yes, no; default yes' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-require-full-coverage -d 'Whether no command with keys is served while slots have no node. Takes yes, no; default yes' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-manual-failover-timeout -d 'The maximum duration of a manual failover, in milliseconds. Takes 1 or more milliseconds; default 5000' -r
+complete -c warmline-server -l cluster-allow-reads-when-down -d 'Whether reads are served while the cluster is down. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-allow-pubsubshard-when-down -d 'Whether sharded channels are served while the cluster is down. Takes yes, no; default yes' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-link-sendbuf-limit -d 'The maximum size of unsent data for one node, above which its connection is closed; 0 is no limit. Takes a size; default 0' -r
+complete -c warmline-server -l cluster-blacklist-ttl -d 'For how many seconds a forgotten node is not added again. Takes 0 or more seconds; default 60' -r
+complete -c warmline-server -l cluster-preferred-endpoint-type -d 'What clients get as the endpoint of a node: its address, its host name, or nothing. Takes ip, hostname, unknown-endpoint; default ip' -r -f -a "ip\t''
+hostname\t''
+unknown-endpoint\t''"
+complete -c warmline-server -l cluster-slot-stats-enabled -d 'Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l cluster-announce-ip -d 'The announced address, if it is not the one by which other nodes and clients reach this node. Takes text; default ""' -r
+complete -c warmline-server -l cluster-announce-client-ipv4 -d 'The announced address for clients that use IPv4. Takes text; default ""' -r
+complete -c warmline-server -l cluster-announce-client-ipv6 -d 'The announced address for clients that use IPv6. Takes text; default ""' -r
+complete -c warmline-server -l cluster-announce-hostname -d 'The announced host name for clients. Takes text; default ""' -r
+complete -c warmline-server -l cluster-announce-human-nodename -d 'The node\'s name in logs. Takes text; default ""' -r
+complete -c warmline-server -l cluster-announce-port -d 'The announced port; 0 is port. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l cluster-announce-tls-port -d 'The announced TLS port; 0 is tls-port. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l cluster-announce-bus-port -d 'The announced port of the cluster bus; 0 is the port that it listens on. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l cluster-announce-client-port -d 'The announced port for clients; 0 is the one for other nodes. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l cluster-announce-client-tls-port -d 'The announced TLS port for clients; 0 is the one for other nodes. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l http-port -d 'The port of the HTTP server with a console (/), metrics (/metrics), health (/health) and readiness (/ready); 0 is none. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l http-tls -d 'HTTP over TLS only, with the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"

@@ -34,7 +34,7 @@ pub mod rdb;
 pub mod rewrite;
 pub mod set;
 mod shape_walk;
-mod slots;
+pub mod slots;
 pub mod sorted_set;
 pub mod stream;
 pub mod strings;
@@ -213,16 +213,8 @@ pub struct Db {
 
 impl Db {
     /// Creates this number of empty databases.
-    pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
-        Self::with_key_seed(databases, KeySeed::new(seed, false), random_seed)
-    }
-
-    /// As [`Db::new`], for a node of a cluster: keys are divided by their slots.
-    pub fn by_slot(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
-        Self::with_key_seed(databases, KeySeed::new(seed, true), random_seed)
-    }
-
-    fn with_key_seed(databases: usize, key_seed: KeySeed, random_seed: u64) -> Self {
+    pub fn new(databases: usize, seed: impl Into<KeySeed>, random_seed: u64) -> Self {
+        let key_seed = seed.into();
         Db {
             keyspace: Keyspace::new(databases, key_seed),
             turn: Turn::new(0, 0),
@@ -315,12 +307,7 @@ impl Db {
         self.cleared.iter().map(|cleared| cleared.db_index).chain(self.databases_in_use()).collect()
     }
 
-    /// Seed of the collections' hash function.
-    pub fn seed(&self) -> HashSeed {
-        self.seed
-    }
-
-    /// What hashes keys.
+    /// What hashes keys; collections hash with its seed.
     pub fn key_seed(&self) -> KeySeed {
         self.key_seed
     }
@@ -750,7 +737,7 @@ impl Db {
 
     /// Creates empty databases with the same settings, which later replace these ([`Db::replace_all`]).
     pub fn empty_beside(&mut self) -> Db {
-        let mut beside = Db::with_key_seed(self.database_count(), self.key_seed, self.random.next_u64());
+        let mut beside = Db::new(self.database_count(), self.key_seed, self.random.next_u64());
         beside.policies = self.policies.clone();
         beside.compression = self.compression.beside();
         beside.interned = self.interned.beside();

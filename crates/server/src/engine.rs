@@ -51,6 +51,7 @@ use replication::Replication;
 pub use replication::rdb_channel::ReplicaSockets;
 use std::sync::Arc;
 use structures::hash::HashSeed;
+use structures::key_slot::KeySeed;
 
 pub use execute::Flow;
 
@@ -104,7 +105,7 @@ impl Executor {
         let now = clock.read();
         let registry = Registry::new(crate::commands::GROUPS);
         let db = match config.cluster_enabled {
-            true => Db::by_slot(config.cluster_databases as usize, seeds.hash, seeds.random),
+            true => Db::new(config.cluster_databases as usize, KeySeed::new(seeds.hash, true), seeds.random),
             false => Db::new(config.databases as usize, seeds.hash, seeds.random),
         };
         let server = Server::new(config, registry, identity, now, seeds.secret);

@@ -194,6 +194,24 @@ impl ClientError {
         Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
 
+    fn write_redirection(&self, slot: u16, to: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if matches!(self, ClientError::Ask { .. }) { "ASK" } else { "MOVED" };
+        write!(f, "{word} {slot} {to}")
+    }
+
+    /// The text of an error of the cluster that names nothing.
+    fn cluster_text(&self) -> &'static str {
+        match self {
+            ClientError::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
+            ClientError::SlotUnserved => "CLUSTERDOWN Hash slot not served",
+            ClientError::ClusterDown => "CLUSTERDOWN The cluster is down",
+            ClientError::ClusterDownForWrites => {
+                "CLUSTERDOWN The cluster is down and only accepts read commands"
+            }
+            _ => "TRYAGAIN Multiple keys request during rehashing of slot",
+        }
+    }
+
     /// Returns whether this redirects the client, or is the answer of a cluster in which it cannot be redirected.
     pub fn is_redirect(&self) -> bool {
         use ClientError::*;
@@ -255,12 +273,7 @@ impl fmt::Display for ClientError {
             UnknownSubcommand { command, subcommand } => {
                 return write!(f, "ERR unknown subcommand '{subcommand}'. Try {command} HELP.");
             }
-            SubcommandSyntax { command, subcommand } => {
-                return write!(
-                    f,
-                    "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {command} HELP."
-                );
-            }
+            SubcommandSyntax { command, subcommand } => return write_subcommand_syntax(command, subcommand, f),
             NoAuth => "NOAUTH Authentication required.",
             WrongPassword => "WRONGPASS invalid username-password pair or user is disabled.",
             NoPasswordSet => {
@@ -286,16 +299,15 @@ impl fmt::Display for ClientError {
             TimeoutOutOfRange => "ERR timeout is out of range",
             NoSuchClient => "ERR No such client",
             UnblockedByClient => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
-            CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
-            SlotUnserved => "CLUSTERDOWN Hash slot not served",
-            ClusterDown => "CLUSTERDOWN The cluster is down",
-            ClusterDownForWrites => "CLUSTERDOWN The cluster is down and only accepts read commands",
-            TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
-            Ask { slot, to } => return write!(f, "ASK {slot} {to}"),
-            Moved { slot, to } => return write!(f, "MOVED {slot} {to}"),
+            Ask { slot, to } | Moved { slot, to } => return self.write_redirection(*slot, to, f),
+            CrossSlot | SlotUnserved | ClusterDown | ClusterDownForWrites | TryAgain => self.cluster_text(),
             Text(text) => text,
         })
     }
 }
 
 impl std::error::Error for ClientError {}
+
+fn write_subcommand_syntax(command: &str, subcommand: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {command} HELP.")
+}

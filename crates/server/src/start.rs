@@ -10,6 +10,7 @@ mod summary;
 use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Flags, ROWS, Row, Startup};
+use crate::engine::cluster::join;
 use crate::engine::loading::RestoreError;
 use crate::engine::users::UsersError;
 use crate::engine::users::warning_about_password;
@@ -284,7 +285,7 @@ fn executor(startup: Startup, nodes: Option<&[u8]>) -> Result<Executor, StartErr
     let view = nodes.map(|text| cluster::view(&config, &clock, text)).transpose()?;
     let mut executor = Executor::new(config, clock, identity, seeds);
     if let Some(view) = view {
-        executor.join_cluster(view);
+        join(&mut executor, view);
     }
     rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
     executor.load_users_at_start(&startup.users).map_err(|error| match error {

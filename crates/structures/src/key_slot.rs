@@ -79,6 +79,13 @@ pub struct KeySeed {
     by_slot: bool,
 }
 
+/// Without slots.
+impl From<HashSeed> for KeySeed {
+    fn from(seed: HashSeed) -> Self {
+        KeySeed::new(seed, false)
+    }
+}
+
 impl KeySeed {
     /// Hashes begin with the slot of the key if `by_slot`.
     pub const fn new(seed: HashSeed, by_slot: bool) -> Self {

@@ -238,7 +238,7 @@ fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn asking(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     node(ctx)?;
     if !ctx.origin.in_script {
-        ctx.server.clients[ctx.client].asking = 2;
+        ctx.server.clients[ctx.client].routing.asking = 2;
     }
     ctx.reply.ok();
     Ok(())

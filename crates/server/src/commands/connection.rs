@@ -254,8 +254,8 @@ fn reset_client(ctx: &mut Context<'_>) {
     client.is_monitor = false;
     client.no_evict = false;
     client.no_touch = false;
-    client.reads_replicas = false;
-    client.asking = 0;
+    client.routing.reads_replicas = false;
+    client.routing.asking = 0;
     client.import_source = false;
     client.authenticated = server.users.default_is_open();
     server.clients.set_user(ctx.client, UserHandle::DEFAULT);

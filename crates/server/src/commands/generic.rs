@@ -1,6 +1,6 @@
 //! Commands for keys of any type: removing, renaming, moving, copying, and whole databases.
 
-use crate::command::flag::{DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
+use crate::command::flag::{DENY_OOM, FAST, LEAVES_DATABASE, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::{Db, EventClasses, Key, OwnedEntry};
@@ -19,7 +19,7 @@ const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_
 /// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("copy", -3, Group::Generic, copy)
-        .flags(WRITE | DENY_OOM)
+        .flags(WRITE | DENY_OOM | LEAVES_DATABASE)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), KeySpec::one(2, access::OW | access::UPDATE)])
         .databases(Databases::Named(databases_of_copy))
         .since("6.2.0", "O(N) for collections where N is the number of elements, O(1) for strings")
@@ -59,7 +59,7 @@ pub const COMMANDS: &[Command] = &[
         .history(&[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")])
         .tips(ALL_SHARDS),
     Command::new("move", 3, Group::Generic, move_key)
-        .flags(WRITE | FAST)
+        .flags(WRITE | FAST | LEAVES_DATABASE)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
         .databases(Databases::Named(|_| vec![2]))
         .since("1.0.0", "O(1)")

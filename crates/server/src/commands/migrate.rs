@@ -1,6 +1,6 @@
 //! MIGRATE: sends keys to another server in DUMP's format, and removes them here once it has stored them.
 
-use crate::command::flag::{NOT_STREAMED, WRITE};
+use crate::command::flag::{MOVES_KEYS, NOT_STREAMED, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::Key;
@@ -21,7 +21,7 @@ const LED_BY_KEYS: KeySpec = KeySpec {
 
 /// The rows of this group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, migrate)
-    .flags(WRITE | NOT_STREAMED)
+    .flags(WRITE | NOT_STREAMED | MOVES_KEYS)
     .keys(&[KeySpec::one(3, KEY), LED_BY_KEYS])
     .finds_keys(find_keys)
     .hides(secrets)

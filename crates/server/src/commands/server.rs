@@ -48,7 +48,7 @@ fn read_only(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 /// A script's commands do not change the connection of its client.
 fn set_reads_replicas(ctx: &mut Context<'_>, reads: bool) {
     if !ctx.origin.in_script {
-        ctx.server.clients[ctx.client].reads_replicas = reads;
+        ctx.server.clients[ctx.client].routing.reads_replicas = reads;
     }
     ctx.reply.ok();
 }

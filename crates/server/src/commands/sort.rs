@@ -390,7 +390,7 @@ fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
 
 fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: Key<'_>) -> Outcome {
     let limits = ctx.db.policies.of_key(destination.bytes()).limits.clone();
-    let mut list = List::new(&limits, ctx.db.seed());
+    let mut list = List::new(&limits, ctx.db.key_seed().seed());
     let mut push = |element: &[u8]| -> Outcome {
         check_element_bytes(element.len())?;
         list.push(End::Right, element, &limits);

@@ -476,7 +476,7 @@ options! {
     cluster_link_sendbuf_limit_bytes: u64 = 0, "cluster-link-sendbuf-limit", Memory(0, ULONG_MAX);
     /// For how many seconds a forgotten node is not added again.
     cluster_blacklist_ttl_seconds: u64 = 60, "cluster-blacklist-ttl", Integer(0, ULONG_MAX);
-    /// What clients are told as the endpoint of a node: its address, its host name, or nothing.
+    /// What clients get as the endpoint of a node: its address, its host name, or nothing.
     cluster_preferred_endpoint_type: ClusterEndpointType = ClusterEndpointType::Ip, "cluster-preferred-endpoint-type",
         Choice;
     /// Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS.
@@ -487,26 +487,26 @@ options! {
     /// As above: the size of missing data up to which a slot's writes are paused.
     slot_migration_max_failover_repl_bytes: i64 = 0, "slot-migration-max-failover-repl-bytes",
         SignedMemory(-1, LONG_MAX), NO_EFFECT;
-    /// The address that other nodes and clients are told, if it is not the one by which they reach this node.
+    /// The announced address, if it is not the one by which other nodes and clients reach this node.
     cluster_announce_ip: Option<Vec<u8>> = None, "cluster-announce-ip", Text(checks::cluster_announce_ip);
-    /// The address that clients which use IPv4 are told.
+    /// The announced address for clients that use IPv4.
     cluster_announce_client_ipv4: Option<Vec<u8>> = None, "cluster-announce-client-ipv4", Text(checks::ipv4);
-    /// The address that clients which use IPv6 are told.
+    /// The announced address for clients that use IPv6.
     cluster_announce_client_ipv6: Option<Vec<u8>> = None, "cluster-announce-client-ipv6", Text(checks::ipv6);
-    /// The host name that clients are told.
+    /// The announced host name for clients.
     cluster_announce_hostname: Option<Vec<u8>> = None, "cluster-announce-hostname", Text(checks::hostname);
     /// The node's name in logs.
     cluster_announce_human_nodename: Option<Vec<u8>> = None, "cluster-announce-human-nodename",
         Text(checks::human_nodename);
-    /// The port that other nodes and clients are told; 0 is `port`.
+    /// The announced port; 0 is `port`.
     cluster_announce_port: u16 = 0, "cluster-announce-port", Integer(0, 65535);
-    /// The TLS port that other nodes and clients are told; 0 is `tls-port`.
+    /// The announced TLS port; 0 is `tls-port`.
     cluster_announce_tls_port: u16 = 0, "cluster-announce-tls-port", Integer(0, 65535);
-    /// The port of the cluster bus that other nodes are told; 0 is the port that it listens on.
+    /// The announced port of the cluster bus; 0 is the port that it listens on.
     cluster_announce_bus_port: u16 = 0, "cluster-announce-bus-port", Integer(0, 65535);
-    /// The port that clients are told; 0 is the one that other nodes are told.
+    /// The announced port for clients; 0 is the one for other nodes.
     cluster_announce_client_port: u16 = 0, "cluster-announce-client-port", Integer(0, 65535);
-    /// The TLS port that clients are told; 0 is the one that other nodes are told.
+    /// The announced TLS port for clients; 0 is the one for other nodes.
     cluster_announce_client_tls_port: u16 = 0, "cluster-announce-client-tls-port", Integer(0, 65535);
 
     @ "HTTP"

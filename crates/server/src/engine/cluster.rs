@@ -2,9 +2,9 @@
 //! what follows for data, replication and clients.
 //!
 //! ```text
-//!  bus thread -- Input --> Executor::cluster_input --> Cluster::step
+//!  bus thread -- Input --> take --> Cluster::step
 //!                                                          |
-//!  bus thread <-- BusAction -- end_cluster_turn <----------+--> Effect: replication, keys, pauses, messages
+//!  bus thread <-- BusAction -- end_turn <----------+--> Effect: replication, keys, pauses, messages
 //! ```
 //!
 //! 1. The view changes only in the executor's thread: CLUSTER's commands are answered at once, and an executor that hangs
@@ -12,13 +12,16 @@
 //! 2. Effects are carried out before the next command of a client runs.
 
 use super::Executor;
+use super::redirection::redirect_blocked;
+use super::replication::follow_in_cluster;
 use crate::config::{Config, LogLevel, ReplicaOf};
+use crate::db::slots;
 use crate::server::cluster_node::{ClusterNode, now};
 use crate::server::pause::{Pause, PausePurpose};
 use cluster::{BusAction, Cluster, Effect, Facts, Input, Level, Settings, TICK_MS};
 use std::str::from_utf8;
 use structures::key_slot::key_slot;
-use wire::cluster_bus::{Address, Kind, SlotSet, Text};
+use wire::cluster_bus::{Address, SlotSet, Text};
 
 /// Period of the checks of clients that wait for keys of slots.
 const BLOCKED_CHECK_US: u64 = 1_000_000;
@@ -102,169 +105,147 @@ fn log(level: Level, text: &str) {
     }
 }
 
-impl Executor {
-    /// Makes this server a node with this view of its cluster; call before data is loaded.
-    pub fn join_cluster(&mut self, view: Cluster) {
-        self.server.cluster = Some(Box::new(ClusterNode::new(view)));
-        self.reconfigured();
-    }
+/// Makes this server a node with this view of its cluster; call before data is loaded.
+pub fn join(executor: &mut Executor, view: Cluster) {
+    executor.server.cluster = Some(Box::new(ClusterNode::new(view)));
+    executor.reconfigured();
+}
 
-    /// Passes an event of the bus to the view.
-    pub fn cluster_input(&mut self, input: Input) {
-        let now = now(self.server.now);
-        if let Some(node) = &mut self.server.cluster {
-            node.view.step(input, now);
-        }
-        self.carry_out_cluster_effects();
+/// Passes an event of the bus to the view.
+pub fn take(executor: &mut Executor, input: Input) {
+    let now = now(executor.server.now);
+    if let Some(node) = &mut executor.server.cluster {
+        node.view.step(input, now);
     }
+    carry_out_effects(executor);
+}
 
-    /// Counts a frame of the bus.
-    pub fn count_bus_bytes(&mut self, kind: Kind, bytes: u64, is_sent: bool) {
-        let Some(node) = &mut self.server.cluster else { return };
-        let is_message = matches!(kind, Kind::Publish | Kind::PublishShard);
-        let traffic = &mut node.traffic;
-        let (all, messages) = match is_sent {
-            true => (&mut traffic.sent, &mut traffic.messages_sent),
-            false => (&mut traffic.received, &mut traffic.messages_received),
-        };
-        *all += bytes;
-        *messages += if is_message { bytes } else { 0 };
+/// When the view next takes the time.
+pub(super) fn next_tick_us(executor: &Executor) -> Option<u64> {
+    executor.server.cluster.is_some().then_some(executor.cluster_work.next_us)
+}
+
+/// Ends the turn of the view: time passes, and what commands and events have led to is done. Returns what the bus
+/// thread is to do, in order.
+pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
+    if executor.server.cluster.is_none() {
+        return Vec::new();
     }
-
-    /// Counts a frame that was read and not believed.
-    pub fn count_dropped_frame(&mut self, kind: Option<Kind>) {
-        if let (Some(node), Some(kind)) = (&mut self.server.cluster, kind) {
-            node.view.count_dropped_frame(kind);
-        }
+    let (now_us, now) = (executor.server.now.monotonic_us, now(executor.server.now));
+    let facts = facts(executor);
+    let is_due = now_us >= executor.cluster_work.next_us;
+    let verifies = !executor.cluster_work.is_data_verified && !executor.is_loading();
+    if is_due {
+        executor.cluster_work.next_us = now_us + TICK_MS * 1000;
     }
-
-    /// When the view is next to be told of the time.
-    pub(super) fn next_cluster_tick_us(&self) -> Option<u64> {
-        self.server.cluster.is_some().then_some(self.cluster_work.next_us)
+    if now_us >= executor.cluster_work.next_check_us {
+        executor.cluster_work.next_check_us = now_us + BLOCKED_CHECK_US;
+        redirect_blocked(executor);
     }
-
-    /// Ends the turn of the view: time passes, and what commands and events have led to is done. Returns what the bus
-    /// thread is to do, in order.
-    pub fn end_cluster_turn(&mut self) -> Vec<BusAction> {
-        if self.server.cluster.is_none() {
-            return Vec::new();
-        }
-        let (now_us, now) = (self.server.now.monotonic_us, now(self.server.now));
-        let facts = self.cluster_facts();
-        let is_due = now_us >= self.cluster_work.next_us;
-        let verifies = !self.cluster_work.is_data_verified && !self.is_loading();
-        if is_due {
-            self.cluster_work.next_us = now_us + TICK_MS * 1000;
-        }
-        if now_us >= self.cluster_work.next_check_us {
-            self.cluster_work.next_check_us = now_us + BLOCKED_CHECK_US;
-            self.redirect_blocked();
-        }
-        if verifies {
-            self.cluster_work.is_data_verified = true;
-            self.verify_slots();
-        }
-        let Some(node) = &mut self.server.cluster else { return Vec::new() };
-        if is_due {
-            node.view.step(Input::Facts(facts), now);
-            node.view.step(Input::Tick, now);
-        }
-        self.carry_out_cluster_effects();
-        let Some(node) = &mut self.server.cluster else { return Vec::new() };
-        let actions = node.view.end_turn(now);
-        // The end of the turn may have decided an election.
-        self.carry_out_cluster_effects();
-        actions
+    if verifies {
+        executor.cluster_work.is_data_verified = true;
+        verify_slots(executor);
     }
-
-    fn cluster_facts(&self) -> Facts {
-        let upstream = self.replication.upstream();
-        // A replica without its primary's data is not to be read, nor elected.
-        let has_data = !self.is_replica() || upstream.has_data();
-        Facts {
-            replication_offset: if has_data { self.replication.offset() } else { 0 },
-            data_age_ms: upstream.data_age_ms(&self.server),
-        }
+    let Some(node) = &mut executor.server.cluster else { return Vec::new() };
+    if is_due {
+        node.view.step(Input::Facts(facts), now);
+        node.view.step(Input::Tick, now);
     }
+    carry_out_effects(executor);
+    let Some(node) = &mut executor.server.cluster else { return Vec::new() };
+    let actions = node.view.end_turn(now);
+    // The end of the turn may have decided an election.
+    carry_out_effects(executor);
+    actions
+}
 
-    fn verify_slots(&mut self) {
-        let mut slots = SlotSet::new();
-        for slot in self.db.slots_with_keys() {
-            slots.insert(slot);
-        }
-        if let Some(node) = &mut self.server.cluster {
-            node.view.verify_data(&slots);
-        }
+fn facts(executor: &Executor) -> Facts {
+    let upstream = executor.replication.upstream();
+    // A replica without its primary's data is not to be read, nor elected.
+    let has_data = !executor.is_replica() || upstream.has_data();
+    Facts {
+        replication_offset: if has_data { executor.replication.offset() } else { 0 },
+        data_age_ms: upstream.data_age_ms(&executor.server),
     }
+}
 
-    /// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows.
-    fn carry_out_cluster_effects(&mut self) {
-        if self.is_loading() && !self.is_replica() {
+fn verify_slots(executor: &mut Executor) {
+    let mut slots = SlotSet::new();
+    for slot in slots::with_keys(&executor.db) {
+        slots.insert(slot);
+    }
+    if let Some(node) = &mut executor.server.cluster {
+        node.view.verify_data(&slots);
+    }
+}
+
+/// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows.
+fn carry_out_effects(executor: &mut Executor) {
+    if executor.is_loading() && !executor.is_replica() {
+        return;
+    }
+    loop {
+        let Some(node) = &mut executor.server.cluster else { return };
+        let effects = node.view.take_effects();
+        if effects.is_empty() {
             return;
         }
-        loop {
-            let Some(node) = &mut self.server.cluster else { return };
-            let effects = node.view.take_effects();
-            if effects.is_empty() {
-                return;
-            }
-            self.gate.close();
-            effects.into_iter().for_each(|effect| self.carry_out(effect));
-        }
+        executor.gate.close();
+        effects.into_iter().for_each(|effect| carry_out(executor, effect));
     }
+}
 
-    fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Log(level, text) => log(level, &text),
-            Effect::ReplicateFrom { address, port, full_sync } => {
-                let host = address.to_string().into_bytes();
-                self.follow_in_cluster(ReplicaOf { host, port }, full_sync);
-            }
-            Effect::BecomePrimary => self.promote(),
-            Effect::Flush(_) => {
-                self.promote();
-                self.begin_turn(self.own_turn());
-                let in_background = self.server.config.replica_lazy_flush;
-                self.db.clear_all(in_background);
-                self.db.change_log.flushed(None);
-                self.verify_slots();
-            }
-            Effect::DeleteKeysInSlots(slots) => self.give_up_slots(&slots),
-            Effect::VerifyData => self.verify_slots(),
-            Effect::SlotsLeft(slots) => self.leave_slots(&slots),
-            Effect::PauseWrites { until_ms } => {
-                let pause = Pause { until_us: until_ms.saturating_mul(1000), all: false };
-                self.server.pauses.begin(PausePurpose::Failover, pause, self.server.now.monotonic_us);
-            }
-            Effect::ResumeWrites => self.server.pauses.end(PausePurpose::Failover),
-            Effect::Deliver { publication, is_sharded } => {
-                let (channel, message) = (&publication.channel, &publication.message);
-                match is_sharded {
-                    true => self.server.publish_to_shard(channel, message),
-                    false => self.server.publish(channel, message),
-                };
-            }
+fn carry_out(executor: &mut Executor, effect: Effect) {
+    match effect {
+        Effect::Log(level, text) => log(level, &text),
+        Effect::ReplicateFrom { address, port, full_sync } => {
+            let host = address.to_string().into_bytes();
+            follow_in_cluster(executor, ReplicaOf { host, port }, full_sync);
+        }
+        Effect::BecomePrimary => executor.promote(),
+        Effect::Flush(_) => {
+            executor.promote();
+            executor.begin_turn(executor.own_turn());
+            let in_background = executor.server.config.replica_lazy_flush;
+            executor.db.clear_all(in_background);
+            executor.db.change_log.flushed(None);
+            verify_slots(executor);
+        }
+        Effect::DeleteKeysInSlots(slots) => give_up_slots(executor, &slots),
+        Effect::VerifyData => verify_slots(executor),
+        Effect::SlotsLeft(slots) => leave_slots(executor, &slots),
+        Effect::PauseWrites { until_ms } => {
+            let pause = Pause { until_us: until_ms.saturating_mul(1000), all: false };
+            executor.server.pauses.begin(PausePurpose::Failover, pause, executor.server.now.monotonic_us);
+        }
+        Effect::ResumeWrites => executor.server.pauses.end(PausePurpose::Failover),
+        Effect::Deliver { publication, is_sharded } => {
+            let (channel, message) = (&publication.channel, &publication.message);
+            match is_sharded {
+                true => executor.server.publish_to_shard(channel, message),
+                false => executor.server.publish(channel, message),
+            };
         }
     }
+}
 
-    /// Removes the keys of slots that other nodes own now.
-    fn give_up_slots(&mut self, slots: &SlotSet) {
-        self.begin_turn(self.own_turn());
-        for slot in slots.iter().filter(|slot| self.db.keys_in_slot(*slot) > 0).collect::<Vec<_>>() {
-            if let Some(node) = &self.server.cluster {
-                log::info!("{}", node.view.dirty_slot_text(slot));
-            }
-            self.db.give_up_slot(slot);
+/// Removes the keys of slots that other nodes own now.
+fn give_up_slots(executor: &mut Executor, slots: &SlotSet) {
+    executor.begin_turn(executor.own_turn());
+    for slot in slots.iter().filter(|slot| slots::keys_in(&executor.db, *slot) > 0).collect::<Vec<_>>() {
+        if let Some(node) = &executor.server.cluster {
+            log::info!("{}", node.view.dirty_slot_text(slot));
         }
-        self.feed_removals();
-        self.apply_effects(None);
+        slots::give_up(&mut executor.db, slot);
     }
+    executor.feed_removals();
+    executor.apply_effects(None);
+}
 
-    /// Figures of the slots begin anew, and subscribers of their channels are told that they no longer are.
-    fn leave_slots(&mut self, slots: &SlotSet) {
-        if let Some(node) = &mut self.server.cluster {
-            slots.iter().for_each(|slot| node.forget_figures_of(slot));
-        }
-        self.server.leave_shard_channels(|channel| slots.contains(key_slot(channel)));
+/// Figures of the slots begin anew, and subscribers of their channels get the end of their subscriptions.
+fn leave_slots(executor: &mut Executor, slots: &SlotSet) {
+    if let Some(node) = &mut executor.server.cluster {
+        slots.iter().for_each(|slot| node.forget_figures_of(slot));
     }
+    executor.server.leave_shard_channels(|channel| slots.contains(key_slot(channel)));
 }

@@ -449,8 +449,8 @@ impl Executor {
             reply.truncate(start);
             client.reply_mode = client.reply_mode.after_command();
         }
-        if client.asking > 0 && client.transaction.is_none() {
-            client.asking -= 1;
+        if client.routing.asking > 0 && client.transaction.is_none() {
+            client.routing.asking -= 1;
         }
         if client.is_replica || client.is_primary {
             self.after_peer_command(handle, start, reply);

@@ -20,6 +20,7 @@ use super::Executor;
 use super::call::Call;
 use super::client_limits::{is_evicted, limits_client_memory};
 use super::memory::Room;
+use super::redirection::Redirections;
 use super::script::flags_of;
 use crate::command::{Control, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
@@ -129,7 +130,7 @@ fn is_followed_up(executor: &Executor, client: &Client) -> bool {
         || client.is_primary
         || !client.deferred_output.is_empty()
         || client.output_over_soft_limit_since_us.is_some()
-        || client.asking > 0
+        || client.routing.asking > 0
         || executor.server.tracking.clients > 0
         || executor.server.switches.enforce_reply_list
         || executor.ending.is_over()
@@ -175,9 +176,9 @@ const REFUSALS: [Refusal; 19] = [
     // A node of a cluster serves the keys of its slots.
     Refusal {
         concerns: |executor, client| executor.server.cluster.is_some() && !client.is_primary,
-        covers: |executor, call| executor.redirection(call).is_some(),
+        covers: |executor, call| Redirections::of(executor).find(call).is_some(),
         decide: |executor, call, _| {
-            executor.redirection_error(call).map_or(Ok(()), |error| Err(error.into()))
+            Redirections::of(executor).error(call).map_or(Ok(()), |error| Err(error.into()))
         },
     },
     // A capable client is sent to the primary for what a replica does not run or may be stale in.
@@ -435,7 +436,7 @@ fn unfit(executor: &mut Executor, call: &Call<'_>, _: usize) -> Result<(), Refus
 /// Returns whether the command belongs on the primary, for a client that can be redirected.
 fn reads_or_writes_on_primary(server: &Server, call: &Call<'_>) -> bool {
     let flags = flags_with_queue(server, call);
-    let reads = flags & flag::READONLY != 0 && !server.clients[call.client].reads_replicas;
+    let reads = flags & flag::READONLY != 0 && !server.clients[call.client].routing.reads_replicas;
     flags & flag::WRITE != 0 || reads
 }
 

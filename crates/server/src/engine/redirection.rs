@@ -6,7 +6,9 @@ use super::Executor;
 use super::call::Call;
 use super::gate::{flags_with_queue, run_by};
 use crate::command::{Args, Command, Control, access, flag};
+use crate::db::Db;
 use crate::error::{ClientError, on_the_wire};
+use crate::server::Server;
 use crate::server::cluster_node::Endpoint;
 use crate::session::client::Transaction;
 use crate::session::{BlockedOn, Client, ClientHandle};
@@ -21,6 +23,12 @@ enum Slots {
     None,
     One(u16),
     Several,
+}
+
+/// What decides about redirections.
+pub(super) struct Redirections<'a> {
+    server: &'a Server,
+    db: &'a Db,
 }
 
 impl Slots {
@@ -107,12 +115,18 @@ pub(super) fn slot_of_keys(call: &Call<'_>) -> Option<u16> {
 /// Returns whether the command names a database other than this one.
 fn leaves_database(row: &Command, args: Args<'_>, db_index: usize) -> bool {
     let is_other = |at: usize| args.get(at + 1).is_some() && args.integer(at + 1) != Ok(signed_len(db_index));
-    row.name == "move" || row.name == "copy" && (3..args.len()).any(|at| args.is(at, "DB") && is_other(at))
+    row.is(flag::LEAVES_DATABASE)
+        && (row.one_key || (3..args.len()).any(|at| args.is(at, "DB") && is_other(at)))
 }
 
-impl Executor {
+impl<'a> Redirections<'a> {
+    /// As this executor is now.
+    pub(super) fn of(executor: &'a Executor) -> Self {
+        Redirections { server: &executor.server, db: &executor.db }
+    }
+
     /// Returns why a client's command is not served here; always `None` without a cluster.
-    pub(super) fn redirection(&self, call: &Call<'_>) -> Option<Redirection<'_>> {
+    pub(super) fn find(&self, call: &Call<'_>) -> Option<Redirection<'a>> {
         let node = self.server.cluster.as_deref()?;
         let slot = match self.slots_of_call(call) {
             Slots::None => return None,
@@ -125,7 +139,7 @@ impl Executor {
             return None;
         }
         let client = &self.server.clients[call.client];
-        let may_hold = cluster.myself().is_primary() || client.reads_replicas;
+        let may_hold = cluster.myself().is_primary() || client.routing.reads_replicas;
         let is_ours = owner.id() == cluster.my_primary().id();
         let migrating = cluster.migrating_to(slot).filter(|_| may_hold && is_ours);
         let importing = cluster.importing_from(slot).filter(|_| may_hold && migrating.is_none());
@@ -142,7 +156,7 @@ impl Executor {
             return Some(down);
         }
         let is_open = migrating.is_some() || importing.is_some();
-        if is_open && call.row.name == "migrate" && cluster.myself().is_primary() {
+        if is_open && call.row.is(flag::MOVES_KEYS) && cluster.myself().is_primary() {
             return None;
         }
         if let Some(target) = migrating
@@ -154,58 +168,39 @@ impl Executor {
                 Redirection::Ask(slot, target)
             });
         }
-        if importing.is_some() && (client.asking > 0 || call.row.is(flag::ASKING)) {
+        if importing.is_some() && (client.routing.asking > 0 || call.row.is(flag::ASKING)) {
             let is_split = keys.are_several && keys.missing > 0;
             return is_split.then_some(Redirection::TryAgain);
         }
-        let reads = flags_with_queue(&self.server, call) & flag::WRITE == 0;
-        let is_channel = flags_with_queue(&self.server, call) & flag::PUBSUB != 0;
-        if (client.reads_replicas && reads || is_channel) && is_ours && !cluster.owns(slot) {
+        let reads = flags_with_queue(self.server, call) & flag::WRITE == 0;
+        let is_channel = flags_with_queue(self.server, call) & flag::PUBSUB != 0;
+        if (client.routing.reads_replicas && reads || is_channel) && is_ours && !cluster.owns(slot) {
             return None;
         }
         (!cluster.owns(slot)).then_some(Redirection::Moved(slot, owner))
     }
 
-    /// As [`Self::redirection`], as the client's error.
-    pub(super) fn redirection_error(&self, call: &Call<'_>) -> Option<ClientError> {
-        let error = match self.redirection(call)? {
+    /// As [`Self::find`], as the client's error.
+    pub(super) fn error(&self, call: &Call<'_>) -> Option<ClientError> {
+        let error = match self.find(call)? {
             Redirection::CrossSlot => ClientError::CrossSlot,
             Redirection::Unserved => ClientError::SlotUnserved,
             Redirection::Down => ClientError::ClusterDown,
             Redirection::DownForWrites => ClientError::ClusterDownForWrites,
             Redirection::TryAgain => ClientError::TryAgain,
-            Redirection::Ask(slot, to) => ClientError::Ask { slot, to: self.redirection_target(to, call) },
-            Redirection::Moved(slot, to) => {
-                ClientError::Moved { slot, to: self.redirection_target(to, call) }
-            }
+            Redirection::Ask(slot, to) => ClientError::Ask { slot, to: self.target(to, call) },
+            Redirection::Moved(slot, to) => ClientError::Moved { slot, to: self.target(to, call) },
         };
         Some(error)
     }
 
-    fn redirection_target(&self, to: &Node, call: &Call<'_>) -> String {
+    fn target(&self, to: &Node, call: &Call<'_>) -> String {
         let kind = self.server.config.cluster_preferred_endpoint_type;
         let seen_by = &self.server.clients[call.client].connection;
         Endpoint::of(to, kind, seen_by).redirection()
     }
 
-    /// Sends clients away that wait for keys of slots which this node does not serve any more.
-    pub(super) fn redirect_blocked(&mut self) {
-        let waits_for_keys = |client: &&Client| {
-            let on = client.blocked.as_ref().map(|blocked| &blocked.on);
-            matches!(on, Some(BlockedOn::Keys { .. }))
-        };
-        let waiting: Vec<ClientHandle> =
-            self.server.clients.iter().filter(waits_for_keys).map(|client| client.handle).collect();
-        for handle in waiting {
-            let Some(error) = self.redirection_of_blocked(handle) else { continue };
-            let line = error.to_string();
-            self.server.observed.statistics.count_error(&line);
-            self.server.note_given_up(handle, true);
-            self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
-        }
-    }
-
-    fn redirection_of_blocked(&self, handle: ClientHandle) -> Option<ClientError> {
+    fn of_blocked(&self, handle: ClientHandle) -> Option<ClientError> {
         let view = &self.server.cluster.as_deref()?.view;
         let client = &self.server.clients[handle];
         let blocked = client.blocked.as_ref()?;
@@ -219,15 +214,15 @@ impl Executor {
         let slot = slot_of_keys(&call)?;
         let Some(owner) = view.owner(slot) else { return Some(ClientError::SlotUnserved) };
         let is_ours = owner.id() == view.my_primary().id();
-        let is_served = view.owns(slot) || client.reads_replicas && row.is(flag::READONLY) && is_ours;
+        let is_served = view.owns(slot) || client.routing.reads_replicas && row.is(flag::READONLY) && is_ours;
         if is_served || view.importing_from(slot).is_some() {
             return None;
         }
-        Some(ClientError::Moved { slot, to: self.redirection_target(owner, &call) })
+        Some(ClientError::Moved { slot, to: self.target(owner, &call) })
     }
 
     fn slots_of_call(&self, call: &Call<'_>) -> Slots {
-        match run_by(&self.server, call) {
+        match run_by(self.server, call) {
             Some(transaction) => self.slots_of_transaction(transaction),
             None => slots_of(call.row, call.args),
         }
@@ -252,7 +247,7 @@ impl Executor {
 
     fn any_leaves_database(&self, call: &Call<'_>) -> bool {
         let db_index = self.server.clients[call.client].db_index;
-        match run_by(&self.server, call) {
+        match run_by(self.server, call) {
             None => leaves_database(call.row, call.args, db_index),
             Some(transaction) => {
                 let queued = transaction.queued.iter();
@@ -264,16 +259,16 @@ impl Executor {
     }
 
     /// Looks up the keys of a slot that is being moved, without an effect on them. What is queued is looked up by EXEC.
-    fn look_for_keys<'a>(&'a self, call: &Call<'a>, keys: &mut Presence<'a>) {
+    fn look_for_keys<'k>(&'k self, call: &Call<'k>, keys: &mut Presence<'k>) {
         let client = &self.server.clients[call.client];
         let mut db_index = client.db_index;
-        let mut look = |row: &Command, args: Args<'a>, db_index| {
+        let mut look = |row: &Command, args: Args<'k>, db_index| {
             row.visit_keys(args, &mut |at, _| {
                 let is_present = self.db.live_kind(db_index, self.db.key(args.at(at))).is_some();
                 keys.note(args.at(at), is_present);
             });
         };
-        match run_by(&self.server, call) {
+        match run_by(self.server, call) {
             Some(transaction) => {
                 for (id, args) in &transaction.queued {
                     let (row, args) = (self.server.registry.row(*id), args.view());
@@ -293,7 +288,7 @@ impl Executor {
     /// Why a command is refused while the cluster does not work, if it is.
     fn down(&self, call: &Call<'_>) -> Option<Redirection<'static>> {
         let config = &self.server.config;
-        let flags = flags_with_queue(&self.server, call);
+        let flags = flags_with_queue(self.server, call);
         if flags & flag::PUBSUB != 0 {
             return (!config.cluster_allow_pubsubshard_when_down).then_some(Redirection::Down);
         }
@@ -301,5 +296,22 @@ impl Executor {
             return Some(Redirection::Down);
         }
         (flags & flag::WRITE != 0).then_some(Redirection::DownForWrites)
+    }
+}
+
+/// Sends clients away that wait for keys of slots which this node does not serve any more.
+pub(super) fn redirect_blocked(executor: &mut Executor) {
+    let waits_for_keys = |client: &&Client| {
+        let on = client.blocked.as_ref().map(|blocked| &blocked.on);
+        matches!(on, Some(BlockedOn::Keys { .. }))
+    };
+    let waiting: Vec<ClientHandle> =
+        executor.server.clients.iter().filter(waits_for_keys).map(|client| client.handle).collect();
+    for handle in waiting {
+        let Some(error) = Redirections::of(executor).of_blocked(handle) else { continue };
+        let line = error.to_string();
+        executor.server.observed.statistics.count_error(&line);
+        executor.server.note_given_up(handle, true);
+        executor.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
     }
 }

@@ -39,6 +39,7 @@ use crate::session::ClientId;
 use failover::Failover;
 use full_sync::FullSyncs;
 use link::Upstream;
+pub(in crate::engine) use link::follow_in_cluster;
 use outgoing::OutgoingStream;
 use replicas::Replicas;
 use reservations::Reservations;

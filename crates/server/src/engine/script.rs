@@ -4,7 +4,7 @@
 use super::Executor;
 use super::call::Call;
 use super::permission::counts_as;
-use super::redirection::{Redirection, slot_of_keys};
+use super::redirection::{Redirection, Redirections, slot_of_keys};
 use super::transaction::TransactionRun;
 use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
@@ -309,7 +309,7 @@ impl Executor {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if !is_repeated && self.server.cluster.is_some() {
-            self.cluster_refusal(call)?;
+            cluster_refusal(self, call)?;
         }
         if may_fail && row.is(flag::WRITE) {
             self.write_refusal()?;
@@ -317,32 +317,6 @@ impl Executor {
         let running = self.server.scripts.running.as_mut().expect("a script is running");
         running.wrote |= row.is(flag::WRITE);
         Ok(())
-    }
-
-    /// Refuses a command with keys that this node of a cluster does not serve, or of another slot than the script's.
-    fn cluster_refusal(&mut self, call: &Call<'_>) -> Result<(), Cow<'static, str>> {
-        const OTHER_SLOT: &str = "ERR Script attempted to access keys that do not hash to the same slot";
-        let name = call.row.name;
-        match self.redirection(call) {
-            None => {}
-            Some(Redirection::CrossSlot) => return Err(OTHER_SLOT.into()),
-            Some(Redirection::Down) => {
-                let text = format!("ERR Can not execute a command '{name}' while the cluster is down");
-                return Err(text.into());
-            }
-            Some(Redirection::DownForWrites) => {
-                let text = format!(
-                    "ERR Can not execute a write command '{name}' while the cluster is down and readonly"
-                );
-                return Err(text.into());
-            }
-            Some(_) => return Err("ERR Attempted to access a non local key in a cluster node".into()),
-        }
-        let running = self.server.scripts.running.as_mut().expect("a script is running");
-        match slot_of_keys(call).filter(|_| !running.call.crosses_slots) {
-            Some(slot) if *running.slot.get_or_insert(slot) != slot => Err(OTHER_SLOT.into()),
-            _ => Ok(()),
-        }
     }
 
     fn lacks_memory_for_script(&self, row: &Command, running: &Running) -> bool {
@@ -362,6 +336,32 @@ impl Executor {
             return Err(crate::error::READ_ONLY_REPLICA.to_string().into());
         }
         Ok(())
+    }
+}
+
+/// Refuses a command with keys that this node of a cluster does not serve, or of another slot than the script's.
+fn cluster_refusal(executor: &mut Executor, call: &Call<'_>) -> Result<(), Cow<'static, str>> {
+    const OTHER_SLOT: &str = "ERR Script attempted to access keys that do not hash to the same slot";
+    let name = call.row.name;
+    match Redirections::of(executor).find(call) {
+        None => {}
+        Some(Redirection::CrossSlot) => return Err(OTHER_SLOT.into()),
+        Some(Redirection::Down) => {
+            let text = format!("ERR Can not execute a command '{name}' while the cluster is down");
+            return Err(text.into());
+        }
+        Some(Redirection::DownForWrites) => {
+            let text = format!(
+                "ERR Can not execute a write command '{name}' while the cluster is down and readonly"
+            );
+            return Err(text.into());
+        }
+        Some(_) => return Err("ERR Attempted to access a non local key in a cluster node".into()),
+    }
+    let running = executor.server.scripts.running.as_mut().expect("a script is running");
+    match slot_of_keys(call).filter(|_| !running.call.crosses_slots) {
+        Some(slot) if *running.slot.get_or_insert(slot) != slot => Err(OTHER_SLOT.into()),
+        _ => Ok(()),
     }
 }
 

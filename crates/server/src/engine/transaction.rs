@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::call::Call;
+use super::redirection::Redirections;
 use super::script::{ScriptEnd, flags_of};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
@@ -119,7 +120,7 @@ impl Executor {
         let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
         self.observe_composite(&exec, run.started_ns, reply_bytes, false);
         if self.server.counts_slots
-            && let Some(slot) = self.slot_of_queue(&run.transaction)
+            && let Some(slot) = Redirections::of(self).slot_of_queue(&run.transaction)
         {
             let elapsed_ns = self.stopwatch_ns.saturating_sub(run.started_ns);
             let queued = run.transaction.queued.iter().map(|(_, args)| args.view().request_bytes_encoded());

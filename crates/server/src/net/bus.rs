@@ -14,7 +14,8 @@
 //! 3. What a peer makes the thread hold is bounded: accepted links, partial frames of all links together, frames that one
 //!    link does not take. The link that breaks a bound is closed.
 //! 4. The thread writes no log line: a process forked for a snapshot must not find the log locked.
-//! 5. A link ends with one `LinkClosed`, or by the executor's `Close`, after which only events that were under way come.
+//! 5. A link ends with one `LinkClosed`, or by the executor's `Close`, from which on no event is about it: what was under
+//!    way is dropped here, until the thread has confirmed the end.
 
 mod conf_file;
 mod link;
@@ -32,6 +33,7 @@ use super::tls_context::PublishedBusConfigs;
 use crate::clock::Clock;
 use crate::config::Config;
 use cluster::{BusAction, LinkId};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -115,6 +117,28 @@ pub enum CloseReason {
     Silent,
 }
 
+impl BusEvent {
+    /// The link that the event is about.
+    fn link(&self) -> Option<LinkId> {
+        match self {
+            BusEvent::LinkAccepted { link, .. }
+            | BusEvent::LinkOpened(link)
+            | BusEvent::LinkClosed { link, .. }
+            | BusEvent::Frame { link, .. }
+            | BusEvent::LinkBacklog { link, .. } => Some(*link),
+            BusEvent::Saved(_) | BusEvent::SaveFailed { .. } => None,
+        }
+    }
+}
+
+/// What the thread sends to the executor's end.
+enum Delivery {
+    /// Something has happened.
+    Event(BusEvent),
+    /// The executor's `Close` was carried out: no event of the link follows.
+    Ended(LinkId),
+}
+
 /// What can be changed while the bus runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusSettings {
@@ -163,10 +187,14 @@ pub struct BusParts {
 /// The executor's end of the bus.
 pub struct Bus {
     orders: Sender<Order>,
-    events: Receiver<BusEvent>,
+    deliveries: Receiver<Delivery>,
+    /// Links that the executor has closed, until the thread has confirmed it.
+    ending: BTreeSet<LinkId>,
     flow: Arc<Flow>,
     figures: Arc<BusFigures>,
     thread: Option<JoinHandle<()>>,
+    /// The content of a save without `sync`, until the thread takes it.
+    unsent_save: Option<String>,
     saves: u64,
     dropped: u64,
 }
@@ -187,7 +215,7 @@ impl Bus {
     fn start_with(parts: BusParts, limits: Limits, executor: Arc<Waker>) -> io::Result<Bus> {
         let waker = Arc::new(Waker::new()?);
         let (orders, orders_taken) = channel::with_room(QUEUE_VALUES, Arc::clone(&waker));
-        let (events_made, events) = channel::with_room(QUEUE_VALUES, executor);
+        let (deliveries_made, deliveries) = channel::with_room(QUEUE_VALUES, executor);
         let poller = Poller::new()?;
         poller.add_edges(waker.fd(), Token::Waker)?;
         let (flow, figures) = (Arc::<Flow>::default(), Arc::<BusFigures>::default());
@@ -197,19 +225,31 @@ impl Bus {
             epoll: poller.into_file(),
             waker,
             orders: orders_taken,
-            events: events_made,
+            deliveries: deliveries_made,
             flow: Arc::clone(&flow),
             figures: Arc::clone(&figures),
         };
         let run = move || parts.run();
         let thread = Some(std::thread::Builder::new().name("cluster_bus".to_owned()).spawn(run)?);
-        Ok(Bus { orders, events, flow, figures, thread, saves: 0, dropped: 0 })
+        let ending = BTreeSet::new();
+        Ok(Bus { orders, deliveries, ending, flow, figures, thread, unsent_save: None, saves: 0, dropped: 0 })
     }
 
     /// Queues an action. The thread is woken at the latest by [`Bus::announce`].
     pub fn execute(&mut self, action: BusAction) {
         match &action {
-            BusAction::Save { .. } => self.saves += 1,
+            // Only the last of several waits: a file that changes faster than the disk takes it is not queued.
+            BusAction::Save { text, sync: false } => {
+                self.unsent_save = Some(text.clone());
+                return;
+            }
+            BusAction::Save { .. } => {
+                self.unsent_save = None;
+                self.saves += 1;
+            }
+            BusAction::Close(link) => {
+                self.ending.insert(*link);
+            }
             BusAction::Send(_, frame) if !self.takes(frame) => {
                 self.dropped += 1;
                 return;
@@ -251,7 +291,17 @@ impl Bus {
 
     /// Wakes the thread if there are actions for it.
     pub fn announce(&mut self) {
+        if !self.orders.is_backed_up() {
+            self.send_save();
+        }
         self.orders.announce();
+    }
+
+    fn send_save(&mut self) {
+        if let Some(text) = self.unsent_save.take() {
+            self.saves += 1;
+            self.send(Order::Act(BusAction::Save { text, sync: false }));
+        }
     }
 
     /// Returns whether actions wait for room in the queue: [`Bus::announce`] has to be called again soon.
@@ -261,17 +311,26 @@ impl Bus {
 
     /// Returns whether there are events.
     pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        !self.deliveries.is_empty()
     }
 
     /// Passes the events on, up to a turn's number.
     pub fn drain(&mut self, mut visit: impl FnMut(BusEvent)) {
         for _ in 0..DRAINED_MAX {
-            let Some(event) = self.events.receive() else { return };
+            let event = match self.deliveries.receive() {
+                Some(Delivery::Event(event)) => event,
+                Some(Delivery::Ended(link)) => {
+                    self.ending.remove(&link);
+                    continue;
+                }
+                None => return,
+            };
             if let BusEvent::Frame { received, .. } = &event {
                 self.flow.event_bytes.fetch_sub(received.bytes as usize, Ordering::Relaxed);
             }
-            visit(event);
+            if !event.link().is_some_and(|link| self.ending.contains(&link)) {
+                visit(event);
+            }
         }
     }
 
@@ -297,6 +356,7 @@ impl Bus {
 
     fn end(&mut self, mut visit: impl FnMut(BusEvent)) {
         let Some(thread) = self.thread.take() else { return };
+        self.send_save();
         self.orders.send(Order::Stop);
         while !thread.is_finished() {
             // Makes room for the thread's events, and for waiting orders.

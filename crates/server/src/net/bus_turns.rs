@@ -5,7 +5,7 @@ use super::bus::{self, Bus, BusEvent, BusParts, BusSettings, ConfFile};
 use super::listener::ListenError;
 use crate::config::{ClusterConfigSave, Config};
 use crate::engine::Executor;
-use crate::engine::cluster::bus_port;
+use crate::engine::cluster::{bus_port, end_turn, take as take_input};
 use ::cluster::{BusAction, Input};
 use std::io;
 use std::str::from_utf8;
@@ -19,7 +19,7 @@ const SAVE_WARNING_PERIOD_US: u64 = 30_000_000;
 #[derive(Default)]
 pub(super) struct BusTurns {
     bus: Option<Bus>,
-    /// What the thread was told last.
+    /// The thread's settings.
     settings: Option<BusSettings>,
     accepts: bool,
     /// When it was last logged that the file could not be saved.
@@ -81,10 +81,12 @@ impl BusTurns {
         if std::mem::replace(&mut self.accepts, accepts) != accepts {
             bus.accept(accepts);
         }
-        for action in executor.end_cluster_turn() {
+        for action in end_turn(executor) {
             if let BusAction::Send(_, frame) = &action {
                 let bytes = frame.expected_len() as u64;
-                executor.count_bus_bytes(frame.kind(), bytes, true);
+                if let Some(node) = &mut executor.server.cluster {
+                    node.count_bus_bytes(frame.kind(), bytes, true);
+                }
             }
             bus.execute(action);
         }
@@ -103,12 +105,13 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
         BusEvent::LinkBacklog { link, bytes } => Input::LinkBacklog(link, bytes as u64),
         BusEvent::Frame { link, received } => {
             let Received { kind, bytes, frame } = *received;
-            executor.count_bus_bytes(kind.unwrap_or(Kind::Ping), bytes.into(), false);
+            let Some(node) = &mut executor.server.cluster else { return };
+            node.count_bus_bytes(kind.unwrap_or(Kind::Ping), bytes.into(), false);
             match frame {
                 Ok(frame) => Input::Frame(link, frame),
                 Err(fault) => {
                     log::debug!("A frame of the cluster bus was dropped: {fault}");
-                    return executor.count_dropped_frame(kind);
+                    return kind.into_iter().for_each(|kind| node.view.count_dropped_frame(kind));
                 }
             }
         }
@@ -130,7 +133,7 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
             std::process::exit(1);
         }
     };
-    executor.cluster_input(input);
+    take_input(executor, input);
 }
 
 impl EventLoop {

@@ -24,7 +24,7 @@ pub fn flags(client: &Client) -> String {
         ('c', client.close_after_reply),
         ('A', client.close_asap),
         ('U', client.connection.is_unix_socket),
-        ('r', client.reads_replicas),
+        ('r', client.routing.reads_replicas),
         ('e', client.no_evict),
         ('T', client.no_touch),
         ('I', client.import_source),

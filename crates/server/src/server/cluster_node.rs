@@ -6,6 +6,7 @@ use crate::config::ClusterEndpointType;
 use crate::session::client::ConnectionFigures;
 use cluster::{Cluster, Node, Now};
 use structures::key_slot::SLOTS;
+use wire::cluster_bus::Kind;
 
 /// See the module's documentation.
 pub struct ClusterNode {
@@ -69,6 +70,18 @@ impl ClusterNode {
             self.figures = vec![SlotFigures::default(); SLOTS];
         }
         &mut self.figures[usize::from(slot) % SLOTS]
+    }
+
+    /// Counts a frame of the bus.
+    pub fn count_bus_bytes(&mut self, kind: Kind, bytes: u64, is_sent: bool) {
+        let is_message = matches!(kind, Kind::Publish | Kind::PublishShard);
+        let traffic = &mut self.traffic;
+        let (all, messages) = match is_sent {
+            true => (&mut traffic.sent, &mut traffic.messages_sent),
+            false => (&mut traffic.received, &mut traffic.messages_received),
+        };
+        *all += bytes;
+        *messages += if is_message { bytes } else { 0 };
     }
 
     /// Forgets what has been counted.
@@ -147,7 +160,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint of a node that the client of this connection is told.
+    /// Returns the endpoint of a node for the client of this connection.
     pub fn of(node: &Node, kind: ClusterEndpointType, seen_by: &ConnectionFigures) -> Endpoint {
         let endpoints = node.endpoints();
         let is_ipv6 = seen_by.local_address.matches(':').count() > 1;

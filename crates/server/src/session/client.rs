@@ -40,6 +40,15 @@ impl ReplyMode {
     }
 }
 
+/// What READONLY and ASKING have set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// READONLY: a replica answers reads.
+    pub reads_replicas: bool,
+    /// ASKING: the number of the following commands, the current one included, that may use a slot which this node imports.
+    pub asking: u8,
+}
+
 /// An open transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
@@ -390,10 +399,8 @@ pub struct Client {
     pub no_evict: bool,
     /// CLIENT NO-TOUCH: its reads leave the keys' access bits as they are.
     pub no_touch: bool,
-    /// It accepts a replica's data (READONLY).
-    pub reads_replicas: bool,
-    /// ASKING: the number of the following commands, the current one included, that may use a slot which this node imports.
-    pub asking: u8,
+    /// What a node of a cluster serves for it.
+    pub routing: Routing,
     /// CLIENT IMPORT-SOURCE: it may read and write expired keys while `import-mode` is on.
     pub import_source: bool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
@@ -465,8 +472,7 @@ impl Client {
             is_linking: false,
             no_evict: false,
             no_touch: false,
-            reads_replicas: false,
-            asking: 0,
+            routing: Routing::default(),
             import_source: false,
             capabilities_redirect: false,
             deny_blocking: false,

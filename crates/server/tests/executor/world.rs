@@ -179,7 +179,7 @@ impl World {
         let snapshot =
             Snapshot { release: "9.1.0", compresses: true, checksummed: true, ..Snapshot::default() };
         let file = write_snapshot(Vec::new(), &executor.db, &snapshot, &mut |_| ()).unwrap();
-        let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
+        let mut copy = Db::new(executor.db.database_count(), executor.db.key_seed(), 3);
         copy.policies = executor.db.policies.clone();
         copy.begin(Turn { database: 0, ..executor.db.turn() });
         let mut loader = Loader::open(&file[..], LOADING).unwrap();

@@ -97,7 +97,8 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
             &["nowhere"],
         ),
         ("loadmodule x.so\n", &["no modules", "line 1, directive 'loadmodule'"]),
-        ("cluster-enabled yes\n", &["no cluster", "line 1, directive 'cluster-enabled'"]),
+        ("cluster-enabled yes\nport 60000\n", &["port 60000 is too high for a cluster"]),
+        ("cluster-enabled yes\nreplicaof 127.0.0.1 1\n", &["not allowed in cluster mode"]),
         ("rdma-port 6379\n", &["No RDMA building support.", "line 1, directive 'rdma-port'"]),
         ("locale-collate nosuch\n", &["Invalid locale name", "line 1, directive 'locale-collate'"]),
     ] {

@@ -2,6 +2,7 @@
 
 use super::{node, slot_at, syntax_error};
 use crate::command::{Args, Context, Outcome};
+use crate::db::slots;
 use crate::error::ClientError;
 use structures::key_slot::SLOTS;
 
@@ -31,7 +32,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Of all databases; whoever owns the slot.
+/// Of all databases, whether or not the slot is this node's.
 pub(super) fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     node(ctx)?;
     let slot = slot_at(args, 2)?;
@@ -42,7 +43,7 @@ pub(super) fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         4 => return Err(ClientError::Syntax),
         _ => return Err(syntax_error(args)),
     };
-    ctx.db.clear_slot(slot, in_background);
+    slots::clear(ctx.db, slot, in_background);
     ctx.reply.ok();
     Ok(())
 }

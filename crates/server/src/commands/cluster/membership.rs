@@ -2,6 +2,7 @@
 
 use super::{answer, node, syntax_error};
 use crate::command::{Args, Context, Outcome};
+use crate::db::slots;
 use crate::error::{ClientError, quoted};
 use crate::server::cluster_node::now;
 use cluster::{Bumped, Failover};
@@ -46,7 +47,7 @@ pub(super) fn forget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn replicate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (is_empty, by, now) = (ctx.db.has_no_keys(), requested_by(ctx), now(ctx.server.now));
+    let (is_empty, by, now) = (slots::has_no_keys(ctx.db), requested_by(ctx), now(ctx.server.now));
     let node = node(ctx)?;
     let done = match args.len() {
         3 => node.view.replicate(args.at(2), is_empty, now),
@@ -96,7 +97,7 @@ pub(super) fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         3 => return node(ctx).and(Err(ClientError::Syntax)),
         _ => return node(ctx).and(Err(syntax_error(args))),
     };
-    let (is_empty, by, now) = (ctx.db.has_no_keys(), requested_by(ctx), now(ctx.server.now));
+    let (is_empty, by, now) = (slots::has_no_keys(ctx.db), requested_by(ctx), now(ctx.server.now));
     let done = node(ctx)?.view.reset(hard, is_empty, &by, now);
     answer(ctx, done)
 }

@@ -88,7 +88,7 @@ fn parse_cursor(text: &[u8], fingerprint: &str) -> Option<Position> {
 
 /// Six characters from `0` to `o`, never the one of a slot's beginning.
 fn fingerprint(ctx: &Context<'_>) -> String {
-    let hash = ctx.db.seed().hash(b"fingerprint").max(1);
+    let hash = ctx.db.key_seed().seed().hash(b"fingerprint").max(1);
     (0..6).map(|at| char::from(b'0' + (hash >> (6 * at) & 0x3f) as u8)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use super::{node, slot_at, syntax_error};
 use crate::command::{Args, Context, Outcome};
+use crate::db::slots;
 use crate::error::ClientError;
 use crate::server::cluster_node::SlotFigures;
 use structures::key_slot::SLOTS;
@@ -40,7 +41,7 @@ pub(super) fn answer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     ctx.reply.array(slots.len());
     for slot in slots {
-        let (keys, figures) = (ctx.db.keys_in_slot(slot), figures_of(ctx, slot));
+        let (keys, figures) = (slots::keys_in(ctx.db, slot), figures_of(ctx, slot));
         let reply = &mut *ctx.reply;
         reply.array(2);
         reply.integer(slot.into());
@@ -113,7 +114,7 @@ fn figures_of(ctx: &Context<'_>, slot: u16) -> SlotFigures {
 
 fn value_of(ctx: &Context<'_>, slot: u16, metric: Metric) -> u64 {
     match metric {
-        Metric::Keys => ctx.db.keys_in_slot(slot) as u64,
+        Metric::Keys => slots::keys_in(ctx.db, slot) as u64,
         Metric::CpuUs => figures_of(ctx, slot).cpu_ns / 1000,
         Metric::BytesIn => figures_of(ctx, slot).bytes_in,
         Metric::BytesOut => figures_of(ctx, slot).bytes_out,

@@ -2,6 +2,7 @@
 
 use super::{answer, node, refused, slot_at};
 use crate::command::{Args, Context, Outcome};
+use crate::db::slots;
 use crate::error::ClientError;
 use cluster::SlotState;
 
@@ -44,7 +45,7 @@ pub(super) fn delete_ranges(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn flush(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let is_empty = ctx.db.has_no_keys();
+    let is_empty = slots::has_no_keys(ctx.db);
     let flushed = node(ctx)?.view.flush_slots(is_empty);
     answer(ctx, flushed)
 }
@@ -72,7 +73,7 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(ClientError::TimeoutNegative);
         }
     }
-    let keys = ctx.db.keys_in_slot(slot) as u64;
+    let keys = slots::keys_in(ctx.db, slot) as u64;
     let from_primary = ctx.server.clients[ctx.client].is_primary || ctx.origin.replayed;
     node(ctx)?.view.set_slot(slot, state, keys, from_primary).map_err(refused)?;
     // Replicas know the same of the slot, should they take over.

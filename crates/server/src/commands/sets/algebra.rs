@@ -141,7 +141,7 @@ fn difference<'a>(
 }
 
 fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcome {
-    let seed = ctx.db.seed();
+    let seed = ctx.db.key_seed().seed();
     let sets = ctx.db.read_collections::<Set>(args.from(1).keys())?;
     let mark = ctx.reply.begin();
     let mut found = 0;
@@ -156,7 +156,7 @@ fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcom
 
 fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'static str) -> Outcome {
     let target = args.key(1);
-    let (seed, mut making) = (ctx.db.seed(), ctx.db.making(target.bytes()));
+    let (seed, mut making) = (ctx.db.key_seed().seed(), ctx.db.making(target.bytes()));
     let sets = ctx.db.read_collections::<Set>(args.from(2).keys())?;
     let mut members = Vec::new();
     combine(&sets, operation, seed, &mut |member| {
@@ -188,7 +188,7 @@ pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         limit = args.count_in(at + 1, 0, usize::MAX, negative)?;
         at += 2;
     }
-    let seed = ctx.db.seed();
+    let seed = ctx.db.key_seed().seed();
     let sets = ctx.db.read_collections::<Set>(args.from(2).keys().take(count))?;
     let mut found = 0;
     combine(&sets, Operation::Intersection, seed, &mut |_| {

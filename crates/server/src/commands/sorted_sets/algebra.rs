@@ -375,7 +375,7 @@ fn combine<'a>(
 fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Option<&'static str>) -> Outcome {
     let (first, purpose) = if event.is_some() { (2, Purpose::Store) } else { (1, Purpose::Answer) };
     let query = Query::parse(ctx, args, first, operation, purpose)?;
-    let (seed, mut making) = (ctx.db.seed(), ctx.db.making(args.at(1)));
+    let (seed, mut making) = (ctx.db.key_seed().seed(), ctx.db.making(args.at(1)));
     let result = combine(&query, &sources(ctx.db, query.keys)?, operation, seed);
     let Some(event) = event else {
         let flat = query.with_scores && !super::nests_pairs(ctx.reply);

@@ -396,7 +396,7 @@ pub(super) fn end_waiting_of_all(server: &mut Server) {
         let client = &server.clients[handle];
         let Some(blocked) = &client.blocked else { continue };
         let writes = server.registry.row(blocked.command).is(flag::WRITE);
-        if client.reads_replicas && !writes {
+        if client.routing.reads_replicas && !writes {
             continue;
         }
         let waits_for_keys = matches!(blocked.on, BlockedOn::Keys { .. });
@@ -491,15 +491,6 @@ impl Executor {
         log::info!("REPLICAOF {shown} enabled (user request)");
         reply.ok();
         Ok(Next::Reply)
-    }
-
-    /// Follows the primary of this node's shard. `full_sync`: its history is another.
-    pub(crate) fn follow_in_cluster(&mut self, primary: ReplicaOf, full_sync: bool) {
-        self.feed_unit();
-        self.follow(primary);
-        if full_sync && let Some(link) = &mut self.replication.upstream.link {
-            link.continues = false;
-        }
     }
 
     /// Follows another primary; blocked clients stay blocked.
@@ -690,5 +681,14 @@ impl Executor {
     pub(super) fn retry_later(&mut self, handle: ClientHandle) {
         self.leave(handle);
         self.replication.step_timers(&self.server, link_timers::Event::Refused);
+    }
+}
+
+/// Follows the primary of this node's shard. `full_sync`: its history is another.
+pub(in crate::engine) fn follow_in_cluster(executor: &mut Executor, primary: ReplicaOf, full_sync: bool) {
+    executor.feed_unit();
+    executor.follow(primary);
+    if full_sync && let Some(link) = &mut executor.replication.upstream.link {
+        link.continues = false;
     }
 }

@@ -359,7 +359,7 @@ fn a_peer_that_does_not_read_delays_no_other_and_its_backlog_is_told() {
         BusEvent::LinkBacklog { link: about, bytes } if *about == link => Some(*bytes),
         _ => None,
     };
-    assert!(node.wait_for("a backlog", backlog) > 1 << 20);
+    node.wait_for("a backlog", |event| backlog(event).filter(|bytes| *bytes > 1 << 20));
     let (mut other, other_link) = node.peer();
     other.write_all(ping(5).encode().as_bytes()).unwrap();
     assert_eq!(node.frame(other_link), ping(5));
@@ -462,6 +462,24 @@ fn an_executor_that_takes_nothing_stops_the_reading_and_misses_nothing() {
     peer.set_write_timeout(None).unwrap();
     peer.write_all(&stream).unwrap();
     assert_eq!(node.frame(link), ping(whole));
+}
+
+#[test]
+fn no_event_is_about_a_link_that_the_executor_has_closed() {
+    let mut node = Node::new();
+    let (mut peer, link) = node.peer();
+    let stream: Vec<u8> = (0..300).flat_map(|number| ping(number).encode().as_bytes().to_vec()).collect();
+    peer.write_all(&stream).unwrap();
+    assert_eq!(node.frame(link), ping(0));
+    node.events.clear();
+    node.execute(BusAction::Close(link));
+    // What comes on another link comes behind all of it.
+    let (mut other, other_link) = node.peer();
+    other.write_all(ping(7).encode().as_bytes()).unwrap();
+    assert_eq!(node.frame(other_link), ping(7));
+    assert!(node.events.is_empty(), "{:?}", node.events);
+    assert!(node.bus.ending.is_empty());
+    assert_eq!(node.bus.flow.event_bytes.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -12,7 +12,9 @@ use super::super::transport::{TlsPeer, Transport};
 use super::link::{Link, Stage, Transfer};
 use super::links::Links;
 use super::resolver::{Found, Resolver};
-use super::{BusEvent, BusFigures, BusParts, BusSettings, CloseReason, Flow, QUEUE_VALUES, message_bytes};
+use super::{
+    BusEvent, BusFigures, BusParts, BusSettings, CloseReason, Delivery, Flow, QUEUE_VALUES, message_bytes,
+};
 use cluster::{BusAction, LinkId};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -81,7 +83,7 @@ pub(super) struct Parts {
     pub(super) epoll: OwnedFd,
     pub(super) waker: Arc<Waker>,
     pub(super) orders: Receiver<Order>,
-    pub(super) events: Sender<BusEvent>,
+    pub(super) deliveries: Sender<Delivery>,
     pub(super) flow: Arc<Flow>,
     pub(super) figures: Arc<BusFigures>,
 }
@@ -113,7 +115,7 @@ struct BusThread {
 
 /// The thread's end of the queue to the executor.
 struct Outlet {
-    events: Sender<BusEvent>,
+    deliveries: Sender<Delivery>,
     flow: Arc<Flow>,
     bytes_max: usize,
 }
@@ -139,7 +141,11 @@ impl Parts {
             poller: Poller::of(self.epoll),
             waker: self.waker,
             orders: self.orders,
-            outlet: Outlet { events: self.events, flow: self.flow, bytes_max: self.limits.event_bytes },
+            outlet: Outlet {
+                deliveries: self.deliveries,
+                flow: self.flow,
+                bytes_max: self.limits.event_bytes,
+            },
             figures: self.figures,
             links: Links::default(),
             resolver,
@@ -162,12 +168,12 @@ impl Outlet {
         if let BusEvent::Frame { received, .. } = &event {
             self.flow.event_bytes.fetch_add(received.bytes as usize, Ordering::Relaxed);
         }
-        self.events.send(event);
+        self.deliveries.send(Delivery::Event(event));
     }
 
     /// The executor does not keep up: no socket is read.
     fn is_full(&self) -> bool {
-        self.events.is_backed_up() || self.flow.event_bytes.load(Ordering::Relaxed) > self.bytes_max
+        self.deliveries.is_backed_up() || self.flow.event_bytes.load(Ordering::Relaxed) > self.bytes_max
     }
 }
 
@@ -178,9 +184,13 @@ impl BusThread {
         }
         while self.turn() {
             self.report_figures();
-            self.outlet.events.announce();
+            self.outlet.deliveries.announce();
         }
-        self.write_dirty();
+        self.outlet.deliveries.announce();
+        while self.outlet.deliveries.is_backed_up() {
+            std::thread::sleep(RETRY);
+            self.outlet.deliveries.announce();
+        }
     }
 
     /// One turn of the loop; `false` when the thread ends.
@@ -269,7 +279,10 @@ impl BusThread {
     fn act(&mut self, action: BusAction) {
         match action {
             BusAction::Connect { link, address, port } => self.connect(link, &address, port),
-            BusAction::Close(link) => drop(self.links.remove(link.number(), &self.poller)),
+            BusAction::Close(link) => {
+                drop(self.links.remove(link.number(), &self.poller));
+                self.outlet.deliveries.send(Delivery::Ended(link));
+            }
             BusAction::Send(link, frame) => self.send(link.number(), &frame),
             BusAction::Save { text, sync: false } => {
                 self.saving.number += 1;
@@ -349,7 +362,7 @@ impl BusThread {
     /// Closes a link, and reports it.
     fn close(&mut self, number: u64, reason: CloseReason) {
         let Some(link) = self.links.remove(number, &self.poller) else { return };
-        // Nothing has been told of a link whose handshake was not done.
+        // A link whose handshake was not done has not been reported.
         if link.stage != Stage::Accepting {
             self.outlet.send(BusEvent::LinkClosed { link: link.id, peer: link.peer, reason });
         }
