@@ -87,6 +87,10 @@ impl Cluster {
     /// A primary has become the replica of a node in its shard. Returns whether that is news.
     fn note_failover(&mut self, sender: NodeId, primary: NodeId, header: &Header) -> bool {
         let epoch = header.config_epoch;
+        if self.is_me(primary) && self.myself().is_replica() {
+            // This node is made a primary by votes or by its operator, and by nothing else.
+            return false;
+        }
         let epoch_of = |id| self.nodes.get(id).map_or(0, |node| self.epoch_of(node));
         let known = epoch_of(sender).max(epoch_of(primary));
         // A primary that has no slots may follow one with an older epoch: nothing can be lost.
@@ -115,9 +119,7 @@ impl Cluster {
         }
         self.follow_failover(sender, primary);
         self.set_as_primary(primary);
-        if let Some(node) = self.nodes.get_mut(primary) {
-            node.config_epoch = epoch;
-        }
+        self.note_epoch(primary, epoch);
         if !slots.is_empty() {
             let text = format!(
                 "A failover occurred in shard {}; node {} lost {} slot(s) and failed over to node {} with a \
@@ -230,11 +232,7 @@ impl Cluster {
         );
         self.log(Level::Notice, text);
         self.set_as_primary(update.id);
-        if let Some(node) = self.nodes.get_mut(update.id) {
-            node.config_epoch = update.config_epoch;
-        }
-        self.current_epoch = self.current_epoch.max(update.config_epoch);
-        self.save_synced();
+        self.note_epoch(update.id, update.config_epoch);
         self.take_claim(update.id, update.config_epoch, &update.slots);
     }
 

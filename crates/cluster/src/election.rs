@@ -8,6 +8,8 @@
 //! 1. A primary votes once in an epoch, and its vote is on disk before it leaves.
 //! 2. Voters are counted, not votes: a frame that comes twice is one vote.
 //! 3. Only votes for the epoch of the election count.
+//! 4. A candidate has no vote in its epoch, also once it is a primary: the primary whose place it took may have given
+//!    that vote.
 
 use std::collections::BTreeSet;
 
@@ -244,6 +246,7 @@ impl Cluster {
     fn ask_for_votes(&mut self) {
         self.current_epoch += 1;
         self.election.epoch = self.current_epoch;
+        self.last_vote_epoch = self.current_epoch;
         let text = format!(
             "Starting a failover election for epoch {}, node config epoch is {}",
             self.current_epoch,
@@ -260,8 +263,10 @@ impl Cluster {
 
     /// A vote has come.
     pub(crate) fn count_vote(&mut self, voter: NodeId, header: &Header) {
-        let has_vote = self.nodes.get(voter).is_some_and(Node::has_vote);
         let election = &mut self.election;
+        // A primary that was elected in the same epoch has no vote in it, whether its server knows that or not.
+        let may_vote = |node: &Node| node.has_vote() && node.config_epoch < election.epoch;
+        let has_vote = self.nodes.get(voter).is_some_and(may_vote);
         let is_for_this = election.is_asked && header.current_epoch == election.epoch;
         if has_vote && is_for_this && election.voters.insert(voter) {
             self.todo.failover = true;

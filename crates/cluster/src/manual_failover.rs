@@ -84,6 +84,8 @@ impl Cluster {
                     format!("Taking over the primary (user request from '{requested_by}')."),
                 );
                 self.bump_epoch();
+                // The primary whose place it takes may have given the vote of this epoch.
+                self.last_vote_epoch = self.current_epoch;
                 self.replace_primary();
             }
             Failover::Force => {

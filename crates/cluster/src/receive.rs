@@ -139,8 +139,8 @@ impl Cluster {
         }
     }
 
-    /// A primary's frame has its epoch.
-    fn note_epoch(&mut self, id: NodeId, epoch: u64) {
+    /// A primary's epoch has become known.
+    pub(crate) fn note_epoch(&mut self, id: NodeId, epoch: u64) {
         let Some(node) = self.nodes.get_mut(id).filter(|node| node.config_epoch < epoch) else { return };
         node.config_epoch = epoch;
         // An epoch may be ahead of what its owner calls the current one, if a frame was made by hand.
