@@ -67,7 +67,10 @@ fn check(stream: &[u8], piece_len: u8) {
     }
 }
 
-fuzz_target!(|input: (u8, u16, (u16, u16), u8, (u16, u8), &[u8])| {
+/// Length of the pieces, type, counts, flags and a change of a frame's header, and the bytes behind it.
+type Input<'a> = (u8, u16, (u16, u16), u8, (u16, u8), &'a [u8]);
+
+fuzz_target!(|input: Input<'_>| {
     let (piece_len, kind, counts, flags, change, rest) = input;
     check(rest, piece_len);
     check(&[&with_header(kind, counts, flags, change, rest), rest].concat(), piece_len);
