@@ -2,9 +2,9 @@
 //! what follows for data, replication and clients.
 //!
 //! ```text
-//!  bus thread -- Input --> take --> Cluster::step
-//!                                                          |
-//!  bus thread <-- BusAction -- end_turn <----------+--> Effect: replication, keys, pauses, messages
+//!  bus thread -- Input ------> take --> Cluster::step
+//!                                              |
+//!  bus thread <-- BusAction -- end_turn <------+--> Effect: replication, keys, pauses, messages
 //! ```
 //!
 //! 1. The view changes only in the executor's thread: CLUSTER's commands are answered at once, and an executor that hangs
@@ -22,11 +22,10 @@ use cluster::{BusAction, Cluster, Effect, Facts, Input, Level, Settings, TICK_MS
 use std::str::from_utf8;
 use structures::key_slot::key_slot;
 use wire::cluster_bus::{Address, SlotSet, Text};
+use wire::nodes_conf::BUS_PORT_OFFSET;
 
 /// Period of the checks of clients that wait for keys of slots.
 const BLOCKED_CHECK_US: u64 = 1_000_000;
-/// How far the bus's port is above the port for clients, unless it is configured.
-pub const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// State of the executor's part.
 #[derive(Default)]

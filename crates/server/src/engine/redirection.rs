@@ -66,7 +66,7 @@ impl<'a> Presence<'a> {
 pub(super) enum Redirection<'a> {
     /// Keys of several slots.
     CrossSlot,
-    /// Nobody owns the slot.
+    /// No node owns the slot.
     Unserved,
     /// The cluster does not work.
     Down,
@@ -172,8 +172,8 @@ impl<'a> Redirections<'a> {
             let is_split = keys.are_several && keys.missing > 0;
             return is_split.then_some(Redirection::TryAgain);
         }
-        let reads = flags_with_queue(self.server, call) & flag::WRITE == 0;
-        let is_channel = flags_with_queue(self.server, call) & flag::PUBSUB != 0;
+        let flags = flags_with_queue(self.server, call);
+        let (reads, is_channel) = (flags & flag::WRITE == 0, flags & flag::PUBSUB != 0);
         if (client.routing.reads_replicas && reads || is_channel) && is_ours && !cluster.owns(slot) {
             return None;
         }
@@ -182,7 +182,7 @@ impl<'a> Redirections<'a> {
 
     /// As [`Self::find`], as the client's error.
     pub(super) fn error(&self, call: &Call<'_>) -> Option<ClientError> {
-        let error = match self.find(call)? {
+        Some(match self.find(call)? {
             Redirection::CrossSlot => ClientError::CrossSlot,
             Redirection::Unserved => ClientError::SlotUnserved,
             Redirection::Down => ClientError::ClusterDown,
@@ -190,8 +190,7 @@ impl<'a> Redirections<'a> {
             Redirection::TryAgain => ClientError::TryAgain,
             Redirection::Ask(slot, to) => ClientError::Ask { slot, to: self.target(to, call) },
             Redirection::Moved(slot, to) => ClientError::Moved { slot, to: self.target(to, call) },
-        };
-        Some(error)
+        })
     }
 
     fn target(&self, to: &Node, call: &Call<'_>) -> String {
@@ -250,10 +249,8 @@ impl<'a> Redirections<'a> {
         match run_by(self.server, call) {
             None => leaves_database(call.row, call.args, db_index),
             Some(transaction) => {
-                let queued = transaction.queued.iter();
-                queued
-                    .into_iter()
-                    .any(|(id, args)| leaves_database(self.server.registry.row(*id), args.view(), db_index))
+                let mut queued = transaction.queued.iter();
+                queued.any(|(id, args)| leaves_database(self.server.registry.row(*id), args.view(), db_index))
             }
         }
     }
@@ -299,7 +296,7 @@ impl<'a> Redirections<'a> {
     }
 }
 
-/// Sends clients away that wait for keys of slots which this node does not serve any more.
+/// Replies with an error to clients that wait for keys of slots which this node no longer serves.
 pub(super) fn redirect_blocked(executor: &mut Executor) {
     let waits_for_keys = |client: &&Client| {
         let on = client.blocked.as_ref().map(|blocked| &blocked.on);

@@ -3,7 +3,7 @@
 use super::{StartError, random_bytes, system};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::engine::cluster::{BUS_PORT_OFFSET, settings};
+use crate::engine::cluster::settings;
 use crate::net::bus::ConfFile;
 use crate::server::cluster_node::now;
 use crate::sys::file::failed;
@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use structures::random::Random;
+use wire::nodes_conf::BUS_PORT_OFFSET;
 
 /// The file of the node's view, locked, and its text; `None` unless `cluster-enabled`.
 ///

@@ -6,9 +6,7 @@ use crate::db::slots;
 use crate::error::{ClientError, quoted};
 use crate::server::cluster_node::now;
 use cluster::{Bumped, Failover};
-
-/// How far the bus's port is above the port for clients, unless it is configured.
-const BUS_PORT_OFFSET: i64 = 10_000;
+use wire::nodes_conf::BUS_PORT_OFFSET;
 
 /// The client, as the log names it.
 fn requested_by(ctx: &Context<'_>) -> String {
@@ -30,7 +28,7 @@ pub(super) fn meet(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let port_number = port_number.ok_or(ClientError::text("ERR Port number is out of range"))?;
     let bus_port = match args.len() {
         5 => args.integer(4).map_err(|_| invalid("bus", 4))?,
-        _ => port + BUS_PORT_OFFSET,
+        _ => port + i64::from(BUS_PORT_OFFSET),
     };
     let bus_port = u16::try_from(bus_port).ok().filter(|port| *port > 0);
     let bus_port = bus_port.ok_or(ClientError::text("ERR Cluster bus port number is out of range"))?;

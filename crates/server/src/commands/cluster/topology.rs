@@ -49,15 +49,11 @@ pub(super) fn slots(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
                 None => ctx.reply.null(),
             }
             ctx.reply.integer(endpoint.port.into());
-            ctx.reply.bulk(id_of(node).as_slice());
+            ctx.reply.bulk(node.id().as_bytes());
             more(&endpoint, node, ctx.reply);
         }
     }
     Ok(())
-}
-
-fn id_of(node: &Node) -> Vec<u8> {
-    node.id().as_bytes().to_vec()
 }
 
 /// Writes what is known beside the preferred endpoint.
