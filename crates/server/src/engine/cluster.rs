@@ -112,8 +112,10 @@ pub fn join(executor: &mut Executor, view: Cluster) {
 
 /// Passes an event of the bus to the view.
 pub fn take(executor: &mut Executor, input: Input) {
-    let now = now(executor.server.now);
+    let (now, facts) = (now(executor.server.now), facts(executor));
     if let Some(node) = &mut executor.server.cluster {
+        // A frame that answers `input` has the replication offset of this instant: a manual failover relies on it.
+        node.view.step(Input::Facts(facts), now);
         node.view.step(input, now);
     }
     carry_out_effects(executor);
