@@ -30,6 +30,7 @@ mod replication;
 mod saving;
 mod script;
 mod shutdown;
+pub mod slot_migration;
 pub mod tracing;
 pub mod transaction;
 mod turn;

@@ -14,3 +14,4 @@ pub mod check_rdb;
 pub mod child;
 pub mod migration;
 pub mod rdb;
+pub mod slots;

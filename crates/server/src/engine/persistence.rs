@@ -5,6 +5,7 @@
 //! the running load. [`shutdown`](super::shutdown) ends the process.
 
 use super::Executor;
+use super::slot_migration;
 use crate::command::{Next, Origin};
 use crate::db::Db;
 use crate::engine::users::{load_users_on_request, save_users_on_request};
@@ -142,6 +143,10 @@ impl Disk {
                         figures.log.rewrite_started_s = Some(now_s);
                         figures.log.rewriting = true;
                     }
+                    Purpose::SlotExport => {
+                        log::info!("Background slot export started by pid {}", child.process);
+                        figures.exports_slots = true;
+                    }
                 }
                 (self.child, self.child_started_s) = (Some(child), now_s);
                 true
@@ -234,6 +239,10 @@ impl Executor {
             }
             Purpose::LogBase => self.aof.rewrite_ended(&self.disk, &mut self.server, &child, ended),
             Purpose::Sync => self.transfer_ended(ended),
+            Purpose::SlotExport => {
+                self.server.observed.persistence.exports_slots = false;
+                slot_migration::export_ended(self, matches!(ended, Ended::Exited(0)));
+            }
         }
         self.server.observed.persistence.child = ChildFigures::default();
     }

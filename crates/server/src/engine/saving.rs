@@ -3,11 +3,13 @@
 use super::Executor;
 use super::persistence::{Answer, Disk};
 use super::replication::rdb_channel::ReplicaSockets;
+use super::slot_migration;
 use crate::db::Db;
 use crate::error::ClientError;
 use crate::persist::child::{Child, Outcome, Purpose};
 use crate::persist::rdb::save::is_unrepresentable;
 use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
+use crate::persist::slots::write_slots;
 use crate::server::Server;
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
@@ -16,6 +18,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use wire::cluster_bus::SlotSet;
 use wire::reply::ReplyBuffer;
 
 /// Minimum delay before a failed background save is retried automatically.
@@ -183,7 +186,7 @@ impl Saving {
         match target {
             Target::File => self.start_file(disk, db, server, snapshot),
             Target::Pipe => {
-                let started = Child::start_streaming(disk.world(), |reporter, output| {
+                let started = Child::start_streaming(disk.world(), Purpose::Sync, |reporter, output| {
                     let mut keys = 0;
                     let written = write_snapshot(output, db, &snapshot, &mut |so_far| {
                         keys = so_far;
@@ -313,6 +316,28 @@ impl Disk {
         });
         self.child_started(db, server, started)
     }
+
+    /// Starts a child that writes the commands for the keys of `slots` into a pipe to this process
+    /// ([`Self::take_output`]); returns whether it has begun. [`slot_migration::export_ended`] follows its end, when the
+    /// pipe may still have bytes to read.
+    pub(super) fn start_slot_export(&mut self, db: &Db, server: &mut Server, slots: &SlotSet) -> bool {
+        let started = Child::start_streaming(self.world(), Purpose::SlotExport, |reporter, output| {
+            let mut keys = 0;
+            let written = write_slots(output, db, slots, &mut |so_far| {
+                keys = so_far;
+                reporter.progress(so_far);
+            });
+            reporter.report(keys);
+            match written {
+                Ok(_) => Outcome::Written,
+                Err(error) => {
+                    log::warn!("Write error exporting slots: {error}");
+                    Outcome::Failed
+                }
+            }
+        });
+        self.child_started(db, server, started)
+    }
 }
 
 impl Executor {
@@ -385,10 +410,26 @@ impl Executor {
     /// A client has removed all data: cancels the running save and empties the file too.
     pub(super) fn all_flushed(&mut self) {
         self.end_save();
+        end_slot_export(self);
         if !self.server.config.save.is_empty() {
             self.save_now();
         }
     }
+}
+
+/// Ends the running export of slots, if there is one.
+pub(super) fn end_slot_export(executor: &mut Executor) {
+    if let Some(child) = executor.disk.take_child_for(Purpose::SlotExport) {
+        log::info!("There is a child exporting slots. Killing it!");
+        end_exporter(executor, child);
+    }
+}
+
+/// Ends a child that exports slots.
+pub(super) fn end_exporter(executor: &mut Executor, child: Child) {
+    child.end();
+    executor.server.observed.persistence.exports_slots = false;
+    slot_migration::export_ended(executor, false);
 }
 
 /// The child's destination, with a byte count.

@@ -4,7 +4,7 @@
 //! the primary's stream; they run if the shutdown is aborted or fails.
 
 use super::aof::AppendOnlyFile;
-use super::{Executor, aof};
+use super::{Executor, aof, saving};
 use crate::clock::Clock;
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
@@ -337,6 +337,10 @@ impl Executor {
                 Purpose::Snapshot | Purpose::Sync => {
                     log::warn!("There is a child saving an .rdb. Killing it!");
                     self.snapshot_killed(child);
+                }
+                Purpose::SlotExport => {
+                    log::warn!("There is a child exporting slots. Killing it!");
+                    saving::end_exporter(self, child);
                 }
                 Purpose::LogBase => {
                     log::warn!("There is a child rewriting the AOF. Killing it!");

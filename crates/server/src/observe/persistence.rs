@@ -17,6 +17,8 @@ pub struct Persistence {
     pub saves: u64,
     /// Snapshots completed.
     pub saves_completed: u64,
+    /// A child writes the keys of slots for another node of the cluster.
+    pub exports_slots: bool,
     /// Copy-on-write memory of the last save.
     pub last_save_copied_bytes: u64,
     /// Progress of the running child.
@@ -167,6 +169,7 @@ impl Persistence {
             save_started_s: None,
             saves: 0,
             saves_completed: 0,
+            exports_slots: false,
             last_save_copied_bytes: 0,
             child: ChildFigures::default(),
             fork_us: 0,

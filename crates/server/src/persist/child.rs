@@ -25,6 +25,8 @@ pub enum Purpose {
     LogBase,
     /// A snapshot streamed to replicas.
     Sync,
+    /// The keys of some slots, streamed to another node of the cluster.
+    SlotExport,
 }
 
 /// Result of a child's work. Its number is the child's exit code.
@@ -171,14 +173,14 @@ impl Child {
     /// As [`Child::start`], for a child that writes to this process and not to a file.
     pub fn start_streaming(
         world: &World,
+        purpose: Purpose,
         work: impl FnOnce(&mut Reporter, File) -> Outcome,
     ) -> io::Result<Child> {
         let has_processes = world.has_processes();
         let (mut reader, output) = if has_processes { output_pipe()? } else { output_in_memory()? };
         let (file, no_file) = (output.as_raw_fd(), |_| PathBuf::new());
         // Moved into the child's work, so that this process keeps no copy.
-        let mut child =
-            Child::fork(world, Purpose::Sync, &[file], no_file, |reporter, _| work(reporter, output))?;
+        let mut child = Child::fork(world, purpose, &[file], no_file, |reporter, _| work(reporter, output))?;
         if !has_processes {
             reader.rewind()?;
         }

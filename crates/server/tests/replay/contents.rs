@@ -11,7 +11,9 @@ use server::db::{Db, Hash, Set, Value};
 use server::engine::Executor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use structures::key_slot::key_slot;
 use structures::key_table::Value as Stored;
+use wire::cluster_bus::SlotSet;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
@@ -67,6 +69,21 @@ impl Contents {
             !is_gone && content.expiry_ms.is_none_or(|at_ms| at_ms >= now_ms)
         });
         self
+    }
+
+    pub fn without_libraries(mut self) -> Contents {
+        self.libraries.clear();
+        self
+    }
+
+    /// What is in some of the slots of a cluster.
+    pub fn in_slots(mut self, slots: &SlotSet) -> Contents {
+        self.keys.retain(|(_, key), _| slots.contains(key_slot(key)));
+        self
+    }
+
+    pub fn keys(&self) -> usize {
+        self.keys.len()
     }
 
     /// The first key that differs, and how; an empty name for what is no key.

@@ -14,7 +14,7 @@ use server::server::Identity;
 use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use server::sys::world::{File, Open, World};
-use std::io::BufReader;
+use std::io::{BufReader, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,6 +87,21 @@ impl Life {
         let disk = Arc::new(self.disk.copied(77));
         let now_ms = self.now_ms() + ahead_ms as i64;
         Life::load(executor(config, &disk, now_ms, 77), disk, Weather::default())
+    }
+
+    /// A server that was started from these commands, the base of its append-only file.
+    pub fn of_commands(config: &Config, commands: &[u8], now_ms: i64, seed: u64) -> Life {
+        let disk = Arc::new(Disk::new(seed));
+        let world = World::of(Arc::clone(&disk));
+        let directory = Path::new("appendonlydir");
+        world.create_directory(directory).unwrap();
+        let name = "appendonly.aof.1.base.aof";
+        let manifest = format!("file {name} seq 1 type b\n");
+        let files = [(name, commands), ("appendonly.aof.manifest", manifest.as_bytes())];
+        for (name, contents) in files {
+            world.open(&directory.join(name), Open::Create).unwrap().write_all(contents).unwrap();
+        }
+        Life::load(executor(config, &disk, now_ms, seed), disk, Weather::default())
     }
 
     /// Whether the append-only file is in use and complete.

@@ -30,6 +30,7 @@ mod limits;
 mod propagated;
 #[path = "../differential/random.rs"]
 mod random;
+mod slots;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/step.rs"]
 mod step;

@@ -77,7 +77,7 @@ pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.fields(&[
         ("module_fork_in_progress", 0),
         ("module_fork_last_cow_size", 0),
-        ("slot_migration_fork_in_progress", 0),
+        ("slot_migration_fork_in_progress", figures.exports_slots.into()),
     ]);
     appended(sources, lines);
     loading(sources, lines, now_s);

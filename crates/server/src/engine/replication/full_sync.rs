@@ -534,7 +534,7 @@ impl Executor {
         match purpose {
             Purpose::Snapshot => self.snapshot_ended(false),
             Purpose::Sync => self.plan_syncs(Event::SyncKilled),
-            Purpose::LogBase => {}
+            Purpose::LogBase | Purpose::SlotExport => {}
         }
     }
 

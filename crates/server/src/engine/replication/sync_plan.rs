@@ -314,13 +314,13 @@ impl SyncPlan {
             Some(Purpose::Sync) => {
                 actions.push(info("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC"));
             }
-            Some(Purpose::LogBase) | None if is_delayed => {
+            Some(Purpose::LogBase | Purpose::SlotExport) | None if is_delayed => {
                 actions.push(info("Delay next BGSAVE for diskless SYNC"));
             }
             // The snapshot begins when its socket is available.
             None if own.format().goes_by_rdb_channel => {}
             None if !facts.is_transferring() => self.begin(own.format(), facts, actions),
-            Some(Purpose::LogBase) | None => actions.push(info(
+            Some(Purpose::LogBase | Purpose::SlotExport) | None => actions.push(info(
                 "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed",
             )),
         }
