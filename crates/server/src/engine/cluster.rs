@@ -233,14 +233,18 @@ fn carry_out(executor: &mut Executor, effect: Effect) {
 /// Removes the keys of slots that other nodes own now.
 fn give_up_slots(executor: &mut Executor, slots: &SlotSet) {
     executor.begin_turn(executor.own_turn());
+    executor.begin_changes();
     for slot in slots.iter().filter(|slot| slots::keys_in(&executor.db, *slot) > 0).collect::<Vec<_>>() {
         if let Some(node) = &executor.server.cluster {
             log::info!("{}", node.view.dirty_slot_text(slot));
         }
-        slots::give_up(&mut executor.db, slot);
+        let mut removal = slots::Removal::of(&executor.db, slot);
+        while removal.give_up_some(&mut executor.db) {
+            executor.feed_removals();
+            executor.apply_effects(None);
+            executor.free_discarded();
+        }
     }
-    executor.feed_removals();
-    executor.apply_effects(None);
 }
 
 /// Figures of the slots begin anew, and subscribers of their channels get the end of their subscriptions.
