@@ -18,7 +18,7 @@ use crate::config::{Config, LogLevel, ReplicaOf};
 use crate::db::slots;
 use crate::server::cluster_node::{ClusterNode, now};
 use crate::server::pause::{Pause, PausePurpose};
-use cluster::{BusAction, Cluster, Effect, Facts, Input, Level, Settings, TICK_MS};
+use cluster::{BusAction, Cluster, Effect, Facts, Flush, Input, Level, Settings, TICK_MS};
 use std::str::from_utf8;
 use structures::key_slot::key_slot;
 use wire::cluster_bus::{Address, SlotSet, Text};
@@ -204,14 +204,7 @@ fn carry_out(executor: &mut Executor, effect: Effect) {
             follow_in_cluster(executor, ReplicaOf { host, port }, full_sync);
         }
         Effect::BecomePrimary => executor.promote(),
-        Effect::Flush(_) => {
-            executor.promote();
-            executor.begin_turn(executor.own_turn());
-            let in_background = executor.server.config.replica_lazy_flush;
-            executor.db.clear_all(in_background);
-            executor.db.change_log.flushed(None);
-            verify_slots(executor);
-        }
+        Effect::Flush(why) => flush(executor, why),
         Effect::DeleteKeysInSlots(slots) => give_up_slots(executor, &slots),
         Effect::VerifyData => verify_slots(executor),
         Effect::SlotsLeft(slots) => leave_slots(executor, &slots),
@@ -228,6 +221,33 @@ fn carry_out(executor: &mut Executor, effect: Effect) {
             };
         }
     }
+}
+
+/// Removes all data and libraries for the server itself. The append-only file and replicas get the commands that do the
+/// same: a restart must not bring the keys back, with which the node would take their slots.
+fn flush(executor: &mut Executor, why: Flush) {
+    executor.promote();
+    executor.begin_turn(executor.own_turn());
+    executor.begin_changes();
+    let config = &executor.server.config;
+    let in_background = match why {
+        Flush::Detached => config.replica_lazy_flush,
+        Flush::Reset => config.lazyfree_lazy_user_flush,
+    };
+    executor.db.clear_all(in_background);
+    executor.db.forget_client_expiry();
+    executor.server.scripts.flush_functions();
+    executor.db.change_log.flushed(None);
+    if executor.records_changes() {
+        for command in [&[b"FLUSHALL".as_slice()][..], &[b"FUNCTION", b"FLUSH"]] {
+            executor.db.change_log.propagate_verbatim(0, command.iter().copied());
+        }
+    }
+    executor.feed_removals();
+    executor.apply_effects(None);
+    executor.free_discarded();
+    executor.all_flushed();
+    verify_slots(executor);
 }
 
 /// Removes the keys of slots that other nodes own now.

@@ -1,8 +1,11 @@
 //! Nodes of a cluster in processes of their own: slots and redirections, joining, replication, failovers, slots that move,
 //! and restarts.
 
-use crate::process::{Client, Process, eventually, free_port};
+use crate::process::{Client, Process, encode, eventually, free_port, shown};
+use std::io::Write;
 use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A node with a short timeout.
 struct Node {
@@ -107,7 +110,7 @@ fn scripts_keep_to_slots_that_are_served() {
         let words: Vec<&[u8]> =
             [b"EVAL", script.as_bytes()].into_iter().chain(keys.split(' ').map(str::as_bytes)).collect();
         client.send(&words);
-        crate::process::shown(&client.receive().unwrap())
+        shown(&client.receive().unwrap())
     };
     assert_eq!(eval("return redis.call('SET', 'b', 1)", "1 a"), "OK");
     let other = eval("#!lua\nreturn redis.call('SET', 'b', 1)", "1 a");
@@ -137,7 +140,7 @@ fn nodes_meet_redirect_and_agree() {
     let mut listener = nodes[1].process.connect();
     listener.ask("SUBSCRIBE channel");
     assert_eq!(client.ask("PUBLISH channel hello"), "0");
-    let message = listener.receive().map(|value| crate::process::shown(&value));
+    let message = listener.receive().map(|value| shown(&value));
     assert_eq!(message.as_deref(), Some("[message channel hello]"));
     // What a node forgets does not come back by gossip.
     let forgotten = nodes[1].id();
@@ -240,4 +243,84 @@ fn what_a_node_knows_survives_it() {
     let text = String::from_utf8_lossy(&text);
     assert!(!output.status.success() && text.contains("corrupted cluster config file"), "{text}");
     let _ = std::fs::remove_dir_all(directory);
+}
+
+/// A directory for a node's files, removed when it is dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name =
+            format!("warmline-cluster-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Two nodes: a primary with all slots and some keys, and its replica, started with these options.
+fn pair(options: &[&str]) -> (Node, Node) {
+    let (primary, mut client) = Node::alone(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Node::start(options);
+    primary.meet(&replica);
+    let command = format!("CLUSTER REPLICATE {}", primary.id());
+    eventually("the primary", || replica.process.connect().ask(&command) == "OK");
+    replica.process.eventually_shows("master_link_status", "up");
+    for i in 0..10 {
+        assert_eq!(client.ask(&format!("SET {{b}}{i} {i}")), "OK");
+    }
+    let library = b"#!lua name=lib\nserver.register_function('f', function() end)";
+    client.send(&[b"FUNCTION", b"LOAD", library]);
+    assert_eq!(client.receive().map(|reply| shown(&reply)).as_deref(), Some("lib"));
+    assert_eq!(client.ask("WAIT 1 5000"), "1");
+    eventually("the state", || replica.is_ok());
+    (primary, replica)
+}
+
+/// Sends these commands at once, and returns the replies.
+fn pipeline(client: &mut Client<TcpStream>, commands: &[&str]) -> Vec<String> {
+    let encode = |command: &&str| encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    client.stream.write_all(&commands.iter().flat_map(encode).collect::<Vec<u8>>()).unwrap();
+    commands.iter().map(|_| shown(&client.receive().expect("a reply"))).collect()
+}
+
+#[test]
+fn what_a_reset_removes_stays_removed_after_a_crash() {
+    for command in ["CLUSTER RESET", "CLUSTER RESET HARD", "CLUSTER REPLICATE NO ONE"] {
+        for files in [["--appendonly", "yes"], ["--save", "3600 1"]] {
+            println!("{command} with {files:?}");
+            let directory = Directory::new();
+            let options = [&files[..], &["--dir", directory.0.to_str().unwrap()]].concat();
+            let (_primary, mut replica) = pair(&options);
+            let (mut client, mut watcher) = (replica.process.connect(), replica.process.connect());
+            if files[0] == "--save" {
+                client.ask("SAVE");
+            }
+            assert_eq!(watcher.ask("READONLY"), "OK");
+            assert_eq!(watcher.ask("WATCH {b}1"), "OK");
+            assert_eq!(client.ask(command), "OK");
+            assert_eq!(pipeline(&mut watcher, &["MULTI", "PING", "EXEC"])[2], "NullArray");
+            assert_eq!((client.ask("DBSIZE"), client.ask("FUNCTION LIST")), ("0".into(), "[]".into()));
+            let file = directory.0.join("nodes.conf");
+            let is_saved = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("myself,master"));
+            eventually("the node's file", is_saved);
+            replica.process.signal(rustix::process::Signal::KILL);
+            replica.process.wait();
+            drop(replica);
+            let again = Node::start(&options);
+            let mut client = again.process.connect();
+            eventually("the end of the load", || !client.ask("DBSIZE").starts_with("LOADING"));
+            assert_eq!((client.ask("DBSIZE"), client.ask("FUNCTION LIST")), ("0".into(), "[]".into()));
+            let nodes = client.ask("CLUSTER NODES");
+            let own = nodes.lines().find(|line| line.contains("myself,master")).expect("its own line");
+            assert!(own.ends_with(" connected"), "{own}");
+        }
+    }
 }
