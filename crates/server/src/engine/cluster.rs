@@ -9,7 +9,8 @@
 //!
 //! 1. The view changes only in the executor's thread: CLUSTER's commands are answered at once, and an executor that hangs
 //!    sends no PONG.
-//! 2. Effects are carried out before the next command of a client runs.
+//! 2. Effects are carried out before the next command of a client runs: when an event has been passed on, and when a
+//!    command, transaction or script ends. Only while this server loads its own data do they wait.
 
 use super::Executor;
 use super::redirection::redirect_blocked;
@@ -133,7 +134,6 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
         return Vec::new();
     }
     let (now_us, now) = (executor.server.now.monotonic_us, now(executor.server.now));
-    let facts = facts(executor);
     let is_due = now_us >= executor.cluster_work.next_us;
     let verifies = !executor.cluster_work.is_data_verified && !executor.is_loading();
     if is_due {
@@ -147,8 +147,9 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
         executor.cluster_work.is_data_verified = true;
         verify_slots(executor);
     }
-    let Some(node) = &mut executor.server.cluster else { return Vec::new() };
     if is_due {
+        let facts = facts(executor);
+        let Some(node) = &mut executor.server.cluster else { return Vec::new() };
         node.view.step(Input::Facts(facts), now);
         node.view.step(Input::Tick, now);
     }
@@ -181,8 +182,8 @@ fn verify_slots(executor: &mut Executor) {
 }
 
 /// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows.
-fn carry_out_effects(executor: &mut Executor) {
-    if executor.is_loading() && !executor.is_replica() {
+pub(super) fn carry_out_effects(executor: &mut Executor) {
+    if executor.server.cluster.is_none() || executor.is_loading() && !executor.is_replica() {
         return;
     }
     loop {
@@ -193,6 +194,7 @@ fn carry_out_effects(executor: &mut Executor) {
         }
         executor.gate.close();
         effects.into_iter().for_each(|effect| carry_out(executor, effect));
+        executor.serve_ready();
     }
 }
 

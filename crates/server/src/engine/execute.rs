@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::call::Call;
+use super::cluster::carry_out_effects;
 use super::gate::{Refused, needs_authentication};
 use super::observation::Finished;
 use super::script::ScriptEnd;
@@ -129,6 +130,7 @@ impl Executor {
             self.let_through_deferred(handle, reply);
             return Flow::Stop;
         }
+        carry_out_effects(self);
         self.after_command(handle, start, reply);
         if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
     }

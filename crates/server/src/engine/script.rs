@@ -3,6 +3,7 @@
 
 use super::Executor;
 use super::call::Call;
+use super::cluster::carry_out_effects;
 use super::permission::counts_as;
 use super::redirection::{Redirection, Redirections, slot_of_keys};
 use super::transaction::TransactionRun;
@@ -265,6 +266,7 @@ impl Executor {
         if self.is_tracing() {
             self.tracing.claim_slow_log(handle);
         }
+        carry_out_effects(self);
         self.after_command(handle, start, &mut reply);
         self.return_output(handle, reply);
         self.forward_script(handle);

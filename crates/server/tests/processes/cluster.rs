@@ -324,3 +324,28 @@ fn what_a_reset_removes_stays_removed_after_a_crash() {
         }
     }
 }
+
+#[test]
+fn what_a_command_decides_is_done_before_the_next_one_of_a_pipeline() {
+    let (_primary, replica) = pair(&[]);
+    let mut client = replica.process.connect();
+    let commands = ["CLUSTER FAILOVER TAKEOVER", "SET {b}1 new", "GET {b}1"];
+    assert_eq!(pipeline(&mut client, &commands), ["OK", "OK", "new"]);
+
+    let (_primary, replica) = pair(&[]);
+    let mut client = replica.process.connect();
+    let commands = ["CLUSTER RESET", "CLUSTER ADDSLOTSRANGE 0 16383", "DBSIZE", "SET {b}1 new", "ROLE"];
+    let replies = pipeline(&mut client, &commands);
+    assert_eq!(
+        (&replies[..3], replies[4].starts_with("[master")),
+        (&["OK", "OK", "0"].map(String::from)[..], true)
+    );
+    // Whatever was acknowledged is there afterwards.
+    let expected = if replies[3] == "OK" { "1" } else { "0" };
+    assert_eq!(client.ask("DBSIZE"), expected, "{replies:?}");
+
+    let (_primary, replica) = pair(&[]);
+    let mut client = replica.process.connect();
+    let commands = ["MULTI", "CLUSTER FAILOVER TAKEOVER", "EXEC", "SET {b}1 new"];
+    assert_eq!(pipeline(&mut client, &commands), ["OK", "QUEUED", "[OK]", "OK"]);
+}
