@@ -147,7 +147,7 @@ fn type_of(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.count(ctx.db.len());
+    ctx.reply.count(ctx.db.selected_database().shown_len());
     Ok(())
 }
 

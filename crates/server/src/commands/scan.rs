@@ -3,7 +3,7 @@
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::db::object::kind_of;
-use crate::db::{Kind, Object, StringValue, cursor_of_slot, slot_of_cursor};
+use crate::db::{Kind, Object, StringValue, cursor_of_slot, slot_of_cursor, slots};
 use crate::error::{ClientError, quoted};
 use structures::key_slot::key_slot;
 use structures::key_table::EntryRef;
@@ -42,8 +42,9 @@ fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     };
     match pattern_slot(word).filter(|_| db.key_seed().by_slot()) {
+        Some(slot) if slots::is_hidden(db, slot) => {}
         Some(slot) => db.selected_database().iter_slot(slot).for_each(&mut visit),
-        None => db.selected_database().iter().for_each(&mut visit),
+        None => db.selected_database().iter_shown().for_each(&mut visit),
     }
     ctx.reply.end_array(mark, found);
     Ok(())
@@ -269,7 +270,7 @@ pub fn visit_keys(
     }
     let cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
-        let next = ctx.db.selected_database().scan(cursor, &mut |entry| {
+        let next = ctx.db.selected_database().scan_shown(cursor, &mut |entry| {
             visited += 1;
             let wanted =
                 options.kind.is_none_or(|kind| kind_of(entry) == kind) && options.matches(entry.key());

@@ -44,12 +44,12 @@ impl Digest {
 }
 
 impl Db {
-    /// Digest of all databases.
+    /// Digest of all databases, without keys of hidden slots.
     pub fn digest(&self) -> Digest {
         let mut all = Digest::default();
-        for (index, database) in self.keyspace.iter().filter(|(_, database)| !database.is_empty()) {
+        for (index, database) in self.keyspace.iter().filter(|(_, database)| database.shown_len() > 0) {
             all.mix(&short_len(index).to_be_bytes());
-            for entry in database.iter() {
+            for entry in database.iter_shown() {
                 let mut digest = Digest::default();
                 digest.mix(entry.key());
                 add_value(&mut digest, &self.value_of(entry), self.fields_at_ms());

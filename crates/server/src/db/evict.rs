@@ -87,9 +87,9 @@ impl Db {
     }
 }
 
-/// Number of keys that the policy may evict.
+/// Number of keys that the policy may evict: none of hidden slots.
 fn qualifying(policy: MaxmemoryPolicy, database: &Database) -> usize {
-    if policy.is_volatile() { database.expiring_len() } else { database.len() }
+    if policy.is_volatile() { database.shown_expiring_len() } else { database.shown_len() }
 }
 
 impl EvictionPool {
@@ -121,7 +121,9 @@ impl EvictionPool {
             let qualify = self.fill(db, policy, samples);
             while let Some(candidate) = self.candidates.0.pop() {
                 let database = db.keyspace.database(candidate.db_index);
-                let entry = database.get(db.key(&candidate.key));
+                // The slot may have been hidden since the key was sampled.
+                let is_hidden = database.is_hidden(&candidate.key);
+                let entry = database.get(db.key(&candidate.key)).filter(|_| !is_hidden);
                 if entry.is_some_and(|e| !policy.is_volatile() || e.expiry_ms().is_some()) {
                     return Some((candidate.db_index, candidate.key));
                 }

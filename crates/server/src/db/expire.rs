@@ -113,7 +113,7 @@ impl Db {
     /// Average time to live of the selected database's keys with an expiry.
     pub fn average_ttl_ms(&mut self) -> i64 {
         let database = self.keyspace.database(self.turn.database);
-        if database.expiring_len() == 0 {
+        if database.shown_expiring_len() == 0 {
             return 0;
         }
         let average = database.ttl_average.or_else(|| {
@@ -255,7 +255,7 @@ impl Db {
             let Some(index) = self.keyspace.next_in_use(cursor.db_index) else { break };
             cursor.db_index = index;
             let database = self.keyspace.database_mut(index);
-            if database.expiring_len() == 0 {
+            if database.shown_expiring_len() == 0 {
                 database.ttl_average = None;
             } else if self.with_database(index, |db| db.expire_round(&mut cursor.positions[index], cycle)) {
                 return true;
@@ -305,7 +305,7 @@ impl Db {
             self.expire(self.key(key));
         }
         let database = self.selected_database_mut();
-        database.ttl_average = ttls.take_into(database.ttl_average, database.expiring_len());
+        database.ttl_average = ttls.take_into(database.ttl_average, database.shown_expiring_len());
         let goes_on = cycle.note(Search { met, expired: expired.len() as u64 });
         !at_end && goes_on
     }

@@ -69,6 +69,10 @@ pub struct ExpiringFields {
     hashes: usize,
 }
 
+/// Keys of hidden slots with expired elements that a search passes over. Behind more of them it finds nothing until they are
+/// shown.
+const HIDDEN_PASSED_MAX: usize = 1000;
+
 /// A tree takes from 27 bytes for a key, where first expiries are set in any order, to 35, where each is later than those
 /// before it: its nodes are then half full.
 const TREE_BYTES_PER_KEY: usize = 31;
@@ -127,12 +131,15 @@ impl ExpiringFields {
         };
     }
 
-    /// The key whose element is the first to expire, if that is before `now_ms`.
-    fn first_expired(&self, now_ms: i64) -> Option<Box<[u8]>> {
-        let short = self.keys.first().map(|line| (line.at_ms, &*line.key));
-        let long = self.long_keys.first().map(|line| (line.at_ms, &*line.key));
-        let first = short.into_iter().chain(long).min();
-        first.filter(|&(at_ms, _)| at_ms < now_ms).map(|(_, key)| key.into())
+    /// The key whose element is the first to expire, if that is before `now_ms`. Keys that `is_hidden` are passed over, up
+    /// to [`HIDDEN_PASSED_MAX`].
+    fn first_expired(&self, now_ms: i64, is_hidden: impl Fn(&[u8]) -> bool) -> Option<Box<[u8]>> {
+        let short = self.keys.iter().map(|line| (line.at_ms, &*line.key));
+        let long = self.long_keys.iter().map(|line| (line.at_ms, &*line.key));
+        let is_due = |&(at_ms, key): &(i64, &[u8])| at_ms < now_ms && !is_hidden(key);
+        let short = short.take(HIDDEN_PASSED_MAX).take_while(|line| line.0 < now_ms).find(is_due);
+        let long = long.take(HIDDEN_PASSED_MAX).take_while(|line| line.0 < now_ms).find(is_due);
+        short.into_iter().chain(long).min().map(|(_, key)| key.into())
     }
 }
 
@@ -210,7 +217,10 @@ impl Db {
     /// Removes expired elements from a value that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in self.databases_in_use() {
-            if let Some(key) = self.database(index).expiring_fields.first_expired(self.turn.now_ms)
+            let database = self.database(index);
+            let first =
+                database.expiring_fields.first_expired(self.turn.now_ms, |key| database.is_hidden(key));
+            if let Some(key) = first
                 && self.with_database(index, |db| db.expire_elements_of(db.key(&key)))
             {
                 return true;
@@ -264,15 +274,17 @@ mod tests {
         let mut fields = ExpiringFields::default();
         fields.moved(&short, None, at(20));
         fields.moved(&long, None, at(10));
-        assert_eq!(fields.first_expired(10), None);
-        assert_eq!(fields.first_expired(11).as_deref(), Some(&long[..]));
+        assert_eq!(fields.first_expired(10, |_| false), None);
+        assert_eq!(fields.first_expired(11, |_| false).as_deref(), Some(&long[..]));
         fields.moved(&long, at(10), at(30));
-        assert_eq!(fields.first_expired(40).as_deref(), Some(&short[..]));
+        assert_eq!(fields.first_expired(40, |_| false).as_deref(), Some(&short[..]));
+        assert_eq!(fields.first_expired(40, |key| key == short).as_deref(), Some(&long[..]));
+        assert_eq!(fields.first_expired(30, |key| key == short), None);
         let lines = [(20, short.clone().into()), (30, long.clone().into())];
         fields.check(&BTreeSet::from(lines), 2);
         fields.moved(&short, at(20), None);
         fields.moved(&long, at(30), None);
-        assert_eq!(fields.first_expired(40), None);
+        assert_eq!(fields.first_expired(40, |_| false), None);
         fields.check(&BTreeSet::new(), 0);
     }
 }

@@ -17,8 +17,10 @@
 //! 4. Every creation, change or removal of a key's entry passes through here, and while accounts are kept uses
 //!    [`Database::accounted`] or passes its images to [`Database::changed_in_place`]: so accounts are exact (see
 //!    `accounts`).
-//! 5. A database's state beside its table moves with the table when databases are swapped or emptied.
+//! 5. All databases hide the same slots of the cluster.
+//! 6. A database's state beside its table moves with the table when databases are swapped or emptied.
 
+mod hidden;
 mod slots;
 mod tables;
 #[cfg(test)]
@@ -34,14 +36,17 @@ use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
 use super::{Key, Kind, Object, field_expiry};
+use slots::Scope;
 use std::collections::BTreeSet;
-use structures::key_slot::KeySeed;
+use std::sync::Arc;
+use structures::key_slot::{KeySeed, key_slot};
 use structures::key_table::{
     EntryMut, EntryRef, NewValue, Probe, ProbeState, Removed, TablesInUse, Value as Stored,
 };
 use structures::random::Random;
 use structures::work;
 use tables::Tables;
+use wire::cluster_bus::SlotSet;
 use wire::convert::len_u16;
 
 /// All databases. Their number is fixed. Unused ones have neither keys nor other state, and there may be thousands:
@@ -145,8 +150,22 @@ impl Keyspace {
         }
         let mut empty = Database::new(Tables::new(database.table.seed(), index, &self.in_use));
         empty.accounts = database.accounts.as_ref().map(|accounts| Box::new(accounts.renewed()));
+        empty.table.hide(database.table.hidden().cloned());
         empty.table.leave_use();
         Some(std::mem::replace(database, empty))
+    }
+
+    /// Hides these slots of the cluster in all databases, and no others. Without a cluster nothing is hidden.
+    pub(super) fn hide(&mut self, slots: SlotSet) {
+        let shared = (!slots.is_empty()).then(|| Arc::new(slots));
+        for database in &mut self.databases {
+            database.table.hide(shared.clone());
+        }
+    }
+
+    /// The hidden slots, if there are any.
+    pub(super) fn hidden(&self) -> Option<&SlotSet> {
+        self.databases.first()?.table.hidden().map(|slots| &**slots)
     }
 
     /// Continues resizing tables, up to `buckets_max` buckets in each. Databases that have become empty are marked
@@ -177,7 +196,7 @@ impl Database {
         }
     }
 
-    /// Number of keys, including expired ones not yet removed.
+    /// Number of keys, including expired ones not yet removed and those of hidden slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -193,6 +212,23 @@ impl Database {
     #[inline]
     pub fn expiring_len(&self) -> usize {
         self.table.expiring_len()
+    }
+
+    /// As [`Database::len`], without keys of hidden slots: the number in replies.
+    #[inline]
+    pub fn shown_len(&self) -> usize {
+        self.table.shown_len()
+    }
+
+    /// As [`Database::expiring_len`], without keys of hidden slots.
+    #[inline]
+    pub fn shown_expiring_len(&self) -> usize {
+        self.table.shown_expiring_len()
+    }
+
+    /// Whether the key is in a hidden slot.
+    pub(super) fn is_hidden(&self, key: &[u8]) -> bool {
+        self.table.hidden().is_some_and(|slots| slots.contains(key_slot(key)))
     }
 
     /// Memory of the table in bytes, without the entries.
@@ -408,30 +444,40 @@ impl Database {
 
     /// Iterates over all keys in the order of their hashes.
     pub fn iter(&self) -> Iter<'_> {
-        self.table.iter()
+        self.table.iter(Scope::All)
+    }
+
+    /// As [`Database::iter`], without keys of hidden slots.
+    pub fn iter_shown(&self) -> Iter<'_> {
+        self.table.iter(Scope::Shown)
     }
 
     /// See [`structures::key_table::KeyTable::scan`].
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
-        self.table.scan(cursor, visit)
+        self.table.scan(cursor, Scope::All, visit)
     }
 
-    /// See [`structures::key_table::KeyTable::scan_expiring`].
+    /// As [`Database::scan`], without keys of hidden slots: for cursors of clients.
+    pub fn scan_shown(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+        self.table.scan(cursor, Scope::Shown, visit)
+    }
+
+    /// See [`structures::key_table::KeyTable::scan_expiring`]. Leaves out hidden slots.
     pub(super) fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
         self.table.scan_expiring(cursor, visit)
     }
 
-    /// A uniformly random key; it may be expired.
+    /// A uniformly random key outside hidden slots; it may be expired.
     pub fn random(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         self.table.random(random)
     }
 
-    /// A random key with an expiry.
+    /// A random key with an expiry, outside hidden slots.
     pub(super) fn random_expiring(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         self.table.random_expiring(random)
     }
 
-    /// See [`structures::key_table::KeyTable::sample`].
+    /// See [`structures::key_table::KeyTable::sample`]. Leaves out hidden slots.
     pub(super) fn sample(
         &self,
         random: &mut Random,
@@ -442,7 +488,7 @@ impl Database {
         self.table.sample(random, keys, only_expiring, visit);
     }
 
-    /// See [`structures::key_table::KeyTable::visit_bucket`].
+    /// See [`structures::key_table::KeyTable::visit_bucket`]. Leaves out hidden slots.
     pub(super) fn visit_bucket(
         &self,
         random: &mut Random,
@@ -457,9 +503,9 @@ impl Database {
         self.table.by_slot().map_or(0, |tables| tables.keys_in_slot(slot))
     }
 
-    /// The first slot of the cluster from `slot` on that may have keys.
+    /// The first slot of the cluster from `slot` on that may have keys and is not hidden.
     pub fn next_slot(&self, slot: u16) -> Option<u16> {
-        self.table.by_slot().and_then(|tables| tables.next_used(slot.into())).map(len_u16)
+        self.table.by_slot().and_then(|tables| tables.next_used(slot.into(), Scope::Shown)).map(len_u16)
     }
 
     /// Iterates over the keys of a slot of the cluster, in no particular order.

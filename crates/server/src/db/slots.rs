@@ -2,13 +2,39 @@
 
 use super::keyspace::Database;
 use super::{Db, EventClasses, Key, cursor_of_slot, slot_of_cursor};
+use wire::cluster_bus::SlotSet;
 
 /// Keys that a removal copies at a time, and at most as many more as share a place in the table.
 const KEYS_AT_A_TIME: usize = 1024;
 
-/// Returns whether no database has keys, expired ones included.
+/// Hides these slots too: their keys are found by name and counted by slot, but no list, number or choice of keys has them,
+/// and they are neither evicted nor searched for expired ones. Has no effect without a cluster.
+pub fn hide(db: &mut Db, slots: &SlotSet) {
+    let mut all = hidden(db);
+    all.insert_all(slots);
+    db.keyspace.hide(all);
+}
+
+/// Ends [`hide`] for these slots.
+pub fn show(db: &mut Db, slots: &SlotSet) {
+    let mut all = hidden(db);
+    all.remove_all(slots);
+    db.keyspace.hide(all);
+}
+
+/// The hidden slots.
+pub fn hidden(db: &Db) -> SlotSet {
+    db.keyspace.hidden().cloned().unwrap_or_default()
+}
+
+/// Whether the slot is hidden.
+pub fn is_hidden(db: &Db, slot: u16) -> bool {
+    db.keyspace.hidden().is_some_and(|slots| slots.contains(slot))
+}
+
+/// Returns whether no database has keys, expired ones included and those of hidden slots not.
 pub fn has_no_keys(db: &Db) -> bool {
-    db.keyspace.iter().all(|(_, database)| database.is_empty())
+    db.keyspace.iter().all(|(_, database)| database.shown_len() == 0)
 }
 
 /// Number of keys of a slot in all databases.

@@ -23,6 +23,7 @@ mod contents;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/generate.rs"]
 mod generate;
+mod hidden_slots;
 mod life;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/limits.rs"]

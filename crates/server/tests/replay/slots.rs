@@ -17,7 +17,7 @@ const RUNS: u64 = 6;
 const COMMANDS: u64 = 1_500;
 const DATABASES: u32 = 3;
 
-fn clustered(seed: u64) -> Config {
+pub fn clustered(seed: u64) -> Config {
     Config { cluster_enabled: true, cluster_databases: DATABASES, ..config_of(seed) }
 }
 

@@ -46,6 +46,11 @@ impl SlotSet {
         out.extend(self.0.iter().flat_map(|word| word.to_le_bytes()));
     }
 
+    /// Returns the bits of the slots from 64 times `index` on. There are none from [`SLOTS`] on.
+    pub fn word(&self, index: usize) -> u64 {
+        self.0.get(index).copied().unwrap_or(0)
+    }
+
     /// Returns whether the slot is in the set. Slots from [`SLOTS`] on never are.
     pub fn contains(&self, slot: u16) -> bool {
         let (word, bit) = place(slot);

@@ -47,7 +47,7 @@ impl Breakdown {
         for index in first.chain(db.databases_in_use().filter(|&index| index > 0)) {
             db.with_database(index, |db| {
                 if !db.is_empty() || index == 0 {
-                    keys += db.len() as u64;
+                    keys += db.selected_database().shown_len() as u64;
                     tables_bytes.push((index, db.table_bytes() as u64));
                 }
             });
@@ -188,7 +188,7 @@ fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
 pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
     for index in sources.db.databases_in_use() {
         sources.db.with_database(index, |db| {
-            if db.is_empty() {
+            if db.selected_database().shown_len() == 0 {
                 return;
             }
             let average_ttl_ms = db.average_ttl_ms();
@@ -196,8 +196,8 @@ pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
                 &format!("db{index}"),
                 format_args!(
                     "keys={},expires={},avg_ttl={average_ttl_ms},keys_with_volatile_items={}",
-                    db.len(),
-                    db.expiring_len(),
+                    db.selected_database().shown_len(),
+                    db.selected_database().shown_expiring_len(),
                     db.expiring_fields_len()
                 ),
             );

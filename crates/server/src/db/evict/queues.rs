@@ -56,6 +56,9 @@ impl EvictionPool {
             let Some(candidate) = self.of(from).0.pop() else { continue };
             let (db_index, key) = (candidate.db_index, db.key(&candidate.key));
             let (access, queues) = (db.access.bits, db.access.queues_mut()?);
+            if db.keyspace.database(db_index).is_hidden(key.bytes()) {
+                continue;
+            }
             let Some(mut entry) = db.keyspace.database_mut(db_index).get_mut(key) else {
                 continue;
             };

@@ -14,13 +14,18 @@
 //! 2. A group's bit of a table is set exactly if the table has buckets; its counts are the sums over its tables, `total`
 //!    the sums over all groups.
 //! 3. There are no tables at all unless one of them has buckets; then the database is registered as being in use.
+//! 4. Look-ups by key, and what is about all that is stored, find hidden slots ([`hidden`](super::hidden)) as any other:
+//!    hiding changes only what [`Scope::Shown`] and the functions named so look at.
 
 use super::super::Object;
+use super::hidden::HiddenSlots;
 use std::ops::{AddAssign, SubAssign};
+use std::sync::Arc;
 use structures::hash::HashSeed;
 use structures::key_slot::{SLOTS, hash_in_table, slot_of_hash, slot_of_hash_in_table};
 use structures::key_table::{self, EntryRef, KeyTable, Probe, Registration};
 use structures::random::Random;
+use wire::cluster_bus::SlotSet;
 
 /// Slots of one group: the bits of a word.
 const GROUP_SLOTS: usize = u64::BITS as usize;
@@ -43,11 +48,19 @@ pub fn slot_of_cursor(cursor: u64) -> u16 {
 /// Tables that [`SlotTables::step`] visits.
 const STEPPED_TABLES: usize = 64;
 
+/// Which slots an operation looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    All,
+    /// Those that are not hidden.
+    Shown,
+}
+
 /// Sums over tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    keys: usize,
-    expiring: usize,
+pub(super) struct Counts {
+    pub keys: usize,
+    pub expiring: usize,
     buckets: usize,
     bytes: usize,
 }
@@ -104,6 +117,7 @@ pub(super) struct SlotTables {
     none: KeyTable<Object>,
     /// The slot that is being changed, and the counts of its table before.
     under_change: (usize, Counts),
+    hidden: Option<Box<HiddenSlots>>,
 }
 
 impl SlotTables {
@@ -117,6 +131,7 @@ impl SlotTables {
             next_to_step: 0,
             none: KeyTable::new(seed),
             under_change: (0, Counts::default()),
+            hidden: None,
         }
     }
 
@@ -140,6 +155,9 @@ impl SlotTables {
         }
         self.registration.leave();
         (self.tables, self.groups) = (Vec::new(), Box::default());
+        if let Some(hidden) = &mut self.hidden {
+            hidden.reset(0);
+        }
         true
     }
 
@@ -148,6 +166,63 @@ impl SlotTables {
         self.registration.enter();
         self.tables = (0..SLOTS).map(|_| KeyTable::new(self.seed)).collect();
         self.groups = vec![Group::default(); SLOTS / GROUP_SLOTS].into();
+        if let Some(hidden) = &mut self.hidden {
+            hidden.reset(self.groups.len());
+        }
+    }
+
+    /// Hides these slots, and no others.
+    pub fn hide(&mut self, slots: Option<Arc<SlotSet>>) {
+        self.hidden = slots.map(|slots| {
+            let mut hidden = HiddenSlots::new(Arc::clone(&slots));
+            hidden.reset(self.groups.len());
+            for (slot, table) in
+                slots.iter().map(usize::from).filter_map(|slot| Some((slot, self.tables.get(slot)?)))
+            {
+                hidden.count(slot / GROUP_SLOTS, Counts::default(), Counts::of(table));
+            }
+            Box::new(hidden)
+        });
+    }
+
+    /// The hidden slots, if there are any.
+    pub fn hidden(&self) -> Option<&Arc<SlotSet>> {
+        self.hidden.as_ref().map(|hidden| hidden.slots())
+    }
+
+    fn is_hidden(&self, slot: usize) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden.contains(slot))
+    }
+
+    /// Sums over the tables that are not hidden.
+    pub fn shown(&self) -> Counts {
+        let mut counts = self.total;
+        if let Some(hidden) = &self.hidden {
+            counts -= hidden.total();
+        }
+        counts
+    }
+
+    /// As [`SlotTables::shown`], of one group.
+    fn shown_of_group(&self, group: usize) -> Counts {
+        let mut counts = self.groups[group].counts;
+        if let Some(hidden) = &self.hidden {
+            counts -= hidden.counts_of_group(group);
+        }
+        counts
+    }
+
+    fn shown_of_slot(&self, slot: usize) -> Counts {
+        if self.is_hidden(slot) { Counts::default() } else { Counts::of(&self.tables[slot]) }
+    }
+
+    /// The bits of the tables of a group that have buckets.
+    fn used(&self, group: usize, scope: Scope) -> u64 {
+        let used = self.groups[group].used;
+        match &self.hidden {
+            Some(hidden) if scope == Scope::Shown => used & !hidden.of_group(group),
+            _ => used,
+        }
     }
 
     #[inline]
@@ -226,28 +301,35 @@ impl SlotTables {
             }
             let bit = 1 << (slot % GROUP_SLOTS);
             group.used = if after.buckets > 0 { group.used | bit } else { group.used & !bit };
+            if let Some(hidden) = self.hidden.as_mut().filter(|hidden| hidden.contains(slot)) {
+                hidden.count(slot / GROUP_SLOTS, before, after);
+            }
         }
     }
 
     /// The first slot from `slot` on whose table has buckets.
-    pub fn next_used(&self, slot: usize) -> Option<usize> {
-        let first = self.groups.get(slot / GROUP_SLOTS)?.used >> (slot % GROUP_SLOTS);
+    pub fn next_used(&self, slot: usize, scope: Scope) -> Option<usize> {
+        let group = slot / GROUP_SLOTS;
+        if group >= self.groups.len() {
+            return None;
+        }
+        let first = self.used(group, scope) >> (slot % GROUP_SLOTS);
         if first != 0 {
             return Some(slot + first.trailing_zeros() as usize);
         }
-        let later = self.groups.iter().enumerate().skip(slot / GROUP_SLOTS + 1);
-        let (at, group) = later.into_iter().find(|(_, group)| group.used != 0)?;
-        Some(at * GROUP_SLOTS + group.used.trailing_zeros() as usize)
+        let later = (group + 1..self.groups.len()).map(|at| (at, self.used(at, scope)));
+        let (at, used) = later.into_iter().find(|(_, used)| *used != 0)?;
+        Some(at * GROUP_SLOTS + used.trailing_zeros() as usize)
     }
 
-    /// The slot of the `rank`-th key, bucket or whatever `count` takes from the counts, and the rank in it.
+    /// The slot of the `rank`-th shown key, bucket or whatever `count` takes from the counts, and the rank in it.
     fn slot_of_rank(&self, mut rank: usize, count: impl Fn(&Counts) -> usize) -> Option<usize> {
-        for (at, group) in self.groups.iter().enumerate() {
-            let in_group = count(&group.counts);
+        for at in 0..self.groups.len() {
+            let in_group = count(&self.shown_of_group(at));
             if rank < in_group {
                 let slots = at * GROUP_SLOTS..(at + 1) * GROUP_SLOTS;
                 return slots.into_iter().find(|&slot| {
-                    let in_slot = count(&Counts::of(&self.tables[slot]));
+                    let in_slot = count(&self.shown_of_slot(slot));
                     let found = rank < in_slot;
                     rank = rank.wrapping_sub(in_slot);
                     found
@@ -258,28 +340,28 @@ impl SlotTables {
         None
     }
 
-    /// As [`KeyTable::scan`] over all tables.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
-        let Some((slot, within)) = self.position(cursor) else { return 0 };
+    /// As [`KeyTable::scan`] over the tables of `scope`.
+    pub fn scan(&self, cursor: u64, scope: Scope, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+        let Some((slot, within)) = self.position(cursor, scope) else { return 0 };
         let next = self.tables[slot].scan(within, visit);
-        self.cursor(slot, next)
+        self.cursor(slot, next, scope)
     }
 
-    /// As [`KeyTable::scan_expiring`] over all tables.
+    /// As [`KeyTable::scan_expiring`] over all tables that are not hidden.
     pub fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
-        let Some((mut slot, mut within)) = self.position(cursor) else { return 0 };
+        let Some((mut slot, mut within)) = self.position(cursor, Scope::Shown) else { return 0 };
         while self.tables[slot].expiring_len() == 0 {
             let Some(next) = self.next_expiring(slot + 1) else { return 0 };
             (slot, within) = (next, 0);
         }
         let next = self.tables[slot].scan_expiring(within, visit);
-        self.cursor(slot, next)
+        self.cursor(slot, next, Scope::Shown)
     }
 
-    /// The first slot from `slot` on with keys that have an expiry.
+    /// The first shown slot from `slot` on with keys that have an expiry.
     fn next_expiring(&self, mut slot: usize) -> Option<usize> {
-        while let Some(used) = self.next_used(slot) {
-            if self.groups[used / GROUP_SLOTS].counts.expiring == 0 {
+        while let Some(used) = self.next_used(slot, Scope::Shown) {
+            if self.shown_of_group(used / GROUP_SLOTS).expiring == 0 {
                 slot = (used / GROUP_SLOTS + 1) * GROUP_SLOTS;
             } else if self.tables[used].expiring_len() == 0 {
                 slot = used + 1;
@@ -291,40 +373,41 @@ impl SlotTables {
     }
 
     /// The first used slot at or behind the cursor, and the cursor in its table.
-    fn position(&self, cursor: u64) -> Option<(usize, u64)> {
+    fn position(&self, cursor: u64, scope: Scope) -> Option<(usize, u64)> {
         let slot = usize::from(slot_of_cursor(cursor));
-        let used = self.next_used(slot)?;
+        let used = self.next_used(slot, scope)?;
         let within = if used == slot { (cursor & CURSOR_IN_SLOT) << CURSOR_SHIFT } else { 0 };
         Some((used, within))
     }
 
     /// The database's cursor for the next position of a slot's table; 0 is behind its last.
-    fn cursor(&self, slot: usize, next: u64) -> u64 {
-        let next_slot = |slot| self.next_used(slot).map_or(0, |next| (next as u64) << CURSOR_IN_SLOT_BITS);
+    fn cursor(&self, slot: usize, next: u64, scope: Scope) -> u64 {
+        let next_slot =
+            |slot| self.next_used(slot, scope).map_or(0, |next| (next as u64) << CURSOR_IN_SLOT_BITS);
         match next {
             0 => next_slot(slot + 1),
             next => (slot as u64) << CURSOR_IN_SLOT_BITS | next >> CURSOR_SHIFT,
         }
     }
 
-    /// As [`KeyTable::random`].
+    /// As [`KeyTable::random`], of what is not hidden.
     pub fn random(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         let slot = self.random_slot(random, |counts| counts.keys)?;
         self.tables[slot].random(random)
     }
 
-    /// As [`KeyTable::random_expiring`].
+    /// As [`KeyTable::random_expiring`], of what is not hidden.
     pub fn random_expiring(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
         let slot = self.random_slot(random, |counts| counts.expiring)?;
         self.tables[slot].random_expiring(random)
     }
 
     fn random_slot(&self, random: &mut Random, count: impl Fn(&Counts) -> usize) -> Option<usize> {
-        let all = count(&self.total);
+        let all = count(&self.shown());
         if all == 0 { None } else { self.slot_of_rank(random.index(all), count) }
     }
 
-    /// As [`KeyTable::sample`]; goes on in the slots that follow.
+    /// As [`KeyTable::sample`], of what is not hidden; goes on in the slots that follow.
     pub fn sample(
         &self,
         random: &mut Random,
@@ -337,7 +420,10 @@ impl SlotTables {
         let (mut sampled, mut slot) = (0, first);
         loop {
             sampled += self.tables[slot].sample(random, n - sampled, only_expiring, visit);
-            let next = |from| if only_expiring { self.next_expiring(from) } else { self.next_used(from) };
+            let next = |from| match only_expiring {
+                true => self.next_expiring(from),
+                false => self.next_used(from, Scope::Shown),
+            };
             slot = next(slot + 1).or_else(|| next(0)).unwrap_or(first);
             if sampled >= n || slot == first {
                 return;
@@ -345,14 +431,15 @@ impl SlotTables {
         }
     }
 
-    /// As [`KeyTable::visit_bucket`].
+    /// As [`KeyTable::visit_bucket`], of what is not hidden.
     pub fn visit_bucket(
         &self,
         random: &mut Random,
         only_expiring: bool,
         visit: &mut dyn FnMut(EntryRef<'_, Object>),
     ) {
-        if only_expiring && self.total.expiring < self.total.keys / 2 {
+        let shown = self.shown();
+        if only_expiring && shown.expiring < shown.keys / 2 {
             if let Some(entry) = self.random_expiring(random) {
                 visit(entry);
             }
@@ -364,7 +451,8 @@ impl SlotTables {
     /// Resizes some of the tables, and frees the last bucket of those without keys.
     pub fn step(&mut self, buckets_max: usize) {
         for _ in 0..STEPPED_TABLES {
-            let Some(slot) = self.next_used(self.next_to_step).or_else(|| self.next_used(0)) else { return };
+            let next = |from| self.next_used(from, Scope::All);
+            let Some(slot) = next(self.next_to_step).or_else(|| next(0)) else { return };
             self.change_slot(slot, |table| {
                 table.step(buckets_max);
                 table.leave_use();
@@ -383,19 +471,22 @@ impl SlotTables {
         self.tables.get(usize::from(slot)).into_iter().flat_map(KeyTable::iter)
     }
 
-    /// Iterates over all keys in the order of their hashes.
-    pub fn iter(&self) -> Iter<'_> {
-        Iter { tables: self, next: 0, keys: None }
+    /// Iterates over the keys of `scope` in the order of their hashes.
+    pub fn iter(&self, scope: Scope) -> Iter<'_> {
+        Iter { tables: self, scope, next: 0, keys: None }
     }
 
     pub fn check(&self) {
-        let mut total = Counts::default();
+        let (mut total, mut hidden) = (Counts::default(), Counts::default());
         for (at, group) in self.groups.iter().enumerate() {
-            let (mut counts, mut used) = (Counts::default(), 0u64);
+            let (mut counts, mut hidden_counts, mut used) = (Counts::default(), Counts::default(), 0u64);
             for slot in at * GROUP_SLOTS..(at + 1) * GROUP_SLOTS {
                 let table = &self.tables[slot];
                 table.check();
                 counts += Counts::of(table);
+                if self.is_hidden(slot) {
+                    hidden_counts += Counts::of(table);
+                }
                 used |= u64::from(table.buckets() > 0) << (slot % GROUP_SLOTS);
                 for entry in table.iter() {
                     let own = usize::from(structures::key_slot::key_slot(entry.key()));
@@ -404,15 +495,21 @@ impl SlotTables {
             }
             assert_eq!(group.counts, counts, "slots of the keyspace: invariant 2");
             assert_eq!(group.used, used, "slots of the keyspace: invariant 2");
+            let told = self.hidden.as_ref().map(|hidden| hidden.counts_of_group(at)).unwrap_or_default();
+            assert_eq!(told, hidden_counts, "hidden slots: invariant 1");
+            hidden += hidden_counts;
             total += counts;
         }
         assert_eq!(self.total, total, "slots of the keyspace: invariant 2");
+        let told = self.hidden.as_ref().map(|hidden| hidden.total()).unwrap_or_default();
+        assert_eq!(told, hidden, "hidden slots: invariant 2");
     }
 }
 
 /// See [`SlotTables::iter`].
 pub struct Iter<'a> {
     tables: &'a SlotTables,
+    scope: Scope,
     /// The slot at which to look for the next table.
     next: usize,
     keys: Option<key_table::Iter<'a, Object>>,
@@ -426,7 +523,7 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(entry) = self.keys.as_mut().and_then(Iterator::next) {
                 return Some(entry);
             }
-            let slot = self.tables.next_used(self.next)?;
+            let slot = self.tables.next_used(self.next, self.scope)?;
             self.next = slot + 1;
             self.keys = Some(self.tables.tables[slot].iter());
         }

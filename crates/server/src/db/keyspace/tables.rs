@@ -2,12 +2,14 @@
 
 use super::super::Object;
 use super::super::accounts::Keys;
-use super::slots::{self, SlotTables};
+use super::slots::{self, Scope, SlotTables};
+use std::sync::Arc;
 use structures::key_slot::KeySeed;
 use structures::key_table::{
     self, EntryMut, EntryRef, KeyTable, NewValue, Probe, ProbeState, Registration, Removed, TablesInUse,
 };
 use structures::random::Random;
+use wire::cluster_bus::SlotSet;
 
 /// See the module's documentation. Hashes are those of [`KeySeed`].
 pub(super) enum Tables {
@@ -41,11 +43,11 @@ impl Keys for Tables {
     }
 
     fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
-        Tables::scan(self, cursor, visit)
+        Tables::scan(self, cursor, Scope::All, visit)
     }
 
     fn iter(&self) -> impl Iterator<Item = EntryRef<'_, Object>> {
-        Tables::iter(self)
+        Tables::iter(self, Scope::All)
     }
 }
 
@@ -108,6 +110,37 @@ impl Tables {
         match self {
             Tables::One(table) => table.expiring_len(),
             Tables::BySlot(tables) => tables.expiring_len(),
+        }
+    }
+
+    /// As [`Tables::len`], without keys of hidden slots.
+    pub fn shown_len(&self) -> usize {
+        match self {
+            Tables::One(table) => table.len(),
+            Tables::BySlot(tables) => tables.shown().keys,
+        }
+    }
+
+    /// As [`Tables::expiring_len`], without keys of hidden slots.
+    pub fn shown_expiring_len(&self) -> usize {
+        match self {
+            Tables::One(table) => table.expiring_len(),
+            Tables::BySlot(tables) => tables.shown().expiring,
+        }
+    }
+
+    /// Hides these slots, and no others, if keys are divided so.
+    pub fn hide(&mut self, slots: Option<Arc<SlotSet>>) {
+        if let Tables::BySlot(tables) = self {
+            tables.hide(slots);
+        }
+    }
+
+    /// The hidden slots, if there are any.
+    pub fn hidden(&self) -> Option<&Arc<SlotSet>> {
+        match self {
+            Tables::One(_) => None,
+            Tables::BySlot(tables) => tables.hidden(),
         }
     }
 
@@ -254,17 +287,17 @@ impl Tables {
         probe.step(table)
     }
 
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(&self, scope: Scope) -> Iter<'_> {
         match self {
             Tables::One(table) => Iter::One(table.iter()),
-            Tables::BySlot(tables) => Iter::BySlot(tables.iter()),
+            Tables::BySlot(tables) => Iter::BySlot(tables.iter(scope)),
         }
     }
 
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+    pub fn scan(&self, cursor: u64, scope: Scope, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
         match self {
             Tables::One(table) => table.scan(cursor, visit),
-            Tables::BySlot(tables) => tables.scan(cursor, visit),
+            Tables::BySlot(tables) => tables.scan(cursor, scope, visit),
         }
     }
 

@@ -9,6 +9,7 @@ struct World {
     keyspace: Keyspace,
     seed: KeySeed,
     model: BTreeMap<Vec<u8>, (i64, Option<i64>)>,
+    hidden: SlotSet,
     random: Random,
 }
 
@@ -19,6 +20,7 @@ impl World {
             keyspace: Keyspace::new(2, key_seed),
             seed: key_seed,
             model: BTreeMap::new(),
+            hidden: SlotSet::new(),
             random: Random::new(seed),
         }
     }
@@ -63,6 +65,78 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Hides some of the slots that keys are in, and others.
+    fn hide(&mut self) {
+        let share = self.random.below(4);
+        let slots = self.model.keys().map(|key| key_slot(key)).chain(0..100).collect::<BTreeSet<_>>();
+        self.hidden = slots.into_iter().filter(|_| self.random.below(4) < share).collect();
+        self.keyspace.hide(self.hidden.clone());
+    }
+
+    fn shown(&self) -> BTreeMap<&[u8], Option<i64>> {
+        let shown = self.model.iter().filter(|(key, _)| !self.hidden.contains(key_slot(key)));
+        shown.map(|(key, (_, expiry_ms))| (key.as_slice(), *expiry_ms)).collect()
+    }
+
+    /// Compares what does not have the hidden keys.
+    fn compare_shown(&mut self) {
+        let (shown, database) = (self.shown(), self.keyspace.database(0));
+        let expiring: BTreeSet<&[u8]> =
+            shown.iter().filter(|(_, expiry_ms)| expiry_ms.is_some()).map(|(key, _)| *key).collect();
+        assert_eq!((database.shown_len(), database.shown_expiring_len()), (shown.len(), expiring.len()));
+        let listed: BTreeSet<&[u8]> = database.iter_shown().map(|entry| entry.key()).collect();
+        assert!(shown.keys().eq(listed.iter()));
+        let mut random = Random::new(shown.len() as u64);
+        let is_shown = |entry: EntryRef<'_, Object>| assert!(shown.contains_key(entry.key()));
+        let does_expire = |entry: EntryRef<'_, Object>| assert!(expiring.contains(entry.key()));
+        for _ in 0..50 {
+            assert_eq!(database.random(&mut random).map(is_shown).is_some(), !shown.is_empty());
+            assert_eq!(
+                database.random_expiring(&mut random).map(does_expire).is_some(),
+                !expiring.is_empty()
+            );
+            let (mut all, mut some) = (0, 0);
+            database.sample(&mut random, 5, false, &mut |entry| {
+                is_shown(entry);
+                all += 1;
+            });
+            database.sample(&mut random, 5, true, &mut |entry| {
+                does_expire(entry);
+                some += 1;
+            });
+            assert!(all >= shown.len().min(5) && some >= expiring.len().min(5), "{all} {some}");
+            database.visit_bucket(&mut random, false, &mut |entry| is_shown(entry));
+            database.visit_bucket(&mut random, true, &mut |entry| is_shown(entry));
+        }
+        let next = (0..SLOTS as u16)
+            .find(|slot| database.next_slot(*slot).is_some_and(|next| self.hidden.contains(next)));
+        assert_eq!(next, None);
+    }
+
+    fn compare_scans(&mut self) {
+        let (mut seen, mut expiring, mut cursor) = (BTreeSet::new(), BTreeSet::new(), 0);
+        loop {
+            cursor = self.keyspace.database(0).scan_shown(cursor, &mut |entry| {
+                seen.insert(entry.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        loop {
+            cursor = self.keyspace.database_mut(0).scan_expiring(cursor, &mut |entry| {
+                expiring.insert(entry.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        let shown = self.shown();
+        assert!(shown.keys().eq(seen.iter()));
+        let expire = shown.iter().filter(|(_, expiry_ms)| expiry_ms.is_some()).map(|(key, _)| key);
+        assert!(expire.eq(expiring.iter()));
     }
 
     fn compare(&self) {
@@ -110,6 +184,39 @@ fn random_changes_agree_with_a_map() {
                 world.compare();
             }
         }
+    }
+}
+
+/// Keys come to hidden slots and go, and slots are hidden and shown, also while the database has no tables.
+#[test]
+fn what_is_hidden_is_left_out_and_is_there() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        world.hide();
+        for round in 0..12 {
+            (0..300).for_each(|_| world.change());
+            if round % 2 == 0 {
+                world.hide();
+            }
+            world.keyspace.step(100);
+            world.compare();
+            world.compare_shown();
+            world.compare_scans();
+        }
+        assert!(world.keyspace.take(0).is_some());
+        world.model.clear();
+        (0..300).for_each(|_| world.change());
+        world.compare();
+        world.compare_shown();
+        world.keyspace.hide(SlotSet::full());
+        world.keyspace.database(0).check();
+        assert_eq!(
+            (world.keyspace.database(0).shown_len(), world.scan(|_| ()).len()),
+            (0, world.model.len())
+        );
+        world.keyspace.hide(SlotSet::new());
+        assert_eq!(world.keyspace.database(0).shown_len(), world.model.len());
     }
 }
 
