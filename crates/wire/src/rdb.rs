@@ -21,9 +21,11 @@
 
 pub mod module;
 pub mod read;
+pub mod slot_import;
 pub mod write;
 
 pub use read::{OwnedString, ReadError, Reader, StringRef};
+pub use slot_import::SlotImport;
 pub use write::{PayloadWriter, Writer};
 
 use std::ops::RangeInclusive;
@@ -229,8 +231,10 @@ pub mod kind {
 
 /// What stands in a file where a key's type could.
 pub mod opcode {
-    /// In Redis: what modules keep of the next key. In Valkey: of a cluster that moves slots.
+    /// In Redis: what modules keep of the next key.
     pub const KEY_METADATA: u8 = 243;
+    /// In Valkey: slots that a node of a cluster is being sent, a [`SlotImport`](super::SlotImport).
+    pub const SLOT_IMPORT: u8 = 243;
     /// Three lengths: a slot, and how many keys and expiries are in it.
     pub const SLOT_INFO: u8 = 244;
     /// A library's source, as a string.

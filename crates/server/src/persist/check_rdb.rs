@@ -14,7 +14,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use structures::hash::HashSeed;
-use wire::rdb::{FOREIGN_VERSIONS, REDIS_VERSIONS, VERSION, kind};
+use wire::cluster_bus::SlotSet;
+use wire::rdb::{FOREIGN_VERSIONS, REDIS_VERSIONS, SlotImport, VERSION, kind};
 
 /// Limit above the number of databases of any server.
 const DATABASES_MAX: usize = 1 << 16;
@@ -78,6 +79,11 @@ impl Observer for PropagateAs {
         print_line!("[offset {at}] AUX FIELD {name} = '{value}'");
     }
 
+    fn slot_import(&mut self, import: &SlotImport, at: u64) {
+        let (name, slots) = (&import.name, ranges_of(&import.slots));
+        print_line!("[offset {at}] Slot import {name} of slots {slots}");
+    }
+
     fn database(&mut self, index: u64, at: u64) {
         print_line!("[offset {at}] Selecting DB ID {index}");
     }
@@ -87,6 +93,15 @@ impl Observer for PropagateAs {
             statistics.add(db_index, key, value, expiry_ms, self.now_ms);
         }
     }
+}
+
+/// As CLUSTER NODES writes them.
+fn ranges_of(slots: &SlotSet) -> String {
+    let ranges = slots.ranges().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    ranges.collect::<Vec<_>>().join(" ")
 }
 
 /// Checks the file and reports on standard output; returns the offset after its end if it is valid.
@@ -224,6 +239,11 @@ mod tests {
 
     fn words(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn slots_are_shown_as_ranges() {
+        assert_eq!(ranges_of(&[0, 1, 2, 5, 7, 8].into_iter().collect()), "0-2 5 7-8");
     }
 
     #[test]

@@ -16,8 +16,9 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use structures::hash::HashSeed;
-use wire::rdb::{Writer, kind, opcode};
+use wire::rdb::{SlotImport, Writer, kind, opcode};
 
 /// Before anything in the files expires that did not expire while they were written.
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -480,7 +481,9 @@ fn a_file_cut_anywhere_or_with_a_wrong_bit_is_an_error_or_sound() {
 
 /// Runs this build's program under the checker's name.
 fn check(path: &Path) -> Output {
-    let checker = std::env::temp_dir().join(format!("warmline-check-rdb-{}", std::process::id()));
+    static CHECKS: AtomicUsize = AtomicUsize::new(0);
+    let number = CHECKS.fetch_add(1, Ordering::Relaxed);
+    let checker = std::env::temp_dir().join(format!("warmline-check-rdb-{}-{number}", std::process::id()));
     let named = checker.join("warmline-check-rdb");
     fs::create_dir_all(&checker).unwrap();
     std::os::unix::fs::symlink(process::program(), &named).unwrap();
@@ -500,6 +503,23 @@ fn the_checker_reads_them_too() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && text.contains("no matching module type 'vectorset'"), "{text}");
     assert!(text.contains("Reading key 'vectors'") && text.contains("Reading type 7"), "{text}");
+}
+
+/// Opcode 243 is Valkey's in Valkey's files.
+#[test]
+fn the_checker_shows_slots_that_are_being_imported() {
+    let import = SlotImport { name: "0".repeat(40), slots: [1, 2, 3, 9].into_iter().collect() };
+    let snapshot = Snapshot { release: "9.1.0", slot_imports: vec![import], ..Snapshot::default() };
+    let db = Db::new(1, HashSeed::new(1, 2), 3);
+    let file = write_snapshot(Vec::new(), &db, &snapshot, &mut |_| ()).unwrap();
+    let path = std::env::temp_dir().join(format!("warmline-slot-imports-{}.rdb", std::process::id()));
+    fs::write(&path, file).unwrap();
+    let output = check(&path);
+    fs::remove_file(&path).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    let line = format!("Slot import {} of slots 1-3 9", "0".repeat(40));
+    assert!(text.contains(&line) && text.contains("RDB looks OK"), "{text}");
 }
 
 /// What others who keep a copy get of a payload of Redis is one of ours.

@@ -6,8 +6,14 @@ use super::life::Life;
 use super::slots::clustered;
 use super::world::Weather;
 use server::db::slots::{has_no_keys, hidden, hide, is_hidden, keys_in, show};
-use structures::key_slot::key_slot;
+use server::db::{Db, Turn};
+use server::persist::rdb::load::LoadOptions;
+use server::persist::rdb::save::is_unrepresentable;
+use server::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
+use structures::hash::HashSeed;
+use structures::key_slot::{KeySeed, key_slot};
 use wire::cluster_bus::SlotSet;
+use wire::rdb::SlotImport;
 
 const HIDDEN_TAG: &str = "{hidden}";
 
@@ -123,4 +129,55 @@ fn files_have_what_is_hidden_and_flushes_remove_it() {
     let db = &life.executor.db;
     assert!(has_no_keys(db) && is_hidden(db, key_slot(HIDDEN_TAG.as_bytes())), "the slot stays hidden");
     db.check();
+}
+
+fn import(letter: &str, slots: SlotSet) -> SlotImport {
+    SlotImport { name: letter.repeat(40), slots }
+}
+
+fn load(file: &[u8]) -> Result<(Db, Vec<SlotImport>), LoadError> {
+    let options = LoadOptions {
+        strict: true,
+        verify_checksum: true,
+        drop_expired: false,
+        replaces: false,
+        keys_expected_max: 0,
+        key_delay_us: 0,
+        now_ms: START_UNIX_MS,
+    };
+    let mut db = Db::new(3, KeySeed::new(HashSeed::new(5, 6), true), 7);
+    db.begin(Turn::new(0, START_UNIX_MS));
+    let mut loader = Loader::open(file, options)?;
+    assert!(loader.step(&mut db, &mut || false)?);
+    let imports = loader.take_slot_imports();
+    Ok((db, imports))
+}
+
+#[test]
+fn files_name_imports_whose_slots_are_hidden_again() {
+    let life = with_hidden();
+    let imports = vec![import("a", hidden_slots()), import("b", [1, 2, 3, 100].into_iter().collect())];
+    let snapshot =
+        Snapshot { release: "9.1", checksummed: true, slot_imports: imports, ..Snapshot::default() };
+    let write = |snapshot: &Snapshot| write_snapshot(Vec::new(), &life.executor.db, snapshot, &mut |_| ());
+    let file = write(&snapshot).unwrap();
+    let (db, imports) = load(&file).unwrap();
+    assert_eq!(imports, snapshot.slot_imports);
+    assert_eq!(hidden(&db).iter().count(), 5);
+    assert!(has_no_keys(&db) && keys_in(&db, key_slot(HIDDEN_TAG.as_bytes())) == 5);
+    db.check();
+    let here = Contents::of(&life.executor, Detail::WithoutTimes);
+    assert_eq!(here.difference(&Contents::of_db(&db, Vec::new(), Detail::WithoutTimes)), None);
+    for len in 0..file.len() {
+        assert!(load(&file[..len]).is_err(), "{len} bytes");
+    }
+    // A slot is imported once.
+    let twice = vec![import("a", hidden_slots()), import("b", hidden_slots())];
+    let file = write(&Snapshot { slot_imports: twice, ..snapshot.clone() }).unwrap();
+    assert!(load(&file).is_err());
+    // Replicas that know nothing of it get none of it; libraries alone have none.
+    let error = write(&Snapshot { for_7_2: true, ..snapshot.clone() }).unwrap_err();
+    assert!(is_unrepresentable(&error));
+    let file = write(&Snapshot { without_data: true, ..snapshot }).unwrap();
+    assert_eq!(load(&file).unwrap().1, []);
 }

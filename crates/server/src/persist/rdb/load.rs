@@ -5,12 +5,15 @@ use crate::db::Db;
 use crate::db::access::GivenAccess;
 use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
+use crate::db::slots;
 use crate::db::stream::MESSAGES;
 use std::fmt;
 use std::io::Read;
 use wire::aof::write_command;
+use wire::cluster_bus::SlotSet;
 use wire::rdb::{
-    Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, kind, module, opcode,
+    Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, SlotImport, accepts_version, kind,
+    module, opcode,
 };
 
 /// Options for loading a file.
@@ -157,6 +160,8 @@ struct Prefix {
 pub trait Observer {
     /// An attribute of the file.
     fn about(&mut self, name: &[u8], value: &[u8], at: u64);
+    /// The keys of some slots are being imported.
+    fn slot_import(&mut self, import: &SlotImport, at: u64);
     /// The following keys are in this database.
     fn database(&mut self, index: u64, at: u64);
     /// A key and its value.
@@ -191,6 +196,9 @@ pub struct Loader<R> {
     stream_id: Option<String>,
     stream_offset: Option<u64>,
     left_out: Option<LeftOut>,
+    slot_imports: Vec<SlotImport>,
+    /// The slots of all imports.
+    imported: SlotSet,
 }
 
 /// Expired keys and fields, for replicas that continue from the file and have them.
@@ -274,6 +282,8 @@ impl<R: Read> Loader<R> {
             stream_id: None,
             stream_offset: None,
             left_out: None,
+            slot_imports: Vec::new(),
+            imported: SlotSet::new(),
         })
     }
 
@@ -286,6 +296,12 @@ impl<R: Read> Loader<R> {
     /// Encoded commands with their databases for the keys and fields dropped since the last call.
     pub fn take_left_out(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.left_out.as_mut().map(|left_out| std::mem::take(&mut left_out.commands)).unwrap_or_default()
+    }
+
+    /// The imports of slots that were read since the last call. Their slots are hidden in the databases, see
+    /// [`slots::hide`].
+    pub fn take_slot_imports(&mut self) -> Vec<SlotImport> {
+        std::mem::take(&mut self.slot_imports)
     }
 
     /// Bytes read so far.
@@ -387,6 +403,7 @@ impl<R: Read> Loader<R> {
                     self.reader.length()?;
                 }
             }
+            opcode::SLOT_IMPORT if self.origin == Origin::Valkey => self.read_slot_import(db, observer)?,
             opcode::AUX => self.read_about(db, observer)?,
             opcode::FUNCTION_2 => {
                 self.doing = "read-functions";
@@ -442,6 +459,24 @@ impl<R: Read> Loader<R> {
             }
             _ => Reason::UnknownType { kind: written },
         }
+    }
+
+    #[cold]
+    fn read_slot_import(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+        self.doing = "read-slot-import";
+        let import = SlotImport::read(&mut self.reader)?;
+        if self.imported.intersects(&import.slots) {
+            return Err(ReadError::Corrupt("Overlapping slot imports in RDB").into());
+        }
+        self.imported.insert_all(&import.slots);
+        match observer {
+            Some(observer) => observer.slot_import(&import, self.position()),
+            None => {
+                slots::hide(db, &import.slots);
+                self.slot_imports.push(import);
+            }
+        }
+        Ok(())
     }
 
     /// Stores the batch in the database that it was read for.

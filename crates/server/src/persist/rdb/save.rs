@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
-use wire::rdb::{PayloadWriter, VERSION, Writer, kind, opcode};
+use wire::rdb::{PayloadWriter, SlotImport, VERSION, Writer, kind, opcode};
 
 /// Attributes and options of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
+    /// Slots of the cluster that are being imported.
+    pub slot_imports: Vec<SlotImport>,
     /// Position in the replication stream, if there is one.
     pub place: Option<PlaceInStream>,
 }
@@ -122,6 +124,9 @@ pub fn write_snapshot<W: Write>(
         writer.byte(opcode::FUNCTION_2)?;
         writer.string(library)?;
     }
+    if !snapshot.without_data {
+        write_slot_imports(&mut writer, snapshot)?;
+    }
     let mut keys = 0;
     for index in db.databases_in_use().filter(|_| !snapshot.without_data) {
         write_database(&mut writer, db, index, snapshot, &mut keys, progress)?;
@@ -129,6 +134,19 @@ pub fn write_snapshot<W: Write>(
     writer.byte(opcode::EOF)?;
     progress(keys);
     writer.finish_file()
+}
+
+/// A reader that does not know the opcode refuses the file: it would serve keys that another node owns.
+fn write_slot_imports<W: Write>(writer: &mut Writer<W>, snapshot: &Snapshot) -> io::Result<()> {
+    if snapshot.for_7_2 && !snapshot.slot_imports.is_empty() {
+        log::warn!("Can't store slot migrations in RDB version {VERSION_OF_7_2}");
+        return Err(io::Error::other(Unrepresentable));
+    }
+    for import in &snapshot.slot_imports {
+        writer.byte(opcode::SLOT_IMPORT)?;
+        import.write(writer)?;
+    }
+    Ok(())
 }
 
 fn write_database<W: Write>(

@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
-use wire::rdb::ReadError;
+use wire::rdb::{ReadError, SlotImport};
 
 /// Maximum number of bytes received and not read.
 const PENDING_BYTES_MAX: usize = 512 * 1024;
@@ -39,6 +39,8 @@ pub struct Loaded {
     bytes: u64,
     /// Selected database of the change stream after the snapshot, if stated.
     pub stream_db: Option<usize>,
+    /// Slots of the cluster that were being imported; they are hidden in the databases.
+    pub slot_imports: Vec<SlotImport>,
 }
 
 /// Result of an ended load: the databases, complete or not.
@@ -239,6 +241,6 @@ fn load_into(
         suspender.suspend();
     }
     let libraries = std::mem::take(&mut loader.libraries);
-    let bytes = loader.position();
-    Ok(Loaded { figures: loader.figures, libraries, bytes, stream_db: loader.stream_db })
+    let (bytes, slot_imports) = (loader.position(), loader.take_slot_imports());
+    Ok(Loaded { figures: loader.figures, libraries, bytes, stream_db: loader.stream_db, slot_imports })
 }
