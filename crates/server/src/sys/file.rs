@@ -169,6 +169,11 @@ pub fn rename(world: &World, from: &Path, to: &Path) -> Result<(), FileError> {
 
 /// Forces the directory that holds `path` to disk.
 pub fn sync_directory_of(world: &World, path: &Path) -> Result<(), FileError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     world.sync_directory(directory).map_err(failed("Forcing to disk", directory))
+}
+
+/// Returns the directory that holds `path`.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

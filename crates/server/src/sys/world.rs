@@ -171,6 +171,11 @@ pub trait OpenFile: Read + Send + Sync {
     fn lock(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// As [`OpenFile::lock`], by flock: the lock is the open file's, so that opening and closing the path again keeps it.
+    fn lock_whole(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Work for another thread.

@@ -31,6 +31,7 @@ mod history;
 mod leftovers;
 mod loading;
 mod network;
+mod nodes_conf;
 mod peer;
 mod promise;
 mod requests;

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!  open    lock, check that the path still has this file, read
-//!  save    write and lock "nodes.conf.tmp-<process>" -> fsync -> rename -> fsync of the directory
+//!  save    write and lock "nodes.conf.tmp-<process>" -> fdatasync -> rename -> with `sync`: fsync of the directory
 //! ```
 //!
 //! 1. The file that the path names is locked by this process, as other servers lock it (flock): two nodes with one file would
 //!    be one node twice.
-//! 2. After a crash at any instant the path names the last content that was saved with `sync`, or a later one.
+//! 2. After a crash at any instant the path names the last content that was saved with `sync`, or a later one, and never
+//!    an empty file, which would start another node: a file system may put the new name on disk before the content.
 
-use crate::sys::file::{DATA_MODE, system_text};
+use crate::sys::file::{DATA_MODE, directory_of, system_text};
+use crate::sys::world::{Open, World};
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -20,13 +22,23 @@ use std::path::{Path, PathBuf};
 const ATTEMPTS_MAX: usize = 100;
 
 /// The file, which stays locked until this is dropped.
-#[derive(Debug)]
 pub struct ConfFile {
+    world: World,
     path: PathBuf,
     temporary: PathBuf,
-    locked: File,
+    /// Open for its lock alone.
+    locked: Option<Locked>,
     /// The file before it. Another process may have opened it when it still had the name.
-    _locked_before: Option<File>,
+    _locked_before: Option<Locked>,
+}
+
+/// A locked file, of the standard library or of a [`World`].
+type Locked = Box<dyn Send>;
+
+impl fmt::Debug for ConfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfFile").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// Why the file cannot be used.
@@ -104,42 +116,39 @@ impl ConfFile {
         let mut file = lock(path)?;
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(|error| OpenError::Read(path.to_owned(), error))?;
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(format!(".tmp-{}", std::process::id()));
-        let temporary = PathBuf::from(temporary);
-        Ok((ConfFile { path: path.to_owned(), temporary, locked: file, _locked_before: None }, content))
+        let locked = Some(Box::new(file) as Locked);
+        Ok((ConfFile { locked, ..ConfFile::unlocked(World::default(), path) }, content))
     }
 
-    /// Replaces the content. With `sync` it is on disk when this returns. On failure the file is unchanged, or new but
-    /// perhaps not on disk.
+    /// The file of a world without other processes: it is not locked before the first save.
+    pub fn unlocked(world: World, path: &Path) -> ConfFile {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".tmp-{}", world.process_id()));
+        let temporary = PathBuf::from(temporary);
+        ConfFile { world, path: path.to_owned(), temporary, locked: None, _locked_before: None }
+    }
+
+    /// Replaces the content. With `sync` it is on disk when this returns; without, a crash may leave the content before.
+    /// On failure the file is unchanged, or new but perhaps not on disk.
     pub fn save(&mut self, text: &str, sync: bool) -> Result<(), SaveError> {
         let saved = self.replace(text, sync);
         if saved.is_err() {
             // Without effect if it has been renamed.
-            let _ = std::fs::remove_file(&self.temporary);
+            let _ = self.world.remove(&self.temporary);
         }
         saved
     }
 
     fn replace(&mut self, text: &str, sync: bool) -> Result<(), SaveError> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(DATA_MODE);
-        let mut file = options.open(&self.temporary).map_err(Step::Open.failed())?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Step::Open.failed()(io::ErrorKind::WouldBlock.into()));
-            }
-            Err(TryLockError::Error(error)) => return Err(Step::Open.failed()(error)),
-        }
+        let mut file = self.world.open(&self.temporary, Open::Create).map_err(Step::Open.failed())?;
+        file.lock_whole().map_err(Step::Open.failed())?;
         file.write_all(text.as_bytes()).map_err(Step::Write.failed())?;
+        file.sync_data().map_err(Step::Sync.failed())?;
+        self.world.rename(&self.temporary, &self.path).map_err(Step::Rename.failed())?;
+        self._locked_before = self.locked.replace(Box::new(file));
         if sync {
-            file.sync_all().map_err(Step::Sync.failed())?;
-        }
-        std::fs::rename(&self.temporary, &self.path).map_err(Step::Rename.failed())?;
-        self._locked_before = Some(std::mem::replace(&mut self.locked, file));
-        if sync {
-            sync_directory_of(&self.path).map_err(Step::SyncDirectory.failed())?;
+            let directory = directory_of(&self.path);
+            self.world.sync_directory(directory).map_err(Step::SyncDirectory.failed())?;
         }
         Ok(())
     }
@@ -165,11 +174,6 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         }
     }
     Err(OpenError::Used(path.to_owned()))
-}
-
-fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

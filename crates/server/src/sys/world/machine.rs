@@ -151,6 +151,11 @@ impl OpenFile for fs::File {
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         rustix::fs::fcntl_lock(self, exclusive).map_err(io::Error::from)
     }
+
+    fn lock_whole(&self) -> io::Result<()> {
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::flock(self, exclusive).map_err(io::Error::from)
+    }
 }
 
 /// A thread of its own.
