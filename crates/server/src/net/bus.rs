@@ -29,7 +29,7 @@ use super::channel::{self, Receiver, Sender, Waker};
 use super::listener::{ListenError, Listener};
 use super::listeners::{self, Protocol};
 use super::poller::{Poller, Token};
-use super::tls_context::PublishedBusConfigs;
+use super::tls_context::{BusConfigs, Published};
 use crate::clock::Clock;
 use crate::config::Config;
 use cluster::{BusAction, LinkId};
@@ -175,7 +175,7 @@ pub struct BusParts {
     /// Sockets that listen already; see [`listen`].
     pub listeners: Vec<Listener>,
     /// TLS, if the bus uses it.
-    pub tls: Arc<PublishedBusConfigs>,
+    pub tls: Arc<Published<BusConfigs>>,
     /// The file.
     pub file: ConfFile,
     /// Settings at the start.

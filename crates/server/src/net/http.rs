@@ -16,7 +16,7 @@ use super::accept::Room;
 use super::event_loop::EventLoop;
 use super::listener::{Accepted, ListenError, Listener};
 use super::listeners::{Protocol, open_beside, resolve};
-use super::tls_context::PublishedConfig;
+use super::tls_context::Published;
 use crate::command::registry::Registry;
 use crate::config::{Config, Flags, ROWS, default_value, takes};
 use crate::observe::Readiness;
@@ -45,7 +45,7 @@ pub struct Http {
     /// Written to on each arrival; the event loop watches it.
     event_fd: Arc<OwnedFd>,
     readiness: Arc<Readiness>,
-    tls: Arc<PublishedConfig>,
+    tls: Arc<Published<Arc<web::ServerConfig>>>,
     registry: Registry,
     running: Option<Running>,
 }
@@ -105,7 +105,7 @@ struct ServerAccess {
     /// Written to on each arrival.
     event_fd: Arc<OwnedFd>,
     readiness: Arc<Readiness>,
-    tls: Arc<PublishedConfig>,
+    tls: Arc<Published<Arc<web::ServerConfig>>>,
     gate: Gate,
 }
 
@@ -173,7 +173,7 @@ impl web::Server for ServerAccess {
 }
 
 impl Http {
-    pub(super) fn new(server: &Server, tls: Arc<PublishedConfig>) -> io::Result<Self> {
+    pub(super) fn new(server: &Server, tls: Arc<Published<Arc<web::ServerConfig>>>) -> io::Result<Self> {
         Ok(Http {
             event_fd: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             readiness: Arc::clone(&server.observed.readiness),

@@ -19,28 +19,30 @@ pub struct TlsContext {
     /// Next check of the files, on the monotonic clock.
     reload_us: u64,
     reloading: Option<JoinHandle<Reloaded>>,
-    published: Arc<PublishedConfig>,
-    published_bus: Arc<PublishedBusConfigs>,
+    published: Arc<Published<Arc<ServerConfig>>>,
+    published_bus: Arc<Published<BusConfigs>>,
 }
 
-/// The server's TLS configuration, for threads that accept their own connections.
-#[derive(Debug, Default)]
-pub struct PublishedConfig(Mutex<Option<Arc<ServerConfig>>>);
+/// TLS configurations in use, for threads that open or accept their own connections; `None`: TLS is off.
+#[derive(Debug)]
+pub struct Published<T>(Mutex<Option<T>>);
 
-impl PublishedConfig {
-    /// Returns the current configuration; `None`: TLS is off.
-    pub fn get(&self) -> Option<Arc<ServerConfig>> {
+impl<T> Default for Published<T> {
+    fn default() -> Self {
+        Published(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Published<T> {
+    /// Returns what is current.
+    pub fn get(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, config: Option<Arc<ServerConfig>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    pub(super) fn set(&self, current: Option<T>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = current;
     }
 }
-
-/// The TLS configurations of the cluster bus, for its thread.
-#[derive(Debug, Default)]
-pub struct PublishedBusConfigs(Mutex<Option<BusConfigs>>);
 
 /// The two ends of a link between nodes. Both present a certificate.
 #[derive(Clone, Debug)]
@@ -49,17 +51,6 @@ pub struct BusConfigs {
     pub server: Arc<ServerConfig>,
     /// For opened links.
     pub client: Arc<ClientConfig>,
-}
-
-impl PublishedBusConfigs {
-    /// Returns the current configurations; `None`: the bus does not use TLS.
-    pub fn get(&self) -> Option<BusConfigs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn set(&self, configs: Option<BusConfigs>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = configs;
-    }
 }
 
 /// The TLS context of a prepared configuration.
@@ -102,12 +93,12 @@ impl TlsContext {
     }
 
     /// Returns a shared reference to the configuration of [`TlsContext::server`].
-    pub fn published(&self) -> Arc<PublishedConfig> {
+    pub fn published(&self) -> Arc<Published<Arc<ServerConfig>>> {
         Arc::clone(&self.published)
     }
 
     /// Returns a shared reference to the configurations of the cluster bus.
-    pub fn published_bus(&self) -> Arc<PublishedBusConfigs> {
+    pub fn published_bus(&self) -> Arc<Published<BusConfigs>> {
         Arc::clone(&self.published_bus)
     }
 

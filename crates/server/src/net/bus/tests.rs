@@ -65,7 +65,7 @@ impl Node {
         Node::with(Limits::default(), Arc::default())
     }
 
-    fn with(limits: Limits, tls: Arc<PublishedBusConfigs>) -> Node {
+    fn with(limits: Limits, tls: Arc<Published<BusConfigs>>) -> Node {
         let address = SocketAddr::new(LOCALHOST, 0);
         let mut listener = Listener::bind(address, Protocol::Plain).unwrap();
         listener.listen(128).unwrap();

@@ -1,7 +1,6 @@
 //! Links with TLS: both ends show a certificate.
 
 use super::*;
-use crate::net::tls_context::BusConfigs;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tls::configs::{ClientAuthentication, ClientOptions, ServerContext, ServerOptions};
 use tls::materials::IdentityFiles;
@@ -32,7 +31,7 @@ impl Certificates {
     }
 
     /// Those of a server whose clients need no certificate.
-    fn published(&self) -> Arc<PublishedBusConfigs> {
+    fn published(&self) -> Arc<Published<BusConfigs>> {
         let options = ServerOptions {
             identity: self.identity(),
             authorities_file: Some(self.0.0.join("ca.crt")),
@@ -41,7 +40,7 @@ impl Certificates {
             ..ServerOptions::default()
         };
         let context = ServerContext::read(&options).unwrap();
-        let published = Arc::<PublishedBusConfigs>::default();
+        let published = Arc::<Published<BusConfigs>>::default();
         published.set(Some(BusConfigs { server: context.for_servers.unwrap(), client: context.client }));
         published
     }
