@@ -112,8 +112,8 @@ pub enum Flush {
 }
 
 /// What the bus thread does, in order. What stands behind a [`BusAction::Save`] with `sync` is done once the file is on
-/// disk, so that no vote and no epoch is known to others that a crash could undo. The same goes for the answers of
-/// commands: a tool that learns that a slot has gone to a node repeats that to other nodes.
+/// disk, so that no vote and no epoch is known to others that a crash could undo. Commands are answered then, too (see
+/// [`crate::Cluster::awaited_save`]): a tool that learns that a slot has gone to a node repeats that to other nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BusAction {
     /// Opens a link. Frames for it are kept until it is open.
@@ -129,8 +129,10 @@ pub enum BusAction {
     Close(LinkId),
     /// Sends a frame. A link that is not there is ignored.
     Send(LinkId, Arc<Frame>),
-    /// Replaces nodes.conf.
+    /// Replaces nodes.conf. A later content may be written in its place, and counts as this one and all before it.
     Save {
+        /// Its number, which grows from 1.
+        number: u64,
         /// The file's content.
         text: String,
         /// It has to be on disk before what follows.

@@ -9,7 +9,7 @@
 //!  frames kept back, `todo`                       nodes.conf, the frames, PONG to all
 //! ```
 //!
-//! 1. Frames of a turn leave behind the `Save` of that turn: what they tell is on disk.
+//! 1. Frames of a turn leave behind the `Save` of that turn: what they state is on disk if it has to be.
 //! 2. Between `Input::Facts` and the execution of the effects of the same turn no command of a client runs, so that
 //!    the offset that a paused primary announces is its last.
 
@@ -56,6 +56,12 @@ pub struct Cluster {
     pub(crate) statistics: Statistics,
     pub(crate) version: u64,
     pub(crate) todo: Todo,
+    /// Something has changed since the latest save.
+    is_unsaved: bool,
+    /// Time has passed since the latest turn's end.
+    pub(crate) has_ticked: bool,
+    /// Number of the latest save.
+    saves: u64,
     effects: Vec<Effect>,
     outbox: Vec<BusAction>,
 }
@@ -108,6 +114,9 @@ impl Cluster {
             statistics: Statistics::default(),
             version: 0,
             todo: Todo { save: true, update_state: true, ..Todo::default() },
+            is_unsaved: false,
+            has_ticked: false,
+            saves: 0,
             effects: Vec::new(),
             outbox: Vec::new(),
         };
@@ -160,8 +169,7 @@ impl Cluster {
         &self.settings
     }
 
-    /// Ends a turn: does what its inputs and commands have made necessary. It is called after each turn's inputs, and
-    /// once more before the process ends.
+    /// Ends a turn: does what its inputs and commands have made necessary. It is called after each turn's inputs.
     pub fn end_turn(&mut self, now: Now) -> Vec<BusAction> {
         self.now = now;
         let todo = std::mem::take(&mut self.todo);
@@ -183,9 +191,38 @@ impl Cluster {
             self.broadcast_pong(|_, _| true);
         }
         self.version += u64::from(save);
+        self.is_unsaved |= save;
         let frames = std::mem::take(&mut self.outbox);
-        let save = (save || sync).then(|| BusAction::Save { text: self.file_text(), sync });
-        save.into_iter().chain(frames).collect()
+        self.next_save(sync).into_iter().chain(frames).collect()
+    }
+
+    /// The save of this turn. What need not be on disk is saved with the next tick: the text has a line for each node.
+    fn next_save(&mut self, sync: bool) -> Option<BusAction> {
+        let has_ticked = std::mem::take(&mut self.has_ticked);
+        if !sync && !(self.is_unsaved && has_ticked) {
+            return None;
+        }
+        self.is_unsaved = false;
+        self.saves += 1;
+        Some(BusAction::Save { number: self.saves, text: self.file_text(), sync })
+    }
+
+    /// Returns the number of the save that has on disk what this turn has changed so far; `None`: nothing has to be on
+    /// disk. A command that has changed something is answered when that save is done.
+    pub fn awaited_save(&self) -> Option<u64> {
+        self.todo.sync.then_some(self.saves + 1)
+    }
+
+    /// Takes the lines of the log, while other effects have to wait.
+    pub fn take_log(&mut self) -> Vec<(Level, String)> {
+        let mut lines = Vec::new();
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Log(level, text) => lines.push((level, text)),
+                other => self.effects.push(other),
+            }
+        }
+        lines
     }
 
     /// Takes what the executor has to do, since this was last called.
@@ -297,12 +334,12 @@ impl Cluster {
         self.outbox.push(BusAction::Send(link, frame));
     }
 
-    /// The turn's end saves nodes.conf.
+    /// The end of a turn saves nodes.conf, at the latest that of the next tick.
     pub(crate) fn save(&mut self) {
         self.todo.save = true;
     }
 
-    /// The turn's end saves nodes.conf, and has it on disk before a frame tells of it.
+    /// The turn's end saves nodes.conf, and has it on disk before a frame or a reply states what has changed.
     pub(crate) fn save_synced(&mut self) {
         (self.todo.save, self.todo.sync) = (true, true);
     }

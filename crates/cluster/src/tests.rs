@@ -275,7 +275,7 @@ fn what_is_saved_is_loaded() {
     cluster.mark_failed(other);
     cluster.meet("10.0.0.9", 1, 2, "", at(0)).unwrap();
     let actions = cluster.end_turn(at(1));
-    let [BusAction::Save { text, sync: true }, ..] = &actions[..] else { panic!("{actions:?}") };
+    let [BusAction::Save { text, sync: true, .. }, ..] = &actions[..] else { panic!("{actions:?}") };
 
     let mut loaded = Cluster::load(text.as_bytes(), Settings::default(), Random::new(2), at(5)).unwrap();
     loaded.check();
@@ -325,4 +325,29 @@ fn open_slots_of_the_primary_may_name_nodes_that_are_not_known_yet() {
     cluster.step(Input::Tick, at(200));
     assert!(cluster.node(unknown).unwrap().is_linked());
     end(&mut cluster, 200);
+}
+
+fn saves(actions: &[BusAction]) -> Vec<(u64, bool)> {
+    let mut saves = Vec::new();
+    for action in actions {
+        if let BusAction::Save { number, sync, .. } = action {
+            saves.push((*number, *sync));
+        }
+    }
+    saves
+}
+
+#[test]
+fn what_need_not_be_on_disk_is_saved_with_the_next_tick() {
+    let mut cluster = cluster();
+    assert_eq!(saves(&cluster.end_turn(at(0))), [(1, true)]);
+    let version = cluster.version();
+    cluster.reconfigure(Settings { tcp_port: 1, ..Settings::default() });
+    assert_eq!(cluster.awaited_save(), None);
+    assert_eq!(saves(&cluster.end_turn(at(1))), []);
+    assert!(cluster.version() > version, "caches of replies are renewed at once");
+    cluster.step(Input::Tick, at(100));
+    assert_eq!(saves(&cluster.end_turn(at(100))), [(2, false)]);
+    cluster.step(Input::Tick, at(200));
+    assert_eq!(saves(&cluster.end_turn(at(200))), []);
 }

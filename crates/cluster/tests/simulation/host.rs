@@ -30,8 +30,11 @@ pub struct Server {
     /// What the bus thread has still to do, and when it can go on.
     pub queue: VecDeque<BusAction>,
     pub busy_until_ms: u64,
-    /// What will be on disk then.
-    pub syncing: Option<String>,
+    /// What will be on disk then, and its number.
+    pub syncing: Option<(u64, String)>,
+    /// The latest save that is done, and the one that the latest command waits for.
+    pub saved: u64,
+    pub awaited: Option<u64>,
     /// What has arrived, and was not looked at.
     pub waiting: Vec<Input>,
     /// Connections by the ids that the cluster knows.
@@ -60,6 +63,8 @@ impl Server {
             queue: VecDeque::new(),
             busy_until_ms: 0,
             syncing: None,
+            saved: 0,
+            awaited: None,
             waiting: Vec::new(),
             links: BTreeMap::new(),
             accepted: 0,
@@ -85,12 +90,21 @@ impl Server {
         self.cluster.is_some()
     }
 
+    /// The last content that waits for the bus thread.
+    pub fn newest_save(&self) -> Option<(u64, String)> {
+        self.queue.iter().rev().find_map(|action| match action {
+            BusAction::Save { number, text, .. } => Some((*number, text.clone())),
+            _ => None,
+        })
+    }
+
     /// Loses what is not on disk.
     pub fn crash(&mut self) {
         self.cluster = None;
         self.queue.clear();
         self.waiting.clear();
         self.syncing = None;
+        (self.saved, self.awaited) = (0, None);
         self.busy_until_ms = 0;
         self.links.clear();
         self.paused_until_ms = None;

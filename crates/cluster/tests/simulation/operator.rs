@@ -209,7 +209,7 @@ impl Operator {
                 let refused =
                     world.command(host, |cluster, _| cluster.set_slot(slot, state, 0, false).is_err());
                 world.note(host, &format!("SETSLOT {slot} {} refused {refused:?}", name(state)));
-                let is_lost = refused != Some(false) || !world.wait_for_disk(host);
+                let is_lost = refused != Some(false) || !world.wait_for_answer(host);
                 if is_lost || self.random.below(30) == 0 {
                     break;
                 }

@@ -143,7 +143,9 @@ impl World {
         command: impl FnOnce(&mut Cluster, cluster::Now) -> T,
     ) -> Option<T> {
         let now = self.servers[host].now(self.now_ms);
-        let answer = command(self.servers[host].cluster.as_mut()?, now);
+        let server = &mut self.servers[host];
+        let answer = command(server.cluster.as_mut()?, now);
+        server.awaited = server.cluster.as_ref()?.awaited_save();
         self.turn(host, Vec::new());
         Some(answer)
     }
@@ -305,11 +307,12 @@ impl World {
         }
     }
 
-    /// Waits until a server's files are on disk: only then are its commands answered. Returns whether that happened.
-    pub fn wait_for_disk(&mut self, host: Host) -> bool {
+    /// Waits until the latest command of a server is answered: what it has changed is on disk then. Returns whether
+    /// that happened.
+    pub fn wait_for_answer(&mut self, host: Host) -> bool {
         while self.servers[host].runs() {
             let server = &self.servers[host];
-            if server.queue.is_empty() && server.syncing.is_none() {
+            if server.awaited <= Some(server.saved) {
                 return true;
             }
             self.run(1);
@@ -341,17 +344,23 @@ impl World {
     fn bus_thread(&mut self, host: Host) {
         while self.servers[host].busy_until_ms <= self.now_ms {
             let server = &mut self.servers[host];
-            if let Some(text) = server.syncing.take() {
-                server.on_disk = text;
+            if let Some((number, text)) = server.syncing.take() {
+                (server.saved, server.on_disk) = (number, text);
             }
             let Some(action) = server.queue.pop_front() else { return };
             match action {
-                BusAction::Save { text, sync } => {
-                    server.written.clone_from(&text);
+                // A later content was saved in its place.
+                BusAction::Save { number, .. } if number <= server.saved => {}
+                BusAction::Save { number, text, sync } => {
                     if sync {
-                        server.syncing = Some(text);
+                        let newest = server.newest_save().unwrap_or((number, text));
+                        server.written.clone_from(&newest.1);
+                        server.syncing = Some(newest);
                         server.busy_until_ms = self.now_ms + self.random.below(self.disk_ms_max + 1);
-                    } else if self.random.below(2) == 0 {
+                        continue;
+                    }
+                    server.written.clone_from(&text);
+                    if self.random.below(2) == 0 {
                         // The system writes it when it likes.
                         server.on_disk = text;
                     }

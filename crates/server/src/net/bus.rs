@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Actions are carried out in their order. What stands behind a `Save` with `sync` is done when the file is on disk:
-//!    no vote is known to others that a crash could undo.
+//!    no vote is known to others that a crash could undo. Of several saves that wait, the newest is written, in the
+//!    place of the first: a slow disk delays frames by one save, and one text is held.
 //! 2. An executor that takes no events stops the thread from reading: its queue and the bytes in it are bounded, the rest
 //!    waits in the sockets.
 //! 3. What a peer makes the thread hold is bounded: accepted links, partial frames of all links together, frames that one
@@ -36,8 +37,8 @@ use cluster::{BusAction, LinkId};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Limits, Order, Parts};
 use wire::cluster_bus::{Fault, Frame, Kind, Received};
@@ -47,6 +48,8 @@ const QUEUE_VALUES: usize = 1024;
 /// Bytes of publications and modules' messages on their way to the thread. They are delivered at most once, so that more of
 /// them are dropped.
 const ORDER_BYTES_MAX: usize = 256 << 20;
+/// Least time between two warnings about dropped messages.
+const DROP_WARNING_PERIOD_US: u64 = 30_000_000;
 /// Events that the executor takes in one turn.
 const DRAINED_MAX: usize = 1024;
 /// Actions after which the thread is woken before the end of the tick.
@@ -89,10 +92,12 @@ pub enum BusEvent {
         /// Bytes that wait.
         bytes: usize,
     },
-    /// The file with this number, by [`Bus::saves`], is on disk. Reported of those with `sync`.
+    /// The save with this number, and with it all before it, is on disk. Reported of those with `sync`.
     Saved(u64),
     /// The file could not be replaced.
     SaveFailed {
+        /// Number of the save.
+        number: u64,
         /// Why.
         error: SaveError,
         /// Nothing more is sent: the process has to end.
@@ -163,6 +168,31 @@ pub struct BusFigures {
     pub output_bytes: AtomicUsize,
 }
 
+/// A content of nodes.conf.
+struct Content {
+    number: u64,
+    text: String,
+}
+
+/// The newest content that waits for the thread.
+#[derive(Default)]
+struct Unsaved(Mutex<Option<Content>>);
+
+impl Unsaved {
+    fn put(&self, content: Content) {
+        *self.lock() = Some(content);
+    }
+
+    /// Takes the content, unless it is a later one than this.
+    fn take(&self, number_max: u64) -> Option<Content> {
+        self.lock().take_if(|content| content.number <= number_max)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Content>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Bytes in the two queues.
 #[derive(Debug, Default)]
 struct Flow {
@@ -192,11 +222,15 @@ pub struct Bus {
     ending: BTreeSet<LinkId>,
     flow: Arc<Flow>,
     figures: Arc<BusFigures>,
+    unsaved: Arc<Unsaved>,
     thread: Option<JoinHandle<()>>,
-    /// The content of a save without `sync`, until the thread takes it.
-    unsent_save: Option<String>,
-    saves: u64,
+    clock: Clock,
+    /// How long the end waits for the thread.
+    end_us_max: u64,
+    /// Messages that were dropped because the thread did not keep up.
     dropped: u64,
+    /// When that may be logged again.
+    warn_again_us: u64,
 }
 
 /// Opens the bus's sockets on the addresses of `bind`. Nothing is accepted before [`Bus::accept`].
@@ -219,6 +253,7 @@ impl Bus {
         let poller = Poller::new()?;
         poller.add_edges(waker.fd(), Token::Waker)?;
         let (flow, figures) = (Arc::<Flow>::default(), Arc::<BusFigures>::default());
+        let (unsaved, clock) = (Arc::<Unsaved>::default(), parts.clock.clone());
         let parts = Parts {
             bus: parts,
             limits,
@@ -228,35 +263,50 @@ impl Bus {
             deliveries: deliveries_made,
             flow: Arc::clone(&flow),
             figures: Arc::clone(&figures),
+            unsaved: Arc::clone(&unsaved),
         };
         let run = move || parts.run();
         let thread = Some(std::thread::Builder::new().name("cluster_bus".to_owned()).spawn(run)?);
-        let ending = BTreeSet::new();
-        Ok(Bus { orders, deliveries, ending, flow, figures, thread, unsent_save: None, saves: 0, dropped: 0 })
+        Ok(Bus {
+            orders,
+            deliveries,
+            ending: BTreeSet::new(),
+            flow,
+            figures,
+            unsaved,
+            thread,
+            clock,
+            end_us_max: limits.end_us,
+            dropped: 0,
+            warn_again_us: 0,
+        })
     }
 
     /// Queues an action. The thread is woken at the latest by [`Bus::announce`].
     pub fn execute(&mut self, action: BusAction) {
-        match &action {
-            // Only the last of several waits: a file that changes faster than the disk takes it is not queued.
-            BusAction::Save { text, sync: false } => {
-                self.unsent_save = Some(text.clone());
-                return;
+        let order = match action {
+            BusAction::Save { number, text, sync } => {
+                self.unsaved.put(Content { number, text });
+                Order::Save { number, sync }
             }
-            BusAction::Save { .. } => {
-                self.unsent_save = None;
-                self.saves += 1;
-            }
+            BusAction::Connect { link, address, port } => Order::Connect { link, address, port },
             BusAction::Close(link) => {
-                self.ending.insert(*link);
+                self.ending.insert(link);
+                Order::Close(link)
             }
-            BusAction::Send(_, frame) if !self.takes(frame) => {
-                self.dropped += 1;
-                return;
-            }
-            _ => {}
+            BusAction::Send(_, frame) if !self.takes(&frame) => return self.note_dropped(),
+            BusAction::Send(link, frame) => Order::Send(link, frame),
+        };
+        self.send(order);
+    }
+
+    fn note_dropped(&mut self) {
+        self.dropped += 1;
+        let now_us = self.clock.monotonic_us();
+        if now_us >= self.warn_again_us {
+            self.warn_again_us = now_us + DROP_WARNING_PERIOD_US;
+            log::warn!("The cluster bus does not keep up: {} messages were dropped so far", self.dropped);
         }
-        self.send(Order::Act(action));
     }
 
     /// Returns whether there is room for the frame, and counts it. Only what is delivered at most once is ever refused.
@@ -291,17 +341,7 @@ impl Bus {
 
     /// Wakes the thread if there are actions for it.
     pub fn announce(&mut self) {
-        if !self.orders.is_backed_up() {
-            self.send_save();
-        }
         self.orders.announce();
-    }
-
-    fn send_save(&mut self) {
-        if let Some(text) = self.unsent_save.take() {
-            self.saves += 1;
-            self.send(Order::Act(BusAction::Save { text, sync: false }));
-        }
     }
 
     /// Returns whether actions wait for room in the queue: [`Bus::announce`] has to be called again soon.
@@ -334,31 +374,27 @@ impl Bus {
         }
     }
 
-    /// Returns the number of files that were ordered to be saved, which is that of the last one.
-    pub fn saves(&self) -> u64 {
-        self.saves
-    }
-
-    /// Returns the number of messages that were dropped because the thread did not keep up.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
     /// Returns the thread's figures.
     pub fn figures(&self) -> &BusFigures {
         &self.figures
     }
 
-    /// Ends the thread, which first does what it was ordered.
+    /// Ends the thread, which first does what it was ordered. One that a disk does not let go on is left behind.
     pub fn stop(mut self, visit: impl FnMut(BusEvent)) {
         self.end(visit);
     }
 
     fn end(&mut self, mut visit: impl FnMut(BusEvent)) {
         let Some(thread) = self.thread.take() else { return };
-        self.send_save();
         self.orders.send(Order::Stop);
+        let deadline_us = self.clock.monotonic_us() + self.end_us_max;
         while !thread.is_finished() {
+            if self.clock.monotonic_us() >= deadline_us {
+                log::warn!(
+                    "The thread of the cluster bus waits for the disk: nodes.conf may lack the last changes"
+                );
+                return;
+            }
             // Makes room for the thread's events, and for waiting orders.
             self.drain(&mut visit);
             self.orders.announce();

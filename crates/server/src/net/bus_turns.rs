@@ -116,7 +116,7 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
             }
         }
         BusEvent::Saved(_) => return,
-        BusEvent::SaveFailed { error, is_fatal: false } => {
+        BusEvent::SaveFailed { error, is_fatal: false, .. } => {
             log::warn!("{error}");
             let now_us = executor.server.now.monotonic_us;
             if warned_us.is_none_or(|warned_us| now_us - warned_us >= SAVE_WARNING_PERIOD_US) {
@@ -127,7 +127,7 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
             }
             return;
         }
-        BusEvent::SaveFailed { error, is_fatal: true } => {
+        BusEvent::SaveFailed { error, is_fatal: true, .. } => {
             log::warn!("{error}");
             log::warn!("Fatal: can't update cluster config file.");
             std::process::exit(1);

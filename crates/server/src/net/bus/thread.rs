@@ -13,9 +13,10 @@ use super::link::{Link, Stage, Transfer};
 use super::links::Links;
 use super::resolver::{Found, Resolver};
 use super::{
-    BusEvent, BusFigures, BusParts, BusSettings, CloseReason, Delivery, Flow, QUEUE_VALUES, message_bytes,
+    BusEvent, BusFigures, BusParts, BusSettings, CloseReason, Content, Delivery, Flow, QUEUE_VALUES, Unsaved,
+    message_bytes,
 };
-use cluster::{BusAction, LinkId};
+use cluster::LinkId;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::net::SocketAddr;
@@ -49,6 +50,8 @@ pub(super) struct Limits {
     pub(super) unread_bytes: usize,
     /// Bytes of frames on their way to the executor, beyond which no socket is read.
     pub(super) event_bytes: usize,
+    /// How long the executor waits for the thread's end.
+    pub(super) end_us: u64,
 }
 
 impl Default for Limits {
@@ -59,14 +62,21 @@ impl Default for Limits {
             partial_bytes: 64 << 20,
             unread_bytes: 256 << 20,
             event_bytes: 64 << 20,
+            end_us: 10_000_000,
         }
     }
 }
 
 /// An order from the executor to the thread.
 pub(super) enum Order {
-    /// Do what the cluster wants.
-    Act(BusAction),
+    /// Open a link.
+    Connect { link: LinkId, address: Address, port: u16 },
+    /// Close a link.
+    Close(LinkId),
+    /// Send a frame.
+    Send(LinkId, Arc<Frame>),
+    /// Save the newest content.
+    Save { number: u64, sync: bool },
     /// Accept links, or none.
     Accept(bool),
     /// Change the settings.
@@ -86,6 +96,7 @@ pub(super) struct Parts {
     pub(super) deliveries: Sender<Delivery>,
     pub(super) flow: Arc<Flow>,
     pub(super) figures: Arc<BusFigures>,
+    pub(super) unsaved: Arc<Unsaved>,
 }
 
 struct BusThread {
@@ -121,12 +132,12 @@ struct Outlet {
 }
 
 /// The state of the file.
-#[derive(Default)]
 struct Saving {
-    /// Content to be saved at the end of the turn, without sync.
-    due: Option<String>,
-    /// Number of contents so far.
-    number: u64,
+    unsaved: Arc<Unsaved>,
+    /// What is to be saved at the end of the turn, without sync.
+    due: Option<u64>,
+    /// The latest content that was written, or could not be.
+    done: u64,
     /// It could not be replaced, and the process is about to end: nothing may be sent any more.
     is_fatal: bool,
 }
@@ -156,7 +167,7 @@ impl Parts {
             accepts: false,
             is_watching: false,
             accept_again_us: 0,
-            saving: Saving::default(),
+            saving: Saving { unsaved: self.unsaved, due: None, done: 0, is_fatal: false },
             encoded: None,
         }
         .run();
@@ -267,7 +278,10 @@ impl BusThread {
         for _ in 0..QUEUE_VALUES {
             let Some(order) = self.orders.receive() else { break };
             match order {
-                Order::Act(action) => self.act(action),
+                Order::Connect { link, address, port } => self.connect(link, &address, port),
+                Order::Close(link) => self.end(link),
+                Order::Send(link, frame) => self.send(link.number(), &frame),
+                Order::Save { number, sync } => self.take_save(number, sync),
                 Order::Accept(accepts) => self.accepts = accepts,
                 Order::Configure(settings) => self.parts.settings = settings,
                 Order::Stop => return false,
@@ -276,24 +290,25 @@ impl BusThread {
         true
     }
 
-    fn act(&mut self, action: BusAction) {
-        match action {
-            BusAction::Connect { link, address, port } => self.connect(link, &address, port),
-            BusAction::Close(link) => {
-                drop(self.links.remove(link.number(), &self.poller));
-                self.outlet.deliveries.send(Delivery::Ended(link));
-            }
-            BusAction::Send(link, frame) => self.send(link.number(), &frame),
-            BusAction::Save { text, sync: false } => {
-                self.saving.number += 1;
-                self.saving.due = Some(text);
-            }
-            BusAction::Save { text, sync: true } => {
-                // What stands before it does not wait for the disk.
-                self.write_dirty();
-                self.saving.number += 1;
-                self.save(&text, true);
-            }
+    /// Closes a link as the executor has asked for.
+    fn end(&mut self, link: LinkId) {
+        drop(self.links.remove(link.number(), &self.poller));
+        self.outlet.deliveries.send(Delivery::Ended(link));
+    }
+
+    fn take_save(&mut self, number: u64, sync: bool) {
+        if number <= self.saving.done {
+            // A later content was written in its place.
+            return;
+        }
+        if !sync {
+            self.saving.due = Some(number);
+            return;
+        }
+        // What stands before it does not wait for the disk.
+        self.write_dirty();
+        if let Some(content) = self.saving.unsaved.take(u64::MAX) {
+            self.save(&content, true);
         }
     }
 
@@ -542,25 +557,27 @@ impl BusThread {
         self.outlet.send(BusEvent::LinkBacklog { link: link.id, bytes });
     }
 
+    /// Saves what need not be on disk. A later content has an order of its own, which may ask for that.
     fn save_due(&mut self) {
-        if let Some(text) = self.saving.due.take() {
-            self.save(&text, false);
+        let due = self.saving.due.take();
+        if let Some(content) = due.and_then(|number| self.saving.unsaved.take(number)) {
+            self.save(&content, false);
         }
     }
 
-    fn save(&mut self, text: &str, sync: bool) {
-        // An older content must not follow.
-        self.saving.due = None;
+    fn save(&mut self, content: &Content, sync: bool) {
+        let number = content.number;
+        self.saving.done = number;
         if self.saving.is_fatal {
             return;
         }
-        match self.parts.file.save(text, sync) {
-            Ok(()) if sync => self.outlet.send(BusEvent::Saved(self.saving.number)),
+        match self.parts.file.save(&content.text, sync) {
+            Ok(()) if sync => self.outlet.send(BusEvent::Saved(number)),
             Ok(()) => {}
             Err(error) => {
                 let is_fatal = self.parts.settings.save_failure_is_fatal;
                 self.saving.is_fatal = is_fatal;
-                self.outlet.send(BusEvent::SaveFailed { error, is_fatal });
+                self.outlet.send(BusEvent::SaveFailed { number, error, is_fatal });
             }
         }
     }
