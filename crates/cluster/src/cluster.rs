@@ -348,6 +348,12 @@ impl Cluster {
         (self.todo.save, self.todo.update_state) = (true, true);
     }
 
+    /// A command has changed something.
+    pub(crate) fn save_command(&mut self) {
+        self.save_synced();
+        self.todo.update_state = true;
+    }
+
     /// A node as the log names it: `id (name)`.
     pub(crate) fn called(&self, id: NodeId) -> Called {
         let name = self.nodes.get(id).map(|node| node.name(self.settings.tls_cluster));

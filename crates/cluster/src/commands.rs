@@ -38,8 +38,7 @@ impl Cluster {
             self.slots.importing.remove(&slot);
             self.add_slot(self.my_id(), slot);
         }
-        self.save_synced();
-        self.todo.update_state = true;
+        self.save_command();
         Ok(())
     }
 
@@ -48,8 +47,7 @@ impl Cluster {
         for slot in self.check_slots_of(ranges, true)?.iter() {
             self.delete_slot(slot);
         }
-        self.save_synced();
-        self.todo.update_state = true;
+        self.save_command();
         Ok(())
     }
 
@@ -78,8 +76,7 @@ impl Cluster {
             return Err(Refusal::KeysBeforeFlush);
         }
         self.delete_slots_of(self.my_id());
-        self.save_synced();
-        self.todo.update_state = true;
+        self.save_command();
         Ok(())
     }
 
@@ -153,7 +150,7 @@ impl Cluster {
                 self.assign_slot(slot, node, keys_in_slot);
             }
         }
-        self.save_and_update_state();
+        self.save_command();
         Ok(())
     }
 
@@ -231,7 +228,7 @@ impl Cluster {
         self.nodes.myself_mut().config_epoch = wanted;
         self.current_epoch = self.current_epoch.max(wanted);
         self.log(Level::Notice, format!("configEpoch set to {wanted} via CLUSTER SET-CONFIG-EPOCH"));
-        self.save_and_update_state();
+        self.save_command();
         Ok(())
     }
 
@@ -267,7 +264,7 @@ impl Cluster {
         (self.todo.update_state, self.todo.broadcast) = (true, true);
     }
 
-    /// SAVECONFIG: the turn's end saves nodes.conf and has it on disk.
+    /// SAVECONFIG: the turn's end saves nodes.conf and has it on disk; [`Self::awaited_save`] is its number.
     pub fn save_config(&mut self) {
         self.save_synced();
     }
@@ -290,7 +287,7 @@ impl Cluster {
         self.log(Level::Notice, format!("Cluster forget {id} (user request from '{requested_by}')."));
         self.note_forgotten(id, self.settings.blacklist_ttl_s);
         self.remove_node(id);
-        self.save_and_update_state();
+        self.save_command();
         Ok(())
     }
 
@@ -313,7 +310,7 @@ impl Cluster {
             return Ok(());
         }
         self.replicate_from(id, Conversion { closes_slots: true, full_sync: true });
-        self.save_and_update_state();
+        self.save_command();
         self.todo.broadcast = true;
         Ok(())
     }
@@ -334,7 +331,7 @@ impl Cluster {
         self.reset_manual_failover();
         self.election.cancel();
         self.move_to_new_shard();
-        self.save_and_update_state();
+        self.save_command();
         self.todo.broadcast = true;
     }
 
@@ -375,8 +372,7 @@ impl Cluster {
             self.set_as_primary(self.my_id());
             self.effect(Effect::Flush(Flush::Reset));
         }
-        self.save_synced();
-        self.todo.update_state = true;
+        self.save_command();
         Ok(())
     }
 

@@ -351,3 +351,29 @@ fn what_need_not_be_on_disk_is_saved_with_the_next_tick() {
     cluster.step(Input::Tick, at(200));
     assert_eq!(saves(&cluster.end_turn(at(200))), []);
 }
+
+#[test]
+fn a_command_that_has_changed_something_awaits_the_save_of_its_turn() {
+    let mut cluster = cluster();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    end(&mut cluster, 0);
+    let commands: [fn(&mut Cluster, &[u8]); 8] = [
+        |cluster, _| cluster.add_slots(&[(0, 9)]).unwrap(),
+        |cluster, other| cluster.set_slot(1, SlotState::Migrating(other), 0, false).unwrap(),
+        |cluster, _| cluster.set_slot(1, SlotState::Stable, 0, false).unwrap(),
+        |cluster, other| cluster.set_slot(1, SlotState::Node(other), 0, false).unwrap(),
+        |cluster, _| cluster.flush_slots(true).unwrap(),
+        |cluster, other| cluster.replicate(other, true, at(1)).unwrap(),
+        |cluster, _| cluster.replicate_no_one("", at(1)),
+        |cluster, other| cluster.forget(other, "", at(1)).unwrap(),
+    ];
+    for (command, turn) in commands.into_iter().zip(1..) {
+        assert_eq!(cluster.awaited_save(), None);
+        command(&mut cluster, other.as_bytes());
+        let awaited = cluster.awaited_save().unwrap();
+        assert_eq!(saves(&cluster.end_turn(at(turn))), [(awaited, true)]);
+    }
+    cluster.set_config_epoch(7).unwrap();
+    assert_eq!(cluster.awaited_save(), Some(10));
+    assert_eq!(cluster.add_slots(&[(5, 4)]), Err(Refusal::RangeReversed(5, 4)));
+}

@@ -11,6 +11,6 @@ pub mod pubsub;
 pub mod tracking;
 pub mod watch;
 
-pub use blocked::{BlockRequest, BlockedOn, TimeoutReply};
+pub use blocked::{BlockRequest, BlockedOn, SavedReply, TimeoutReply};
 pub use client::{Client, ReplyMode};
 pub use clients::{ClientHandle, ClientId, Clients};

@@ -16,6 +16,7 @@ use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, Handler, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
 use crate::server::cluster_node::ClusterNode;
+use crate::session::{BlockRequest, BlockedOn, SavedReply};
 use cluster::Refusal;
 use structures::key_slot::SLOTS;
 
@@ -196,6 +197,27 @@ const SUBCOMMANDS: &[Command] = &[
 /// The node of a cluster that this server is.
 fn node<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut ClusterNode, ClientError> {
     ctx.server.cluster.as_deref_mut().ok_or(DISABLED)
+}
+
+/// Replies as [`answer`] to a command that changes the cluster: once the change is on disk, so that no client
+/// repeats to other nodes what a crash of this one could undo.
+fn answer_saved(ctx: &mut Context<'_>, result: Result<(), Refusal>) -> Outcome {
+    result.map_err(refused)?;
+    reply_saved(ctx, SavedReply::Ok);
+    Ok(())
+}
+
+/// Replies once what the command has changed is on disk; at once in transactions and scripts, which do not wait, and if
+/// nothing has changed.
+fn reply_saved(ctx: &mut Context<'_>, reply: SavedReply) {
+    let awaited = ctx.server.cluster.as_ref().and_then(|node| node.view.awaited_save());
+    // The primary's stream and files do not wait for a reply.
+    let number = awaited.filter(|_| !ctx.is_repeated());
+    let waits =
+        number.is_some_and(|number| ctx.block(BlockRequest::until(BlockedOn::Save { number, reply })));
+    if !waits {
+        reply.write(None, ctx.reply);
+    }
 }
 
 /// Replies OK, or with the cluster's refusal.

@@ -7,8 +7,8 @@
 //!  bus thread <-- BusAction -- end_turn <------+--> Effect: replication, keys, pauses, messages
 //! ```
 //!
-//! 1. The view changes only in the executor's thread: CLUSTER's commands are answered at once, and an executor that hangs
-//!    sends no PONG.
+//! 1. The view changes only in the executor's thread: an executor that hangs sends no PONG. A command of CLUSTER that
+//!    changes the view is answered when nodes.conf is on disk.
 //! 2. Effects are carried out before the next command of a client runs: when an event has been passed on, and when a
 //!    command, transaction or script ends. Only while this server loads its own data do they wait.
 
@@ -120,6 +120,15 @@ pub fn take(executor: &mut Executor, input: Input) {
         node.view.step(input, now);
     }
     carry_out_effects(executor);
+}
+
+/// Replies to the clients whose changes of the cluster are on disk with this save of nodes.conf, or, with the reason, could
+/// not be saved.
+pub fn saved(executor: &mut Executor, number: u64, failure: Option<&str>) {
+    let server = &mut executor.server;
+    while let Some((handle, answer)) = server.blocked.first_for_save(number) {
+        server.wake(handle, |reply| answer.write(failure, reply));
+    }
 }
 
 /// When the view next takes the time.

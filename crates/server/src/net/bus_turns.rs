@@ -5,7 +5,7 @@ use super::bus::{self, Bus, BusEvent, BusParts, BusSettings, ConfFile};
 use super::listener::ListenError;
 use crate::config::{ClusterConfigSave, Config};
 use crate::engine::Executor;
-use crate::engine::cluster::{bus_port, end_turn, take as take_input};
+use crate::engine::cluster::{bus_port, end_turn, saved, take as take_input};
 use ::cluster::{BusAction, Input};
 use std::io;
 use std::str::from_utf8;
@@ -115,9 +115,10 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
                 }
             }
         }
-        BusEvent::Saved(_) => return,
-        BusEvent::SaveFailed { error, is_fatal: false, .. } => {
+        BusEvent::Saved(number) => return saved(executor, number, None),
+        BusEvent::SaveFailed { number, error, is_fatal: false } => {
             log::warn!("{error}");
+            saved(executor, number, Some(&error.to_string()));
             let now_us = executor.server.now.monotonic_us;
             if warned_us.is_none_or(|warned_us| now_us - warned_us >= SAVE_WARNING_PERIOD_US) {
                 *warned_us = Some(now_us);

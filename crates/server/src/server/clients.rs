@@ -75,9 +75,12 @@ impl Server {
         let Some(handle) = self.clients.by_id(id) else { return false };
         let client = &self.clients[handle];
         let Some(blocked) = &client.blocked else { return false };
-        // Waits for a pause, a load or the process's end have no timeout.
-        if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown) {
-            return false;
+        // Waits for a pause, a load, the disk or the process's end have no timeout.
+        match blocked.on {
+            BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => {}
+            BlockedOn::Pause | BlockedOn::Save { .. } | BlockedOn::Loading | BlockedOn::Shutdown => {
+                return false;
+            }
         }
         let (timeout_reply, acknowledged) = (blocked.timeout_reply, self.acknowledged_by(handle));
         self.note_given_up(handle, with_error);

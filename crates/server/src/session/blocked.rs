@@ -39,10 +39,41 @@ pub enum BlockedOn {
     },
     /// The end of CLIENT PAUSE: the command then runs.
     Pause,
+    /// The save of nodes.conf with this number: the command has run, and what it has changed is on disk then.
+    Save {
+        /// Number of the save.
+        number: u64,
+        /// The reply.
+        reply: SavedReply,
+    },
     /// The end of DEBUG LOADAOF.
     Loading,
     /// The end of the process, or SHUTDOWN ABORT.
     Shutdown,
+}
+
+/// The reply to a command whose change had to be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedReply {
+    /// OK, also if the file could not be written: the server goes on without it (`cluster-config-save-behavior`).
+    Ok,
+    /// As [`SavedReply::Ok`], with the new epoch of CLUSTER BUMPEPOCH.
+    Bumped(u64),
+    /// OK, or why the file could not be written: the reply to CLUSTER SAVECONFIG.
+    Outcome,
+}
+
+impl SavedReply {
+    /// Writes the reply. `failure`: why the file could not be written.
+    pub fn write(self, failure: Option<&str>, reply: &mut wire::reply::ReplyBuffer) {
+        match (self, failure) {
+            (SavedReply::Outcome, Some(failure)) => {
+                reply.error(format!("ERR error saving the cluster node config: {failure}").as_bytes());
+            }
+            (SavedReply::Bumped(epoch), _) => reply.simple(&format!("BUMPED {epoch}")),
+            _ => reply.ok(),
+        }
+    }
 }
 
 /// The reply at the timeout.
@@ -140,6 +171,7 @@ impl Blocked {
             }
             BlockedOn::Acknowledgement { .. }
             | BlockedOn::Pause
+            | BlockedOn::Save { .. }
             | BlockedOn::Loading
             | BlockedOn::Shutdown => Cow::Borrowed(&self.args),
         }
@@ -228,6 +260,7 @@ pub struct BlockedTable {
     claims: ClaimTable,
     paused: BTreeMap<Arrival, ClientHandle>,
     for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
+    for_save: BTreeMap<(u64, Arrival), (ClientHandle, SavedReply)>,
     /// Number of clients that wait for this server's append-only file.
     for_own_file: usize,
     count: usize,
@@ -248,6 +281,12 @@ impl BlockedTable {
     /// Returns the clients that wait for replicas or for the append-only file, in order of arrival.
     pub fn for_acknowledgement(&self) -> impl ExactSizeIterator<Item = ClientHandle> + '_ {
         self.for_acknowledgement.values().copied()
+    }
+
+    /// Returns a client that waits for this save of nodes.conf or an earlier one, and the reply that it gets.
+    pub fn first_for_save(&self, number: u64) -> Option<(ClientHandle, SavedReply)> {
+        let (&(awaited, _), &waiting) = self.for_save.first_key_value()?;
+        (awaited <= number).then_some(waiting)
     }
 
     /// Returns whether a client waits for this server's append-only file.
@@ -317,6 +356,10 @@ impl BlockedTable {
                 self.for_acknowledgement.insert(blocked.arrival, handle);
                 self.for_own_file += usize::from(local);
             }
+            BlockedOn::Save { number, reply } => {
+                blocked.args = args.to_owned();
+                self.for_save.insert((number, blocked.arrival), (handle, reply));
+            }
             BlockedOn::Pause => {
                 blocked.args = args.to_owned();
                 self.paused.insert(blocked.arrival, handle);
@@ -381,6 +424,9 @@ impl BlockedTable {
             BlockedOn::Acknowledgement { local, .. } => {
                 self.for_acknowledgement.remove(&blocked.arrival);
                 self.for_own_file -= usize::from(*local);
+            }
+            BlockedOn::Save { number, .. } => {
+                self.for_save.remove(&(*number, blocked.arrival));
             }
             BlockedOn::Pause => {
                 self.paused.remove(&blocked.arrival);

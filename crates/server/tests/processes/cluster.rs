@@ -349,3 +349,70 @@ fn what_a_command_decides_is_done_before_the_next_one_of_a_pipeline() {
     let commands = ["MULTI", "CLUSTER FAILOVER TAKEOVER", "EXEC", "SET {b}1 new"];
     assert_eq!(pipeline(&mut client, &commands), ["OK", "QUEUED", "[OK]", "OK"]);
 }
+
+/// A node whose directory is a test's own, so that the disk can be made to fail.
+struct OwnDisk {
+    directory: Directory,
+    node: Node,
+}
+
+impl OwnDisk {
+    fn new() -> OwnDisk {
+        let directory = Directory::new();
+        let dir = directory.0.to_str().unwrap();
+        let node = Node::start(&["--dir", dir, "--cluster-config-save-behavior", "best-effort"]);
+        OwnDisk { directory, node }
+    }
+
+    /// The file that a save writes first.
+    fn temporary(&self) -> PathBuf {
+        self.directory.0.join(format!("nodes.conf.tmp-{}", self.node.process.pid()))
+    }
+
+    fn content(&self) -> String {
+        std::fs::read_to_string(self.directory.0.join("nodes.conf")).unwrap()
+    }
+}
+
+#[test]
+fn a_command_that_changes_the_cluster_is_answered_once_the_change_is_on_disk() {
+    let disk = OwnDisk::new();
+    let mut client = disk.node.process.connect();
+    for (command, trace) in [
+        ("CLUSTER SET-CONFIG-EPOCH 7", " 7 connected"),
+        ("CLUSTER ADDSLOTS 5 6", " 5-6"),
+        ("CLUSTER DELSLOTS 5", " 6\n"),
+        ("CLUSTER SAVECONFIG", " 6\n"),
+    ] {
+        assert_eq!(client.ask(command), "OK");
+        assert!(disk.content().contains(trace), "{command}: {}", disk.content());
+    }
+    // While the disk hangs, other clients are served.
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, disk.temporary(), kind, mode, 0).unwrap();
+    client.send(&[b"CLUSTER", b"ADDSLOTS", b"8"]);
+    let mut other = disk.node.process.connect();
+    eventually("a client that waits", || other.ask("INFO clients").contains("blocked_clients:1"));
+    assert!(other.ask("CLUSTER NODES").contains(" 6 8"), "the view has changed");
+    other.ask("MULTI");
+    other.ask("CLUSTER ADDSLOTS 9");
+    assert_eq!(other.ask("EXEC"), "[OK]", "a transaction does not wait");
+    drop(std::fs::File::open(disk.temporary()).unwrap());
+    assert_eq!(shown(&client.receive().unwrap()), "OK");
+    eventually("the next save", || disk.content().contains(" 6 8-9"));
+}
+
+#[test]
+fn a_failed_save_is_the_reply_to_saveconfig() {
+    let disk = OwnDisk::new();
+    let mut client = disk.node.process.connect();
+    std::fs::create_dir(disk.temporary()).unwrap();
+    let error =
+        "ERR error saving the cluster node config: Could not open temp cluster config file: Is a directory";
+    assert_eq!(client.ask("CLUSTER SAVECONFIG"), error);
+    assert_eq!(client.ask("CLUSTER ADDSLOTS 5"), "OK");
+    assert!(client.ask("CLUSTER BUMPEPOCH").starts_with("BUMPED "));
+    std::fs::remove_dir(disk.temporary()).unwrap();
+    assert_eq!(client.ask("CLUSTER SAVECONFIG"), "OK");
+    assert!(disk.content().contains(" 5\n"), "{}", disk.content());
+}

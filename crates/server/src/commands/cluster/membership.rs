@@ -1,10 +1,11 @@
 //! The nodes of the cluster and this node's role: MEET, FORGET, REPLICATE, FAILOVER, RESET, and epochs.
 
-use super::{answer, node, syntax_error};
+use super::{answer, answer_saved, node, reply_saved, syntax_error};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::{ClientError, quoted};
 use crate::server::cluster_node::now;
+use crate::session::SavedReply;
 use cluster::{Bumped, Failover};
 use wire::nodes_conf::BUS_PORT_OFFSET;
 
@@ -41,7 +42,7 @@ pub(super) fn meet(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn forget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (by, now) = (requested_by(ctx), now(ctx.server.now));
     let forgotten = node(ctx)?.view.forget(args.at(2), &by, now);
-    answer(ctx, forgotten)
+    answer_saved(ctx, forgotten)
 }
 
 pub(super) fn replicate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -55,7 +56,7 @@ pub(super) fn replicate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         _ => return Err(syntax_error(args)),
     };
-    answer(ctx, done)
+    answer_saved(ctx, done)
 }
 
 /// `FAILOVER [FORCE | TAKEOVER] [REPLICAID id]`, the latter from the primary's stream only.
@@ -84,7 +85,7 @@ pub(super) fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         true => Ok(()),
         false => node.view.failover(kind, &by, from_primary, now),
     };
-    answer(ctx, done)
+    answer_saved(ctx, done)
 }
 
 pub(super) fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -97,26 +98,25 @@ pub(super) fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let (is_empty, by, now) = (slots::has_no_keys(ctx.db), requested_by(ctx), now(ctx.server.now));
     let done = node(ctx)?.view.reset(hard, is_empty, &by, now);
-    answer(ctx, done)
+    answer_saved(ctx, done)
 }
 
 pub(super) fn set_config_epoch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let node = node(ctx)?;
     let done = node.view.set_config_epoch(args.integer(2)?);
-    answer(ctx, done)
+    answer_saved(ctx, done)
 }
 
 pub(super) fn bump_epoch(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let text = match node(ctx)?.view.bump_epoch() {
-        Bumped::Bumped(epoch) => format!("BUMPED {epoch}"),
-        Bumped::Still(epoch) => format!("STILL {epoch}"),
-    };
-    ctx.reply.simple(&text);
+    match node(ctx)?.view.bump_epoch() {
+        Bumped::Bumped(epoch) => reply_saved(ctx, SavedReply::Bumped(epoch)),
+        Bumped::Still(epoch) => ctx.reply.simple(&format!("STILL {epoch}")),
+    }
     Ok(())
 }
 
 pub(super) fn save_config(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     node(ctx)?.view.save_config();
-    ctx.reply.ok();
+    reply_saved(ctx, SavedReply::Outcome);
     Ok(())
 }

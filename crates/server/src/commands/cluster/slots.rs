@@ -1,9 +1,10 @@
 //! The owners of slots: ADDSLOTS, DELSLOTS, FLUSHSLOTS, SETSLOT.
 
-use super::{answer, node, refused, slot_at};
+use super::{answer_saved, node, refused, reply_saved, slot_at};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::ClientError;
+use crate::session::SavedReply;
 use cluster::SlotState;
 
 /// The slots from argument 2 on, each a range of one.
@@ -23,31 +24,31 @@ fn ranges(args: Args<'_>) -> Result<Vec<(u16, u16)>, ClientError> {
 pub(super) fn add(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let node = node(ctx)?;
     let added = node.view.add_slots(&singles(args)?);
-    answer(ctx, added)
+    answer_saved(ctx, added)
 }
 
 pub(super) fn add_ranges(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let node = node(ctx)?;
     let added = node.view.add_slots(&ranges(args)?);
-    answer(ctx, added)
+    answer_saved(ctx, added)
 }
 
 pub(super) fn delete(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let node = node(ctx)?;
     let deleted = node.view.delete_slots(&singles(args)?);
-    answer(ctx, deleted)
+    answer_saved(ctx, deleted)
 }
 
 pub(super) fn delete_ranges(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let node = node(ctx)?;
     let deleted = node.view.delete_slots(&ranges(args)?);
-    answer(ctx, deleted)
+    answer_saved(ctx, deleted)
 }
 
 pub(super) fn flush(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let is_empty = slots::has_no_keys(ctx.db);
     let flushed = node(ctx)?.view.flush_slots(is_empty);
-    answer(ctx, flushed)
+    answer_saved(ctx, flushed)
 }
 
 /// `SETSLOT slot MIGRATING id | IMPORTING id | NODE id | STABLE [TIMEOUT ms]`. The replicas of a primary get it by the
@@ -79,6 +80,6 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     // Replicas know the same of the slot, should they take over.
     let db_index = ctx.db.selected();
     ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
-    ctx.reply.ok();
+    reply_saved(ctx, SavedReply::Ok);
     Ok(())
 }

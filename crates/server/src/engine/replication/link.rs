@@ -388,7 +388,7 @@ pub(super) fn end_waiting_of_all(server: &mut Server) {
         client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
             BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
             // These waits end in any role.
-            BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown => false,
+            BlockedOn::Pause | BlockedOn::Save { .. } | BlockedOn::Loading | BlockedOn::Shutdown => false,
         })
     };
     let waiting: Vec<_> = server.clients.by_age().filter(is_waiting).map(|client| client.handle).collect();
