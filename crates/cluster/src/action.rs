@@ -129,6 +129,8 @@ pub enum BusAction {
     Close(LinkId),
     /// Sends a frame. A link that is not there is ignored.
     Send(LinkId, Arc<Frame>),
+    /// The other end of an accepted link is a known node: the link is not closed to make room for others.
+    Bound(LinkId),
     /// Replaces nodes.conf. A later content may be written in its place, and counts as this one and all before it.
     Save {
         /// Its number, which grows from 1.

@@ -192,6 +192,7 @@ impl Cluster {
         if let Some(node) = self.nodes.get_mut(id) {
             node.inbound_link = Some(link);
         }
+        self.act(BusAction::Bound(link));
         self.log_with(Level::Verbose, |cluster| {
             let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
             format!("Bound cluster node {} to connection of client {peer}", cluster.called(id))

@@ -212,7 +212,7 @@ impl Attack {
                 match action {
                     BusAction::Connect { link, .. } => self.links.push(link),
                     BusAction::Close(link) => self.links.retain(|other| *other != link),
-                    BusAction::Send(..) => {}
+                    BusAction::Send(..) | BusAction::Bound(_) => {}
                     BusAction::Save { text, .. } => {
                         let seed = self.random.next_u64();
                         let random = Random::new(seed);

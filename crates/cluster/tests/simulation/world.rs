@@ -349,6 +349,7 @@ impl World {
             }
             let Some(action) = server.queue.pop_front() else { return };
             match action {
+                BusAction::Bound(_) => {}
                 // A later content was saved in its place.
                 BusAction::Save { number, .. } if number <= server.saved => {}
                 BusAction::Save { number, text, sync } => {

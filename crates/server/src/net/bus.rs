@@ -1,7 +1,7 @@
 //! The cluster bus: a thread that owns the sockets between nodes and the file nodes.conf. This is the executor's end of it.
 //!
 //! ```text
-//!              BusAction: Connect, Close, Send, Save
+//!              BusAction: Connect, Close, Send, Bound, Save
 //!   executor  --------------------------------------------->  thread: epoll, TLS, frames, nodes.conf
 //!             <---------------------------------------------
 //!        LinkAccepted, LinkOpened, Frame, LinkBacklog, LinkClosed, Saved, SaveFailed
@@ -13,7 +13,8 @@
 //! 2. An executor that takes no events stops the thread from reading: its queue and the bytes in it are bounded, the rest
 //!    waits in the sockets.
 //! 3. What a peer makes the thread hold is bounded: accepted links, partial frames of all links together, frames that one
-//!    link does not take. The link that breaks a bound is closed.
+//!    link does not take. Room is made by closing a link: the oldest that is no known node's, that with most of partial
+//!    frames, or that which does not read.
 //! 4. The thread writes no log line: a process forked for a snapshot must not find the log locked.
 //! 5. A link ends with one `LinkClosed`, or by the executor's `Close`, from which on no event is about it: what was under
 //!    way is dropped here, until the thread has confirmed the end.
@@ -118,8 +119,10 @@ pub enum CloseReason {
     Unread,
     /// All links together held too much of partial frames, and this one most.
     PartialFrames,
-    /// It was accepted and did not send a frame in time, or its place was needed.
+    /// It was accepted and did not send a frame in time.
     Silent,
+    /// It was accepted, is not a known node's, and its place was needed.
+    Unbound,
 }
 
 impl BusEvent {
@@ -294,6 +297,7 @@ impl Bus {
                 self.ending.insert(link);
                 Order::Close(link)
             }
+            BusAction::Bound(link) => Order::Bound(link),
             BusAction::Send(_, frame) if !self.takes(&frame) => return self.note_dropped(),
             BusAction::Send(link, frame) => Order::Send(link, frame),
         };

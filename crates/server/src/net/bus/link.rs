@@ -58,6 +58,8 @@ pub(super) struct Link {
     pub(super) is_dirty: bool,
     /// A well-formed frame has come.
     pub(super) has_spoken: bool,
+    /// The other end is a known node, as the executor has found.
+    pub(super) is_bound: bool,
     /// Bytes to be sent, as last reported to the executor, and when.
     pub(super) reported_bytes: usize,
     pub(super) reported_us: u64,
@@ -80,6 +82,7 @@ impl Link {
             is_listed: false,
             is_dirty: false,
             has_spoken: false,
+            is_bound: false,
             reported_bytes: 0,
             reported_us: 0,
             transport: None,

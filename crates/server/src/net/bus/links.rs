@@ -17,6 +17,8 @@ pub(super) struct Links {
     dirty: Vec<u64>,
     /// Accepted links that have not sent a frame yet, the oldest first, and when they were accepted.
     silent: VecDeque<(u64, u64)>,
+    /// Accepted links that are not known to be a node's, the oldest first.
+    unbound: VecDeque<u64>,
     accepted: usize,
     held_bytes: usize,
     queued_bytes: usize,
@@ -55,6 +57,11 @@ impl Links {
     pub(super) fn add_accepted(&mut self, link: Link, now_us: u64) {
         self.accepted += 1;
         self.silent.push_back((link.number(), now_us));
+        // The list has numbers of links that are gone or bound: not more of them than there are links.
+        if self.unbound.len() > 2 * self.accepted {
+            self.unbound.retain(|number| self.table.get(number).is_some_and(|link| !link.is_bound));
+        }
+        self.unbound.push_back(link.number());
         self.table.insert(link.number(), link);
     }
 
@@ -132,6 +139,24 @@ impl Links {
                 return Some((number, since_us));
             }
             self.silent.pop_front();
+        }
+        None
+    }
+
+    /// The other end of a link is a known node.
+    pub(super) fn bind(&mut self, number: u64) {
+        if let Some(link) = self.table.get_mut(&number) {
+            link.is_bound = true;
+        }
+    }
+
+    /// The oldest accepted link that is not known to be a node's.
+    pub(super) fn oldest_unbound(&mut self) -> Option<u64> {
+        while let Some(number) = self.unbound.front().copied() {
+            if self.table.get(&number).is_some_and(|link| !link.is_bound) {
+                return Some(number);
+            }
+            self.unbound.pop_front();
         }
         None
     }

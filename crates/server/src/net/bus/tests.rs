@@ -417,17 +417,22 @@ fn links_without_a_word_are_closed_after_a_while_and_others_stay() {
 }
 
 #[test]
-fn links_without_a_word_make_room_for_new_ones() {
+fn links_of_unknown_nodes_make_room_for_new_ones() {
     let mut node = Node::with(Limits { accepted_links: 2, ..Limits::default() }, Arc::default());
-    let (mut speaks, link) = node.peer();
-    speaks.write_all(ping(1).encode().as_bytes()).unwrap();
-    assert_eq!(node.frame(link), ping(1));
-    let (_silent, silent) = node.peer();
+    let (mut known, link) = node.peer();
+    node.execute(BusAction::Bound(link));
+    // That it sends frames does not keep the link of an unknown node.
+    let (mut unknown, unknown_link) = node.peer();
+    unknown.write_all(ping(1).encode().as_bytes()).unwrap();
+    assert_eq!(node.frame(unknown_link), ping(1));
     let (mut second, second_link) = node.peer();
-    assert_eq!(node.closed(silent), "Silent");
+    assert_eq!(node.closed(unknown_link), "Unbound");
     second.write_all(ping(2).encode().as_bytes()).unwrap();
     assert_eq!(node.frame(second_link), ping(2));
-    // All have spoken: the next one is sent away.
+    node.execute(BusAction::Bound(second_link));
+    node.send(link, &ping(3));
+    assert_eq!(read_frames(&mut known, 1), [ping(3)]);
+    // All are bound: the next one is refused.
     let mut third = TcpStream::connect((LOCALHOST, node.port)).unwrap();
     third.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(matches!(third.read(&mut [0; 10]), Ok(0) | Err(_)));

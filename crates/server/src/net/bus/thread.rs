@@ -18,6 +18,7 @@ use super::{
 };
 use cluster::LinkId;
 use rustix::fd::OwnedFd;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(super) enum Order {
     Connect { link: LinkId, address: Address, port: u16 },
     /// Close a link.
     Close(LinkId),
+    /// The link's other end is a known node.
+    Bound(LinkId),
     /// Send a frame.
     Send(LinkId, Arc<Frame>),
     /// Save the newest content.
@@ -116,8 +119,7 @@ struct BusThread {
     accepted: u64,
     /// The executor wants links to be accepted.
     accepts: bool,
-    /// Listeners are watched.
-    is_watching: bool,
+    watched: Watched,
     accept_again_us: u64,
     saving: Saving,
     /// The frame sent last: one frame is sent to many links.
@@ -165,7 +167,7 @@ impl Parts {
             now_us: 0,
             accepted: 0,
             accepts: false,
-            is_watching: false,
+            watched: Watched::default(),
             accept_again_us: 0,
             saving: Saving { unsaved: self.unsaved, due: None, done: 0, is_fatal: false },
             encoded: None,
@@ -246,7 +248,7 @@ impl BusThread {
             return Duration::ZERO;
         }
         let (now_us, silence_us) = (self.now_us, self.limits.silence_us);
-        let pause = (self.accept_again_us > now_us).then_some(self.accept_again_us);
+        let pause = (self.accept_again_us > now_us && self.accepts).then_some(self.accept_again_us);
         let silence = self.links.oldest_silent().map(|(_, since_us)| since_us + silence_us);
         let backlog = self.links.has_dirty().then_some(now_us + BACKLOG_PERIOD_US);
         let next_us = [pause, silence, backlog].into_iter().flatten().min();
@@ -256,19 +258,15 @@ impl BusThread {
     /// Watches the listeners while links may be accepted: they are reported as long as links wait.
     fn watch_listeners(&mut self) {
         let watches = self.accepts && self.now_us >= self.accept_again_us && !self.outlet.is_full();
-        if watches == self.is_watching {
-            return;
-        }
-        self.is_watching = watches;
         for listener in &self.parts.listeners {
-            let token = Token::Listener(listener.id);
-            let changed = match watches {
-                true => self.poller.add(listener.fd(), token),
-                false => self.poller.remove(listener.fd()),
-            };
-            if changed.is_err() && watches {
-                // Out of memory: the next turn tries again.
-                self.is_watching = false;
+            let (poller, id) = (&self.poller, listener.id);
+            let is_done = self.watched.set(id, watches, || match watches {
+                true => poller.add(listener.fd(), Token::Listener(id)),
+                false => poller.remove(listener.fd()),
+            });
+            if !is_done {
+                // Out of memory: it is tried again.
+                self.accept_again_us = self.now_us + ACCEPT_PAUSE_US;
             }
         }
     }
@@ -280,6 +278,7 @@ impl BusThread {
             match order {
                 Order::Connect { link, address, port } => self.connect(link, &address, port),
                 Order::Close(link) => self.end(link),
+                Order::Bound(link) => self.links.bind(link.number()),
                 Order::Send(link, frame) => self.send(link.number(), &frame),
                 Order::Save { number, sync } => self.take_save(number, sync),
                 Order::Accept(accepts) => self.accepts = accepts,
@@ -292,6 +291,9 @@ impl BusThread {
 
     /// Closes a link as the executor has asked for.
     fn end(&mut self, link: LinkId) {
+        if self.links.get_mut(link.number()).is_some_and(|link| link.stage == Stage::Resolving) {
+            self.resolver.cancel(link.number());
+        }
         drop(self.links.remove(link.number(), &self.poller));
         self.outlet.deliveries.send(Delivery::Ended(link));
     }
@@ -464,9 +466,9 @@ impl BusThread {
 
     fn take_in(&mut self, accepted: Accepted) {
         if self.links.accepted() >= self.limits.accepted_links {
-            // Whoever opens many links without a word does not keep nodes out.
-            match self.links.oldest_silent() {
-                Some((oldest, _)) => self.close(oldest, CloseReason::Silent),
+            // Whoever opens many links, and even sends frames, does not keep known nodes out.
+            match self.links.oldest_unbound() {
+                Some(oldest) => self.close(oldest, CloseReason::Unbound),
                 None => return,
             }
         }
@@ -589,6 +591,28 @@ impl BusThread {
     }
 }
 
+/// The listeners that are watched, by their ids.
+#[derive(Default)]
+struct Watched(BTreeSet<u32>);
+
+impl Watched {
+    /// Has a listener watched or not, by `change` if that is not so yet. Returns `false` if it cannot be watched; the
+    /// others do not depend on it.
+    fn set(&mut self, id: u32, watches: bool, change: impl FnOnce() -> io::Result<()>) -> bool {
+        if watches == self.0.contains(&id) {
+            return true;
+        }
+        let changed = change();
+        if watches && changed.is_ok() {
+            self.0.insert(id);
+        } else {
+            // What is not watched cannot be removed.
+            self.0.remove(&id);
+        }
+        !watches || changed.is_ok()
+    }
+}
+
 /// Passes the frames among the bytes on to the executor.
 fn pass_on(link: &mut Link, bytes: &[u8], outlet: &mut Outlet) -> Result<(), CloseReason> {
     let mut rest = bytes;
@@ -597,4 +621,26 @@ fn pass_on(link: &mut Link, bytes: &[u8], outlet: &mut Outlet) -> Result<(), Clo
         outlet.send(BusEvent::Frame { link: link.id, received: Box::new(received) });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Watched;
+    use std::cell::RefCell;
+    use std::io;
+
+    #[test]
+    fn a_listener_that_cannot_be_watched_is_tried_again_and_others_are_let_go() {
+        let (mut watched, calls) = (Watched::default(), RefCell::new(Vec::new()));
+        let mut set = |id, watches, works: bool| {
+            watched.set(id, watches, || {
+                calls.borrow_mut().push(id);
+                if works { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+            })
+        };
+        assert!(set(0, true, true) && !set(1, true, false));
+        assert!(set(0, true, true) && !set(1, true, false) && set(1, true, true));
+        assert!(set(0, false, true) && set(1, false, true));
+        assert_eq!(calls.take(), [0, 1, 1, 1, 0, 1]);
+    }
 }
