@@ -45,8 +45,9 @@ impl Cluster {
         }
     }
 
-    /// The port that nodes use, and the other.
-    fn in_order_of_bus(&self, tcp_port: u16, tls_port: u16) -> (u16, u16) {
+    /// Ports without and with TLS as the port that nodes use and the other, which is their order in frames; and the
+    /// other way round.
+    pub(crate) fn in_order_of_bus(&self, tcp_port: u16, tls_port: u16) -> (u16, u16) {
         if self.settings.tls_cluster { (tls_port, tcp_port) } else { (tcp_port, tls_port) }
     }
 

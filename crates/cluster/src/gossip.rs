@@ -107,18 +107,19 @@ impl Cluster {
     }
 
     fn whereabouts_of(&self, entry: &GossipEntry) -> Option<Whereabouts> {
-        let (tcp_port, tls_port) = if self.settings.tls_cluster {
-            (entry.other_port, entry.port)
-        } else {
-            (entry.port, entry.other_port)
-        };
+        let (tcp_port, tls_port) = self.in_order_of_bus(entry.port, entry.other_port);
         Some(Whereabouts { address: entry.address.clone()?, tcp_port, tls_port, bus_port: entry.bus_port })
     }
 
     /// A known node knows one that this node does not.
     fn read_about_new(&mut self, sender: Option<NodeId>, entry: &GossipEntry) {
         let refused = NodeFlags::NO_ADDRESS | NodeFlags::HANDSHAKE;
-        if sender.is_none() || entry.flags.intersects(refused) || self.is_forgotten(entry.id) {
+        // A full table would have each entry of each frame make a node in vain.
+        if self.nodes.is_full()
+            || sender.is_none()
+            || entry.flags.intersects(refused)
+            || self.is_forgotten(entry.id)
+        {
             return;
         }
         let Some(at) = self.whereabouts_of(entry) else { return };
@@ -127,10 +128,7 @@ impl Cluster {
         let mut node = Node::new(entry.id, shard_id, flags, now_ms);
         node.times.failed = node.is_failed().then_some(now_ms);
         self.has_unreachable |= node.is_possibly_failed();
-        node.address = Some(at.address);
-        node.endpoints.tcp_port = at.tcp_port;
-        node.endpoints.tls_port = at.tls_port;
-        node.endpoints.bus_port = at.bus_port;
+        node.place_at(at);
         if self.nodes.insert(node).is_some() {
             self.save();
         }

@@ -43,8 +43,7 @@ impl Cluster {
         let parsed: IpAddr = ip.parse().map_err(|_| Refusal::BadAddress(ip.to_string(), port))?;
         let address = Address::from(parsed);
         if !self.is_in_handshake_with(&address, port, bus_port) {
-            let tls = self.settings.tls_cluster;
-            let (tcp_port, tls_port) = if tls { (0, port) } else { (port, 0) };
+            let (tcp_port, tls_port) = self.in_order_of_bus(port, 0);
             let at = Whereabouts { address, tcp_port, tls_port, bus_port };
             self.add_in_handshake(at, NodeFlags::MEET).ok_or(Refusal::TooManyNodes)?;
         }
@@ -64,12 +63,12 @@ impl Cluster {
 
     /// Adds a node that has no id yet.
     pub(crate) fn add_in_handshake(&mut self, at: Whereabouts, flags: NodeFlags) -> Option<NodeId> {
+        if self.nodes.is_full() {
+            return None;
+        }
         let (id, shard_id) = (self.new_id(), self.new_id());
         let mut node = Node::new(id, shard_id, flags | NodeFlags::HANDSHAKE, self.now_ms());
-        node.address = Some(at.address);
-        node.endpoints.tcp_port = at.tcp_port;
-        node.endpoints.tls_port = at.tls_port;
-        node.endpoints.bus_port = at.bus_port;
+        node.place_at(at);
         self.nodes.insert(node)?;
         Some(id)
     }

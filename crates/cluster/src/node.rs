@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::cluster_bus::{Address, NodeFlags, NodeId, SlotSet, Text};
 
 use crate::action::LinkId;
+use crate::membership::Whereabouts;
 
 /// What a node can be reached by, apart from its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,6 +187,14 @@ impl Node {
     /// This node has a link to it, or opens one.
     pub fn is_linked(&self) -> bool {
         self.link.is_some() || self.is_myself()
+    }
+
+    /// Notes where the node is reached.
+    pub(crate) fn place_at(&mut self, at: Whereabouts) {
+        self.address = Some(at.address);
+        self.endpoints.tcp_port = at.tcp_port;
+        self.endpoints.tls_port = at.tls_port;
+        self.endpoints.bus_port = at.bus_port;
     }
 
     pub(crate) fn has(&self, flags: NodeFlags) -> bool {

@@ -49,6 +49,11 @@ impl Nodes {
         self.ids.len()
     }
 
+    /// No node can be added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ids.len() >= NODES_MAX
+    }
+
     pub(crate) fn at(&self, place: Place) -> Option<&Node> {
         self.places.get(usize::from(place.0))?.as_deref()
     }
@@ -116,7 +121,7 @@ impl Nodes {
 
     /// Adds a node; `None`: the table is full or knows the id.
     pub(crate) fn insert(&mut self, node: Node) -> Option<Place> {
-        if self.ids.len() >= NODES_MAX || self.ids.contains_key(&node.id) {
+        if self.is_full() || self.ids.contains_key(&node.id) {
             return None;
         }
         let place = self.free.pop().or_else(|| u16::try_from(self.places.len()).ok().map(Place))?;

@@ -4,11 +4,12 @@ use std::fmt::Display;
 
 use structures::random::Random;
 use wire::cluster_bus::NodeFlags;
-use wire::nodes_conf::{self, Direction, Fault, NodeLine, NodeRow, NodesConf, OpenSlot};
+use wire::nodes_conf::{self, Direction, Fault, FaultKind, NodeLine, NodeRow, NodesConf, OpenSlot};
 
 use crate::action::{Level, Now};
 use crate::cluster::Cluster;
 use crate::node::{Endpoints, Node};
+use crate::nodes::NODES_MAX;
 use crate::settings::Settings;
 
 impl Cluster {
@@ -16,10 +17,13 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails if the file is none that a server writes.
+    /// Fails if the file is none that a server writes, or has more than [`NODES_MAX`] nodes.
     pub fn load(text: &[u8], settings: Settings, random: Random, now: Now) -> Result<Cluster, Fault> {
         let conf = nodes_conf::read(text, settings.tls_cluster)?;
-        let no_myself = Fault { line: 0, kind: nodes_conf::FaultKind::NoMyself };
+        if conf.nodes.len() > NODES_MAX {
+            return Err(Fault { line: 0, kind: FaultKind::TooManyNodes });
+        }
+        let no_myself = Fault { line: 0, kind: FaultKind::NoMyself };
         let is_myself = |row: &&NodeRow| row.flags.contains(NodeFlags::MYSELF);
         let myself = conf.nodes.iter().find(is_myself).ok_or(no_myself)?;
         let mut random = random;

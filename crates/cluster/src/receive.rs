@@ -231,11 +231,7 @@ impl Cluster {
     fn whereabouts(&self, link: LinkId, header: &Header) -> Option<Whereabouts> {
         let peer = self.links.get(link)?.peer.map(Address::from);
         let address = header.address.clone().or(peer)?;
-        let (tcp_port, tls_port) = if self.settings.tls_cluster {
-            (header.other_port, header.port)
-        } else {
-            (header.port, header.other_port)
-        };
+        let (tcp_port, tls_port) = self.in_order_of_bus(header.port, header.other_port);
         Some(Whereabouts { address, tcp_port, tls_port, bus_port: header.bus_port })
     }
 
@@ -306,10 +302,7 @@ impl Cluster {
     pub(crate) fn move_node(&mut self, id: NodeId, to: Whereabouts) {
         let tls = self.settings.tls_cluster;
         let Some(node) = self.nodes.get_mut(id) else { return };
-        node.address = Some(to.address);
-        node.endpoints.tcp_port = to.tcp_port;
-        node.endpoints.tls_port = to.tls_port;
-        node.endpoints.bus_port = to.bus_port;
+        node.place_at(to);
         node.flags.set(NodeFlags::NO_ADDRESS, false);
         let at = format!("{}:{}", node.address_text(), node.port(tls));
         let text = format!("Address updated for node {}, now {at}", self.called(id));

@@ -2,6 +2,7 @@
 
 use structures::random::Random;
 use wire::cluster_bus::{Address, Extensions, Gossip, GossipEntry, NodeFlags, NodeId, SLOTS, SlotSet};
+use wire::nodes_conf::FaultKind;
 
 use super::*;
 
@@ -376,4 +377,20 @@ fn a_command_that_has_changed_something_awaits_the_save_of_its_turn() {
     cluster.set_config_epoch(7).unwrap();
     assert_eq!(cluster.awaited_save(), Some(10));
     assert_eq!(cluster.add_slots(&[(5, 4)]), Err(Refusal::RangeReversed(5, 4)));
+}
+
+#[test]
+fn a_file_with_too_many_nodes_is_refused() {
+    let mut cluster = cluster();
+    for n in 1..NODES_MAX {
+        known(&mut cluster, &format!("10.0.{}.{}", n / 256, n % 256), NodeFlags::PRIMARY);
+    }
+    let actions = cluster.end_turn(at(0));
+    let [BusAction::Save { text, .. }, ..] = &actions[..] else { panic!("{actions:?}") };
+    let load = |text: &str| Cluster::load(text.as_bytes(), Settings::default(), Random::new(2), at(5));
+    assert_eq!(load(text).unwrap().node_count(), NODES_MAX);
+    let one_more =
+        text.replace("vars ", &format!("{} :0@0 master - 0 0 0 connected\nvars ", cluster.new_id()));
+    let fault = load(&one_more).err().unwrap();
+    assert_eq!((fault.kind, fault.to_string()), (FaultKind::TooManyNodes, "too many nodes".to_owned()));
 }

@@ -45,6 +45,8 @@ pub enum FaultKind {
     SecondMyself,
     /// No node is this one.
     NoMyself,
+    /// More nodes than the reader supports.
+    TooManyNodes,
     /// The primary's id is none.
     PrimaryId,
     /// A time is no number.
@@ -76,6 +78,7 @@ impl fmt::Display for FaultKind {
             FaultKind::FieldValue => "invalid value of a field",
             FaultKind::Flag => "unknown flag",
             FaultKind::SecondMyself => "second node with the flag myself",
+            FaultKind::TooManyNodes => "too many nodes",
             FaultKind::NoMyself => "no node with the flag myself",
             FaultKind::PrimaryId => "invalid id of the primary",
             FaultKind::Time => "invalid time",
