@@ -39,8 +39,7 @@ impl Cluster {
                 }
             }
         }
-        let has_other_slots = self.nodes.get(sender).is_some_and(|node| node.slots != header.slots);
-        if header.replica_of.is_none() && (was_replica || has_other_slots) {
+        if header.replica_of.is_none() && (was_replica || self.is_other_claim(sender, &header.slots)) {
             let text =
                 format!("Mismatch in topology information for sender node {}", self.called_in_shard(sender));
             self.log(Level::Notice, text);
@@ -53,6 +52,15 @@ impl Cluster {
         }
         self.read_gossip(Some(sender), &gossip);
         self.read_extensions(sender, gossip.extensions);
+    }
+
+    /// Returns whether a claim says something new. A slot that its owner has stopped claiming stays the owner's until
+    /// another node claims it, which may take for ever: each frame differs from the table then. It is news only where
+    /// SETSLOT has left slots that such a frame may close.
+    pub(crate) fn is_other_claim(&self, sender: NodeId, claimed: &SlotSet) -> bool {
+        let Some(node) = self.nodes.get(sender) else { return false };
+        let has_open_slots = !self.slots.migrating.is_empty() || !self.slots.importing.is_empty();
+        has_open_slots && node.slots != *claimed || !node.slots.equals_without(&self.slots.unclaimed, claimed)
     }
 
     /// A sender is a replica. Returns whether its frame is read further: not if it is older than what is known.
@@ -142,11 +150,10 @@ impl Cluster {
         };
         let importing = redirect(&mut self.slots.importing);
         let migrating = redirect(&mut self.slots.migrating);
-        for (count, end, role) in [(importing, "importing", "source"), (migrating, "migrating", "target")] {
+        for (count, state, end) in [(importing, "importing", "source"), (migrating, "migrating", "target")] {
             if count > 0 {
-                let side = if role == "source" { "source" } else { "target" };
                 let text = format!(
-                    "A failover occurred in migration {side}. Update {end} {role} of {count} slot(s) to node {}.",
+                    "A failover occurred in migration {end}. Update {state} {end} of {count} slot(s) to node {}.",
                     self.called_in_shard(to)
                 );
                 self.log(Level::Notice, text);

@@ -106,7 +106,7 @@ impl Cluster {
 
     pub(crate) fn are_in_one_shard(&self, one: NodeId, other: NodeId) -> bool {
         let shard = |id| self.nodes.get(id).map(|node: &Node| node.shard_id);
-        shard(one) == shard(other)
+        shard(one).is_some() && shard(one) == shard(other)
     }
 
     /// Removes a node, its slots and all that refers to it.

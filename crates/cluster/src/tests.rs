@@ -394,3 +394,28 @@ fn a_file_with_too_many_nodes_is_refused() {
     let fault = load(&one_more).err().unwrap();
     assert_eq!((fault.kind, fault.to_string()), (FaultKind::TooManyNodes, "too many nodes".to_owned()));
 }
+
+#[test]
+fn a_slot_that_its_owner_no_longer_claims_is_news_once() {
+    let mut cluster = cluster();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    cluster.move_slot(other, 1);
+    cluster.move_slot(other, 2);
+    let claims = |slots: &[u16]| slots.iter().copied().collect::<SlotSet>();
+    assert!(!cluster.is_other_claim(other, &claims(&[1, 2])));
+    assert!(cluster.is_other_claim(other, &claims(&[1])));
+    cluster.slots.unclaimed.insert(2);
+    assert!(!cluster.is_other_claim(other, &claims(&[1])), "it is known");
+    assert!(cluster.is_other_claim(other, &claims(&[1, 2])), "it is claimed again");
+    assert!(cluster.is_other_claim(other, &claims(&[])));
+    cluster.slots.importing.insert(2, other);
+    assert!(cluster.is_other_claim(other, &claims(&[1])), "an import may end");
+}
+
+#[test]
+fn nodes_that_are_not_known_are_in_no_shard() {
+    let mut cluster = cluster();
+    let (one, other, me) = (cluster.new_id(), cluster.new_id(), cluster.my_id());
+    assert!(!cluster.are_in_one_shard(one, other) && !cluster.are_in_one_shard(one, me));
+    assert!(cluster.are_in_one_shard(me, me));
+}
