@@ -106,16 +106,24 @@ impl Cluster {
     /// Sends a PONG to all nodes for which this holds.
     pub(crate) fn broadcast_pong(&mut self, wanted: impl Fn(&Cluster, &Node) -> bool) {
         let peers = self.nodes.iter().filter(|node| is_peer(node) && wanted(self, node));
-        let links: Vec<LinkId> = peers.filter_map(|node| node.link).collect();
-        for link in links {
-            self.send_ping(link, Kind::Pong);
+        let mut links: Vec<(bool, LinkId)> =
+            peers.filter_map(|node| Some((self.reads_extensions(node.link?), node.link?))).collect();
+        // A frame that follows itself is encoded once.
+        links.sort_unstable();
+        let mut frames = [None, None];
+        for (reads_extensions, link) in links {
+            self.log_sending(link, Kind::Pong);
+            let frame = frames[usize::from(reads_extensions)]
+                .get_or_insert_with(|| self.gossip_frame(Kind::Pong, None, reads_extensions));
+            let frame = Arc::clone(frame);
+            self.send(link, frame);
         }
     }
 
     /// Sends PING, PONG or MEET with what this node knows of some others.
     pub(crate) fn send_ping(&mut self, link: LinkId, kind: Kind) {
         let Some(record) = self.links.get(link) else { return };
-        let (receiver, reads_extensions) = (record.node, record.reads_extensions);
+        let receiver = record.node;
         let now_ms = self.now_ms();
         if let Some(node) = receiver.and_then(|id| self.nodes.get_mut(id))
             && !link.is_inbound()
@@ -126,8 +134,14 @@ impl Cluster {
                 _ => {}
             }
         }
+        self.log_sending(link, kind);
+        let frame = self.gossip_frame(kind, receiver, self.reads_extensions(link));
+        self.send(link, frame);
+    }
+
+    fn log_sending(&mut self, link: LinkId, kind: Kind) {
         self.log_with(Level::Debug, |cluster| {
-            let node = receiver.map(|id| cluster.called(id).to_string());
+            let node = cluster.links.node(link).map(|id| cluster.called(id).to_string());
             let direction = if link.is_inbound() { "inbound" } else { "outbound" };
             format!(
                 "Sending {} packet to node {} on {direction} link",
@@ -135,9 +149,18 @@ impl Cluster {
                 node.as_deref().unwrap_or("<unknown> (<unknown>)")
             )
         });
+    }
+
+    /// The other end of a link reads extensions.
+    fn reads_extensions(&self, link: LinkId) -> bool {
         let can_read = |node: &Node| node.has(NodeFlags::EXTENSIONS);
-        let reads_extensions =
-            reads_extensions || receiver.and_then(|id| self.nodes.get(id)).is_some_and(can_read);
+        self.links.get(link).is_some_and(|link| {
+            link.reads_extensions || link.node.and_then(|id| self.nodes.get(id)).is_some_and(can_read)
+        })
+    }
+
+    /// A PING, PONG or MEET; its gossip is not about the receiver, if there is only one.
+    fn gossip_frame(&mut self, kind: Kind, receiver: Option<NodeId>, reads_extensions: bool) -> Arc<Frame> {
         let extensions = if reads_extensions { self.extensions() } else { Extensions::default() };
         let gossip = Gossip { entries: self.gossip_for(receiver), extensions };
         let body = match kind {
@@ -147,7 +170,7 @@ impl Cluster {
         };
         let mut header = self.header();
         header.mflags.has_extensions = true;
-        self.send(link, Arc::new(Frame::Full(Box::new(header), body)));
+        Arc::new(Frame::Full(Box::new(header), body))
     }
 
     /// What a frame tells about other nodes: some at random, and all that this node does not reach.

@@ -419,3 +419,30 @@ fn nodes_that_are_not_known_are_in_no_shard() {
     assert!(!cluster.are_in_one_shard(one, other) && !cluster.are_in_one_shard(one, me));
     assert!(cluster.are_in_one_shard(me, me));
 }
+
+#[test]
+fn a_pong_to_all_is_one_frame_for_those_with_extensions_and_one_for_the_others() {
+    let mut cluster = cluster();
+    for n in 1..=20 {
+        let reads = if n % 2 == 0 { NodeFlags::EXTENSIONS } else { NodeFlags::NONE };
+        known(&mut cluster, &format!("10.0.0.{n}"), NodeFlags::PRIMARY | reads);
+    }
+    cluster.step(Input::Tick, at(100));
+    end(&mut cluster, 100);
+    cluster.bump_epoch();
+    let mut frames = Vec::new();
+    for action in cluster.end_turn(at(101)) {
+        if let BusAction::Send(_, frame) = action {
+            frames.push(frame);
+        }
+    }
+    assert_eq!(frames.len(), 20);
+    frames.dedup_by(|frame, before| std::sync::Arc::ptr_eq(frame, before));
+    let has_extensions = |frame: &wire::cluster_bus::Frame| match frame {
+        wire::cluster_bus::Frame::Full(_, wire::cluster_bus::Body::Pong(gossip)) => {
+            gossip.extensions != Extensions::default()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(frames.iter().map(|frame| has_extensions(frame)).collect::<Vec<_>>(), [false, true]);
+}
