@@ -380,6 +380,23 @@ fn a_command_that_has_changed_something_awaits_the_save_of_its_turn() {
 }
 
 #[test]
+fn lines_of_the_log_are_taken_without_the_other_effects() {
+    let mut cluster = cluster();
+    cluster.take_effects();
+    cluster.add_slots(&[(0, 9)]).unwrap();
+    cluster.delete_slots(&[(3, 3)]).unwrap();
+    let other = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+    cluster.flush_slots(true).unwrap();
+    cluster.replicate(other.as_bytes(), true, at(1)).unwrap();
+    cluster.replicate_no_one("", at(1));
+    assert!(!cluster.take_log().is_empty());
+    assert!(cluster.take_log().is_empty());
+    let effects = cluster.take_effects();
+    assert!(log(&effects).is_empty(), "{effects:?}");
+    assert!(matches!(effects[0], Effect::ReplicateFrom { .. }), "{effects:?}");
+}
+
+#[test]
 fn a_file_with_too_many_nodes_is_refused() {
     let mut cluster = cluster();
     for n in 1..NODES_MAX {

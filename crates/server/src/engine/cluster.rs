@@ -156,11 +156,15 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
         executor.cluster_work.is_data_verified = true;
         verify_slots(executor);
     }
-    if is_due {
+    let fails_over = executor.server.cluster.as_ref().is_some_and(|node| node.view.is_in_manual_failover());
+    if is_due || fails_over {
+        // A replica that waits for its primary's last write has it in this turn, not at the next tick.
         let facts = facts(executor);
         let Some(node) = &mut executor.server.cluster else { return Vec::new() };
         node.view.step(Input::Facts(facts), now);
-        node.view.step(Input::Tick, now);
+        if is_due {
+            node.view.step(Input::Tick, now);
+        }
     }
     carry_out_effects(executor);
     let Some(node) = &mut executor.server.cluster else { return Vec::new() };
@@ -190,10 +194,13 @@ fn verify_slots(executor: &mut Executor) {
     }
 }
 
-/// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows.
+/// Not while the server's own data is loaded, which a link to a primary would disturb: what was decided follows. Lines of the
+/// log are written at once: what peers do makes them pile up.
 pub(super) fn carry_out_effects(executor: &mut Executor) {
-    if executor.server.cluster.is_none() || executor.is_loading() && !executor.is_replica() {
-        return;
+    let is_loading = executor.is_loading() && !executor.is_replica();
+    let Some(node) = &mut executor.server.cluster else { return };
+    if is_loading {
+        return node.view.take_log().iter().for_each(|(level, text)| log(*level, text));
     }
     loop {
         let Some(node) = &mut executor.server.cluster else { return };

@@ -188,6 +188,36 @@ fn a_manual_failover_loses_nothing() {
     nodes[0].process.eventually_shows("master_link_status", "up");
 }
 
+/// Writes until the node refuses or redirects; returns how many writes it has acknowledged.
+fn write_until_refused(mut client: Client<TcpStream>) -> u64 {
+    let mut acknowledged = 0;
+    loop {
+        let answer = client.ask(&format!("SET {{b}}{acknowledged} {acknowledged}"));
+        if answer != "OK" {
+            assert!(answer.starts_with("MOVED 3300 "), "{answer}");
+            return acknowledged;
+        }
+        acknowledged += 1;
+    }
+}
+
+#[test]
+fn a_manual_failover_loses_no_write_of_a_client_that_goes_on_writing() {
+    let nodes = cluster(1);
+    let client = nodes[0].process.connect();
+    let writer = std::thread::spawn(move || write_until_refused(client));
+    eventually("some writes", || nodes[3].process.connect().ask("DBSIZE").parse::<u64>().unwrap() > 100);
+    assert_eq!(nodes[3].process.connect().ask("CLUSTER FAILOVER"), "OK");
+    let acknowledged = writer.join().unwrap();
+    let mut client = nodes[3].process.connect();
+    eventually("the exchange", || client.ask("ROLE").starts_with("[master"));
+    for number in 0..acknowledged {
+        assert_eq!(client.ask(&format!("GET {{b}}{number}")), number.to_string(), "of {acknowledged}");
+    }
+    // The write that was redirected may follow here.
+    assert_eq!(client.ask(&format!("SET {{b}}{acknowledged} x")), "OK");
+}
+
 #[test]
 fn a_slot_moves_with_its_keys() {
     let nodes = cluster(0);
