@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use structures::random::Random;
-use wire::cluster_bus::{Frame, NodeFlags, NodeId, Text};
+use wire::cluster_bus::{Frame, NodeFlags, NodeId};
 
 use crate::action::{BusAction, Effect, Facts, Level, LinkId, Now};
 use crate::election::Election;
@@ -289,11 +289,6 @@ impl Cluster {
         self.version
     }
 
-    /// Returns the nodes of a shard, by their ids.
-    pub fn shard(&self, shard_id: NodeId) -> impl Iterator<Item = &Node> {
-        self.nodes().filter(move |node| node.shard_id == shard_id && !node.is_in_handshake())
-    }
-
     /// Returns whether a node is in this node's shard.
     pub fn is_in_my_shard(&self, node: &Node) -> bool {
         node.shard_id == self.myself().shard_id
@@ -384,11 +379,6 @@ impl Cluster {
         self.nodes.check();
         self.check_slots();
         self.check_links();
-    }
-
-    /// Host name of a node, or an empty text.
-    pub fn hostname(&self, id: NodeId) -> Text {
-        self.nodes.get(id).map(|node| node.endpoints.hostname.clone()).unwrap_or_default()
     }
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Encoded {
     bytes: Arc<[u8]>,
-    kind: Kind,
 }
 
 impl Encoded {
@@ -19,16 +18,11 @@ impl Encoded {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
-
-    /// Returns the frame's type, for counts.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
 }
 
 impl std::fmt::Debug for Encoded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Encoded({:?}, {} bytes)", self.kind, self.bytes.len())
+        write!(f, "Encoded({} bytes)", self.bytes.len())
     }
 }
 
@@ -57,7 +51,7 @@ impl Frame {
         // What is longer than a frame can be, no command makes.
         let len = u32::try_from(out.len()).unwrap_or(u32::MAX);
         put(&mut out, layout::LENGTH, &len.to_be_bytes());
-        Encoded { bytes: out.into(), kind: self.kind() }
+        Encoded { bytes: out.into() }
     }
 
     /// Returns about how many bytes the frame has: what is long, exactly.

@@ -21,14 +21,6 @@ impl Frame {
             Frame::Light(Light::Module(_)) => Kind::Module,
         }
     }
-
-    /// Returns the header of a full frame.
-    pub fn header(&self) -> Option<&Header> {
-        match self {
-            Frame::Full(header, _) => Some(header),
-            Frame::Light(_) => None,
-        }
-    }
 }
 
 /// What a full frame tells about its sender.

@@ -45,10 +45,9 @@ fn frames_of_another_server_are_written_byte_for_byte() {
     for Golden { name, bytes } in &golden {
         let frame = read(bytes, MESSAGE_BYTES_MAX).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         let encoded = frame.encode();
-        assert_eq!(encoded.kind(), frame.kind());
         let difference = encoded.as_bytes().iter().zip(bytes).position(|(ours, theirs)| ours != theirs);
         assert_eq!((difference, encoded.as_bytes().len()), (None, bytes.len()), "{name}");
-        kinds.insert((frame.kind(), frame.header().is_some()));
+        kinds.insert((frame.kind(), matches!(frame, Frame::Full(..))));
     }
     assert_eq!(kinds.len(), Kind::ALL.len() + 3, "each type, and the light ones");
 }
