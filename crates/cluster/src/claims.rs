@@ -209,7 +209,7 @@ impl Cluster {
         (self.todo.update_state, self.todo.broadcast) = (true, true);
     }
 
-    /// Tells a sender of a slot that it claims and another node has with a newer epoch. One such node is enough: the
+    /// Sends an UPDATE about a slot that the sender claims and another node has with a newer epoch. One such node is enough: the
     /// others follow when the sender claims again.
     fn correct_claim(&mut self, sender: NodeId, header: &Header) {
         let newer = header.slots.iter().find_map(|slot| {
@@ -221,7 +221,7 @@ impl Cluster {
         }
     }
 
-    /// UPDATE: a node tells of the slots of another.
+    /// UPDATE: a node sends the slots of another.
     pub(crate) fn receive_update(&mut self, sender: NodeId, update: &Update) {
         let Some(node) = self.nodes.get(update.id) else { return };
         let known = node.config_epoch;

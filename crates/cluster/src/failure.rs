@@ -61,7 +61,7 @@ impl Cluster {
             node.times.failed = Some(now_ms);
         }
         if self.myself().is_replica() && self.myself().primary == Some(id) {
-            // Tells the shard's other replicas that this one's offset is its last.
+            // The shard's other replicas learn from it that this one's offset is its last.
             self.nodes.myself_mut().flags |= NodeFlags::PRIMARY_FAILED;
             self.todo.failover = true;
         }

@@ -11,7 +11,7 @@ use crate::action::{Level, LinkId};
 use crate::cluster::Cluster;
 use crate::node::Node;
 
-/// Least number of nodes that a frame tells about, if there are as many.
+/// Least number of nodes that a frame has gossip about, if there are as many.
 const GOSSIP_MIN: usize = 3;
 /// Nodes that are looked at for each of those: few can be in gossip while many are in handshake.
 const CHOICES: usize = 8;
@@ -19,7 +19,7 @@ const CHOICES: usize = 8;
 const FORGOTTEN_MAX: usize = 1_000;
 
 impl Cluster {
-    /// What each full frame tells about this node. A replica tells of the slots of its primary.
+    /// The header of full frames. That of a replica contains the slots of its primary.
     fn header(&self) -> Header {
         let (myself, primary) = (self.myself(), self.my_primary());
         let endpoints = &myself.endpoints;
@@ -64,7 +64,7 @@ impl Cluster {
         }
     }
 
-    /// Tells all that a node has failed.
+    /// Sends FAIL about a node to all.
     pub(crate) fn broadcast_fail(&mut self, id: NodeId) {
         let frame = self.frame(Body::Fail(id));
         self.broadcast(&frame);
@@ -86,7 +86,7 @@ impl Cluster {
         }
     }
 
-    /// Tells a node of slots that it claims and another has with a newer epoch.
+    /// Sends a node the slots of another, of which it claims some with an older epoch.
     pub(crate) fn send_update(&mut self, to: NodeId, about: NodeId) {
         let Some(node) = self.nodes.get(about) else { return };
         let mut slots = node.slots.clone();
@@ -173,21 +173,21 @@ impl Cluster {
         Arc::new(Frame::Full(Box::new(header), body))
     }
 
-    /// What a frame tells about other nodes: some at random, and all that this node does not reach.
+    /// A frame's gossip: about some nodes at random, and all that this node does not reach.
     fn gossip_for(&mut self, receiver: Option<NodeId>) -> Vec<GossipEntry> {
         let known = self.nodes.len();
         let percent = usize::try_from(self.settings.gossip_percent).unwrap_or(100);
         let wanted = (known * percent / 100).max(GOSSIP_MIN).min(known.saturating_sub(2));
         let unknown_place = NodeFlags::HANDSHAKE | NodeFlags::NO_ADDRESS;
         let left_out = unknown_place | NodeFlags::MYSELF | NodeFlags::POSSIBLY_FAILED;
-        let is_told = |node: &&Node| {
+        let is_included = |node: &&Node| {
             !node.has(left_out) && receiver != Some(node.id) && (node.link.is_some() || node.slot_count > 0)
         };
         let some = self
             .nodes
             .iter_from_random_place(&mut self.random)
             .take(wanted * CHOICES)
-            .filter(is_told)
+            .filter(is_included)
             .take(wanted);
         let unreachable = self.has_unreachable.then(|| self.nodes.unreachable()).into_iter().flatten();
         let unreachable = unreachable.filter(|node| !node.has(unknown_place));

@@ -1,4 +1,4 @@
-//! What a node tells about others, and about itself beside its header.
+//! Gossip: what frames contain about other nodes, and about their sender beside the header.
 
 use wire::cluster_bus::{Extensions, Gossip, GossipEntry, NodeFlags, NodeId};
 
@@ -19,7 +19,7 @@ const TAKEN_OVER: NodeFlags = {
 };
 
 impl Cluster {
-    /// Reads what a sender, or a node that asks to be taken in, tells about other nodes.
+    /// Reads gossip about other nodes; `sender` is `None` for a node that asks to be taken in.
     pub(crate) fn read_gossip(&mut self, sender: Option<NodeId>, gossip: &Gossip) {
         for entry in &gossip.entries {
             self.log_with(Level::Debug, |_| {
@@ -134,10 +134,10 @@ impl Cluster {
         }
     }
 
-    /// Reads what a sender tells about itself: what is absent is not set.
+    /// Reads a sender's extensions: what is absent is not set.
     pub(crate) fn read_extensions(&mut self, sender: NodeId, extensions: Extensions) {
         let Some(node) = self.nodes.get_mut(sender) else { return };
-        let told = Endpoints {
+        let announced = Endpoints {
             hostname: extensions.hostname,
             nodename: extensions.nodename,
             availability_zone: extensions.availability_zone,
@@ -147,8 +147,8 @@ impl Cluster {
             client_tls_port: extensions.client_tls_port.unwrap_or(0),
             ..node.endpoints.clone()
         };
-        if node.endpoints != told {
-            node.endpoints = told;
+        if node.endpoints != announced {
+            node.endpoints = announced;
             self.save();
         }
         // Servers that know nothing of shards are in that of their primary.

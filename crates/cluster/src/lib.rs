@@ -13,7 +13,8 @@
 //! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`. What comes from the bus is not trusted:
 //!
 //! 1. Nodes and links are named by ids and looked up where they are needed, so that any frame may end any of them.
-//! 2. All tables are bounded: nodes by [`NODES_MAX`], everything else by the number of nodes, links or slots.
+//! 2. Tables are bounded: nodes and forgotten nodes by [`NODES_MAX`], failure reports of a node by the number of nodes, links
+//!    by what the bus thread accepts. Effects and frames are bounded by the inputs of a turn.
 //! 3. What a crash must not undo is saved before others learn of it: see [`BusAction::Save`].
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

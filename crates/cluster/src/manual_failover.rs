@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  replica                                   primary
-//!  FAILOVER: MFSTART  ------------------->   holds writes back, tells its offset in each frame, and that it waits
+//!  FAILOVER: MFSTART  ------------------->   holds writes back; each frame states its offset, and that it waits
 //!  waits for its own offset to be that one
 //!  election, at once   --- PONG -------->    becomes a replica
 //! ```
@@ -139,7 +139,7 @@ impl Cluster {
         self.effect(Effect::PauseWrites { until_ms: now_ms + timeout_ms.saturating_mul(PAUSE_TIMEOUTS) });
         let text = format!("Manual failover requested by replica {}.", self.called(replica));
         self.log(Level::Notice, text);
-        // It tells the offset.
+        // It contains the offset.
         self.send_ping(link, Kind::Ping);
     }
 

@@ -99,7 +99,7 @@ impl Cluster {
         self.now_ms().saturating_sub(node.times.created) > self.handshake_timeout_ms()
     }
 
-    /// Keeps gossip from bringing a node back for a while, and tells others to forget it.
+    /// Keeps gossip from bringing a node back for a while, and asks others to forget it.
     pub(crate) fn note_forgotten(&mut self, id: NodeId, ttl_s: u64) {
         let now_ms = self.now_ms();
         self.forgotten.retain(|_, until| *until > now_ms);

@@ -13,7 +13,7 @@ use crate::nodes::NODES_MAX;
 use crate::settings::Settings;
 
 impl Cluster {
-    /// Starts with what nodes.conf tells. The generator's seed must differ from that of any other node.
+    /// Starts with the content of nodes.conf. The generator's seed must differ from that of any other node.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Takes what rows tell of several nodes.
+    /// Takes what connects rows: primaries, slots and shards.
     fn take_rows(&mut self, conf: &NodesConf) {
         for row in &conf.nodes {
             if let Some(primary) = row.replica_of.filter(|primary| *primary != row.id) {
@@ -66,12 +66,12 @@ impl Cluster {
     fn follow_shard_of_primary(&mut self, row: &NodeRow) {
         let Some(primary) = self.nodes.get(row.id).and_then(|node| node.primary) else { return };
         let Some(shard_id) = self.nodes.get(primary).map(|node| node.shard_id) else { return };
-        if row.shard_id.is_some_and(|told| told != shard_id) {
+        if row.shard_id.is_some_and(|written| written != shard_id) {
             let text = format!(
                 "Node {} has a different shard id ({}) than its primary {primary} ({shard_id}). Updating replica's \
                  shard id to match primary's shard id.",
                 row.id,
-                row.shard_id.map(|told| told.to_string()).unwrap_or_default()
+                row.shard_id.map(|written| written.to_string()).unwrap_or_default()
             );
             self.log(Level::Notice, text);
         }
@@ -154,7 +154,7 @@ impl Cluster {
     }
 }
 
-/// A node as its row tells.
+/// The node of a row.
 fn node_of(row: &NodeRow, random: &mut Random, now: Now) -> Node {
     let now_ms = now.monotonic_ms;
     let shard_id = row.shard_id.unwrap_or_else(|| crate::cluster::random_id(random));

@@ -110,7 +110,7 @@ impl Cluster {
         Some(id)
     }
 
-    /// Takes what a header tells about its sender.
+    /// Takes a header's statements about its sender.
     fn note_sender(&mut self, sender: NodeId, link: LinkId, header: &Header) {
         let now_ms = self.now_ms();
         let reads_extensions = self.links.get(link).is_some_and(|link| link.reads_extensions);
@@ -119,8 +119,8 @@ impl Cluster {
         }
         let Some(node) = self.nodes.get_mut(sender) else { return };
         node.flags.set(NodeFlags::EXTENSIONS, reads_extensions || node.has(NodeFlags::EXTENSIONS));
-        let told = [NodeFlags::LIGHT_PUBLISH, NodeFlags::LIGHT_MODULE, NodeFlags::PRIMARY_FAILED];
-        for flag in told {
+        let stated = [NodeFlags::LIGHT_PUBLISH, NodeFlags::LIGHT_MODULE, NodeFlags::PRIMARY_FAILED];
+        for flag in stated {
             node.flags.set(flag, header.flags.contains(flag));
         }
         node.times.data_received = Some(now_ms);
@@ -308,7 +308,7 @@ impl Cluster {
         let text = format!("Address updated for node {}, now {at}", self.called(id));
         self.log(Level::Notice, text);
         if self.myself().is_replica() && self.myself().primary == Some(id) {
-            self.tell_primary(false);
+            self.announce_primary(false);
         }
     }
 

@@ -59,7 +59,7 @@ impl Cluster {
         self.nodes.attach(me, primary);
         self.set_shard_id(me, shard_id);
         self.is_replicating = false;
-        self.tell_primary(how.full_sync);
+        self.announce_primary(how.full_sync);
         for slot in 0..SLOTS {
             if self.owner_id(slot) != Some(primary) {
                 self.slots.left.insert(slot);
@@ -70,8 +70,8 @@ impl Cluster {
         self.election.cancel();
     }
 
-    /// Tells the server where this replica's primary is, if that is known.
-    pub(crate) fn tell_primary(&mut self, full_sync: bool) {
+    /// Has the server replicate from this replica's primary, if its address is known.
+    pub(crate) fn announce_primary(&mut self, full_sync: bool) {
         let tls = self.settings.tls_replication;
         let Some(primary) = self.myself().primary.and_then(|primary| self.nodes.get(primary)) else { return };
         let (Some(address), port) = (primary.address.clone(), primary.port(tls)) else { return };

@@ -54,7 +54,7 @@ impl Cluster {
             state_changed |= self.watch(id, interval_ms);
         }
         if self.myself().is_replica() && !self.is_replicating {
-            self.tell_primary(false);
+            self.announce_primary(false);
         }
         self.give_up_manual_failover_in_time();
         if self.myself().is_replica() {

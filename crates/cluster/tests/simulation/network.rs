@@ -141,7 +141,7 @@ impl Network {
         let to_opener = connection.to == by;
         let other = if to_opener { connection.from } else { connection.to };
         if self.cuts.contains(&(by, other)) {
-            // Nobody tells the other end.
+            // The other end does not learn of it.
             return;
         }
         let at_ms = now_ms + self.delay_ms(random);

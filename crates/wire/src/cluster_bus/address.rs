@@ -1,4 +1,4 @@
-//! Texts that nodes tell about themselves, as far as they are believed.
+//! Texts by which nodes announce themselves, checked.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What the sender of a PING, PONG or MEET tells about itself beside its header.
+//! Extensions: what a PING, PONG or MEET contains about its sender beside the header.
 
 use super::{NodeId, Text};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -5,7 +5,7 @@ use super::{Address, Extensions, MessageFlags, NodeFlags, NodeId, SlotSet};
 /// What a link carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A frame that tells about its sender.
+    /// A frame with a header about its sender.
     Full(Box<Header>, Body),
     /// A frame without sender, which is known by its link.
     Light(Light),
@@ -23,7 +23,7 @@ impl Frame {
     }
 }
 
-/// What a full frame tells about its sender.
+/// The header of a full frame: the state of its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Sender.
@@ -59,7 +59,7 @@ pub struct Header {
 pub enum Body {
     /// Asks for a PONG.
     Ping(Gossip),
-    /// Answers PING and MEET, or tells of a change.
+    /// Answers PING and MEET, or announces a change.
     Pong(Gossip),
     /// Asks to be taken in.
     Meet(Gossip),

@@ -102,7 +102,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Reads a file. `uses_tls` tells what the one port of files of old servers is for: the option `tls-cluster`.
+/// Reads a file. `uses_tls` decides what the one port in files of old servers is for: the option `tls-cluster`.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ fn read_place(node: &mut NodeRow, place: &str, uses_tls: bool) -> Result<(), Fau
         None => (port, None),
     };
     let port: u16 = number(port).ok_or(FaultKind::Port)?;
-    // What the fields do not tell is the port of the address. Old files have no fields.
+    // A port that has no field is that of the address. Old files have no fields.
     (node.tcp_port, node.tls_port) = match (tcp_port, tls_port) {
         (Some(tcp_port), Some(tls_port)) => (tcp_port, tls_port),
         (None, Some(tls_port)) => (port, tls_port),

@@ -223,7 +223,7 @@ fn frames_pass_both_ways_and_wait_until_the_link_is_open() {
 }
 
 #[test]
-fn names_are_looked_up_and_failures_are_told() {
+fn names_are_looked_up_and_failures_are_reported() {
     let (mut one, mut other) = (Node::new(), Node::new());
     let link = one.connect("localhost", other.port);
     one.opened(link);
@@ -297,7 +297,7 @@ fn a_peer_that_announces_more_than_it_sends_takes_no_memory_and_may_leave() {
 }
 
 #[test]
-fn a_peer_that_speaks_another_protocol_is_sent_away() {
+fn the_link_of_a_peer_with_another_protocol_is_closed() {
     let mut node = Node::new();
     let (mut peer, link) = node.peer();
     peer.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
@@ -306,7 +306,7 @@ fn a_peer_that_speaks_another_protocol_is_sent_away() {
 }
 
 #[test]
-fn frames_that_lie_are_dropped_and_the_next_one_is_read() {
+fn malformed_frames_are_dropped_and_the_next_one_is_read() {
     let mut node = Node::new();
     let (mut peer, link) = node.peer();
     let mut old = ping(1).encode().as_bytes().to_vec();
@@ -348,7 +348,7 @@ fn two_hundred_links_are_served() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_delays_no_other_and_its_backlog_is_told() {
+fn a_peer_that_does_not_read_delays_no_other_and_its_backlog_is_reported() {
     let mut node = Node::new();
     let (mut stalled, link) = node.peer();
     let frames = 64;
@@ -371,7 +371,7 @@ fn a_peer_that_does_not_read_delays_no_other_and_its_backlog_is_told() {
 }
 
 #[test]
-fn a_peer_that_never_reads_is_sent_away() {
+fn the_link_of_a_peer_that_never_reads_is_closed() {
     let mut node = Node::with(Limits { unread_bytes: 32 << 20, ..Limits::default() }, Arc::default());
     let (_stalled, link) = node.peer();
     let frame = Arc::new(publication(1 << 20));
@@ -405,7 +405,7 @@ fn partial_frames_of_all_links_together_are_bounded() {
 }
 
 #[test]
-fn links_without_a_word_are_closed_after_a_while_and_others_stay() {
+fn links_that_send_no_frame_in_time_are_closed_and_others_stay() {
     let mut node = Node::with(Limits { silence_us: 200_000, ..Limits::default() }, Arc::default());
     let (mut speaks, link) = node.peer();
     speaks.write_all(ping(1).encode().as_bytes()).unwrap();

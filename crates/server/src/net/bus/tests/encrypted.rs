@@ -81,7 +81,7 @@ fn frames_pass_encrypted() {
 }
 
 #[test]
-fn who_shows_no_certificate_is_not_heard() {
+fn a_link_without_a_certificate_is_refused() {
     let certificates = Certificates::new();
     let mut node = Node::with(Limits::default(), certificates.published());
     assert!(!certificates.connects(node.port, None));
