@@ -15,10 +15,12 @@
 //!    primary and replica.
 
 mod line;
+mod open_slots;
 mod read;
 mod write;
 
 pub use line::{Direction, NodeLine, OpenSlot};
+pub use open_slots::{OPEN_SLOTS, open_slots_text, read_open_slots};
 pub use read::{Fault, FaultKind, read};
 
 use crate::cluster_bus::{Address, NodeFlags, NodeId, SlotSet, Text};

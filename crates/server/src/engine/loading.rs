@@ -23,6 +23,7 @@ use crate::sys::world::{File, Open, World};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use wire::nodes_conf::OpenSlot;
 
 /// Maximum time of a loading step between two polls of the clients.
 pub(super) const LOAD_STEP_US: u64 = 10_000;
@@ -37,6 +38,8 @@ pub(crate) struct Loads {
     progress: Progress,
     /// The database selected in the stream at the end of the last loaded RDB file.
     stream_db: Option<usize>,
+    /// The primary's open slots, as its snapshot states them.
+    open_slots: Option<Vec<OpenSlot>>,
     /// Commands of an append-only file are being replayed.
     replays: bool,
     /// The replay runs to its end without interruption, however long that takes.
@@ -94,6 +97,16 @@ impl Loads {
     /// Sets the database selected in the stream at the end of a loaded RDB file.
     pub(super) fn set_stream_db(&mut self, db_index: Option<usize>) {
         self.stream_db = db_index;
+    }
+
+    /// Sets the primary's open slots, as the snapshot that is loaded for a synchronisation states them.
+    pub(super) fn set_open_slots(&mut self, open_slots: Option<Vec<OpenSlot>>) {
+        self.open_slots = open_slots;
+    }
+
+    /// Takes the primary's open slots.
+    pub(super) fn take_open_slots(&mut self) -> Option<Vec<OpenSlot>> {
+        self.open_slots.take()
     }
 
     /// Takes the database selected in the stream at the end of the last loaded RDB file.
@@ -374,7 +387,9 @@ impl Executor {
                 self.loads.stream_db = loading.source.stream_db;
                 rdb_loaded(&mut self.server, loading.source.figures);
                 log::info!("DB loaded from disk: {:.3} seconds", self.loads.loading_seconds(&self.clock));
-                if !self.replication.upstream().loads_for_sync() {
+                if self.replication.upstream().loads_for_sync() {
+                    self.loads.set_open_slots(loading.source.take_open_slots());
+                } else {
                     self.continue_history(&mut loading);
                     self.replication.note_without_replicas(self.server.now.monotonic_us);
                 }

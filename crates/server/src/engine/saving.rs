@@ -115,6 +115,7 @@ pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option
         for_7_2: false,
         logs_keys: !config.hide_user_data_from_log,
         without_data: false,
+        open_slots: Vec::new(),
         slot_imports: Vec::new(),
         place,
     }

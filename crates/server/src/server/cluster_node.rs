@@ -7,6 +7,7 @@ use crate::session::client::ConnectionFigures;
 use cluster::{Cluster, Node, Now};
 use structures::key_slot::SLOTS;
 use wire::cluster_bus::Kind;
+use wire::nodes_conf::{Direction, OpenSlot};
 
 /// See the module's documentation.
 pub struct ClusterNode {
@@ -57,6 +58,19 @@ impl ClusterNode {
     /// Returns whether SETSLOT has a slot in migrating or importing state.
     pub fn has_open_slots(&self) -> bool {
         self.view.migrating_slots().next().is_some() || self.view.importing_slots().next().is_some()
+    }
+
+    /// Returns the slots that SETSLOT has left open, as snapshots for replicas have them.
+    pub fn open_slots(&self) -> Vec<OpenSlot> {
+        let open = |direction| move |(slot, node)| OpenSlot { slot, direction, node };
+        let importing = self.view.importing_slots().map(open(Direction::Importing));
+        importing.chain(self.view.migrating_slots().map(open(Direction::Migrating))).collect()
+    }
+
+    /// Takes the open slots of the primary.
+    pub fn set_open_slots(&mut self, open_slots: &[OpenSlot]) {
+        let of = |open: &OpenSlot| (open.slot, open.direction == Direction::Importing, open.node);
+        self.view.set_open_slots(&open_slots.iter().map(of).collect::<Vec<_>>());
     }
 
     /// Returns the figures of a slot.

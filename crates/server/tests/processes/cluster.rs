@@ -245,6 +245,27 @@ fn a_slot_moves_with_its_keys() {
     });
 }
 
+/// A replica that comes while slots are moved by hand learns of them with its data.
+#[test]
+fn a_new_replica_learns_which_slots_are_open() {
+    let nodes = cluster(0);
+    let (mut from, from_id, to_id) = (nodes[0].process.connect(), nodes[0].id(), nodes[1].id());
+    assert_eq!(from.ask(&format!("CLUSTER SETSLOT 3300 MIGRATING {to_id}")), "OK");
+    assert_eq!(from.ask(&format!("CLUSTER SETSLOT 6000 IMPORTING {to_id}")), "OK");
+    for diskless in ["yes", "no"] {
+        from.ask(&format!("CONFIG SET repl-diskless-sync {diskless}"));
+        let replica = Node::start(&[]);
+        nodes[0].meet(&replica);
+        let mut client = replica.process.connect();
+        eventually("the primary", || client.ask(&format!("CLUSTER REPLICATE {from_id}")) == "OK");
+        eventually("the open slots", || {
+            let lines = client.ask("CLUSTER NODES");
+            let own = lines.lines().find(|line| line.contains("myself")).unwrap_or_default();
+            own.contains(&format!("[3300->-{to_id}]")) && own.contains(&format!("[6000-<-{to_id}]"))
+        });
+    }
+}
+
 #[test]
 fn what_a_node_knows_survives_it() {
     let directory = std::env::temp_dir().join(format!("warmline-nodes-{}", std::process::id()));

@@ -292,7 +292,7 @@ fn read_open_slot(word: &str) -> Option<OpenSlot> {
     Some(OpenSlot { slot: slot(number)?, direction, node: NodeId::parse(node.as_bytes())? })
 }
 
-fn slot(word: &str) -> Option<u16> {
+pub(super) fn slot(word: &str) -> Option<u16> {
     number(word).filter(|slot| *slot < SLOTS)
 }
 

@@ -231,10 +231,11 @@ impl Executor {
         if keeps_data {
             log::info!("PRIMARY <-> REPLICA sync: Discarding old DB in background");
         }
-        let Loaded { figures, stream_db, .. } = loaded;
+        let Loaded { figures, stream_db, open_slots, .. } = loaded;
         note_loaded(&mut self.server, figures);
         rdb_loaded(&mut self.server, figures);
         self.loads.set_stream_db(stream_db);
+        self.loads.set_open_slots(open_slots);
         self.sync_ended();
         // No file contains the new data.
         self.db.change_log.add_dirty(1);

@@ -307,6 +307,9 @@ impl Executor {
     /// Adopts the loaded data and its position in the primary's stream.
     pub(super) fn sync_ended(&mut self) {
         let db_index = self.loads.take_stream_db().unwrap_or(0);
+        if let (Some(node), Some(open_slots)) = (&mut self.server.cluster, self.loads.take_open_slots()) {
+            node.set_open_slots(&open_slots);
+        }
         let Some(link) = &mut self.replication.upstream.link else { return };
         let Stage::Loading { origin, file, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
             return;

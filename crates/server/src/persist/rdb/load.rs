@@ -11,6 +11,7 @@ use std::fmt;
 use std::io::Read;
 use wire::aof::write_command;
 use wire::cluster_bus::SlotSet;
+use wire::nodes_conf::{OPEN_SLOTS, OpenSlot, read_open_slots};
 use wire::rdb::{
     Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, SlotImport, accepts_version, kind,
     module, opcode,
@@ -196,6 +197,7 @@ pub struct Loader<R> {
     stream_id: Option<String>,
     stream_offset: Option<u64>,
     left_out: Option<LeftOut>,
+    open_slots: Option<Vec<OpenSlot>>,
     slot_imports: Vec<SlotImport>,
     /// The slots of all imports.
     imported: SlotSet,
@@ -282,6 +284,7 @@ impl<R: Read> Loader<R> {
             stream_id: None,
             stream_offset: None,
             left_out: None,
+            open_slots: None,
             slot_imports: Vec::new(),
             imported: SlotSet::new(),
         })
@@ -296,6 +299,11 @@ impl<R: Read> Loader<R> {
     /// Encoded commands with their databases for the keys and fields dropped since the last call.
     pub fn take_left_out(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.left_out.as_mut().map(|left_out| std::mem::take(&mut left_out.commands)).unwrap_or_default()
+    }
+
+    /// The slots that SETSLOT had left open on the node that wrote the file, if it names them: for a replica's first data.
+    pub fn take_open_slots(&mut self) -> Option<Vec<OpenSlot>> {
+        self.open_slots.take()
     }
 
     /// The imports of slots that were read since the last call. Their slots are hidden in the databases, see
@@ -584,6 +592,12 @@ impl<R: Read> Loader<R> {
             b"repl-offset" => self.stream_offset = u64::try_from(number()).ok(),
             b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
             b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
+            open if open == OPEN_SLOTS.as_bytes() => {
+                self.open_slots = read_open_slots(&value);
+                if self.open_slots.is_none() {
+                    log::warn!("The RDB has an invalid attribute {OPEN_SLOTS}, which is ignored");
+                }
+            }
             [b'%', ..] => log::info!("RDB '{}': {text}", String::from_utf8_lossy(&name)),
             _ => {}
         }

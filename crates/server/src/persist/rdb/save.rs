@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
+use wire::nodes_conf::{OPEN_SLOTS, OpenSlot, open_slots_text};
 use wire::rdb::{PayloadWriter, SlotImport, VERSION, Writer, kind, opcode};
 
 /// Attributes and options of a snapshot.
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
+    /// Slots of the cluster that are moved by hand: for replicas.
+    pub open_slots: Vec<OpenSlot>,
     /// Slots of the cluster that are being imported.
     pub slot_imports: Vec<SlotImport>,
     /// Position in the replication stream, if there is one.
@@ -115,6 +118,9 @@ pub fn write_snapshot<W: Write>(
         about.push(("repl-offset", place.offset.to_string()));
     }
     about.push(("aof-base", u8::from(snapshot.aof_base).to_string()));
+    if !snapshot.open_slots.is_empty() {
+        about.push((OPEN_SLOTS, open_slots_text(&snapshot.open_slots)));
+    }
     for (name, value) in about {
         writer.byte(opcode::AUX)?;
         writer.string(name.as_bytes())?;

@@ -21,6 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
+use wire::nodes_conf::OpenSlot;
 use wire::rdb::{ReadError, SlotImport};
 
 /// Maximum number of bytes received and not read.
@@ -39,6 +40,8 @@ pub struct Loaded {
     bytes: u64,
     /// Selected database of the change stream after the snapshot, if stated.
     pub stream_db: Option<usize>,
+    /// Open slots of the node that wrote the snapshot, if stated.
+    pub open_slots: Option<Vec<OpenSlot>>,
     /// Slots of the cluster that were being imported; they are hidden in the databases.
     pub slot_imports: Vec<SlotImport>,
 }
@@ -241,6 +244,12 @@ fn load_into(
         suspender.suspend();
     }
     let libraries = std::mem::take(&mut loader.libraries);
-    let (bytes, slot_imports) = (loader.position(), loader.take_slot_imports());
-    Ok(Loaded { figures: loader.figures, libraries, bytes, stream_db: loader.stream_db, slot_imports })
+    Ok(Loaded {
+        figures: loader.figures,
+        libraries,
+        bytes: loader.position(),
+        stream_db: loader.stream_db,
+        open_slots: loader.take_open_slots(),
+        slot_imports: loader.take_slot_imports(),
+    })
 }
