@@ -503,6 +503,11 @@ impl Database {
         self.table.by_slot().map_or(0, |tables| tables.keys_in_slot(slot))
     }
 
+    /// Number of keys with an expiry in a slot of the cluster.
+    pub fn expiring_in_slot(&self, slot: u16) -> usize {
+        self.table.by_slot().map_or(0, |tables| tables.expiring_in_slot(slot))
+    }
+
     /// The first slot of the cluster from `slot` on that may have keys and is not hidden.
     pub fn next_slot(&self, slot: u16) -> Option<u16> {
         self.table.by_slot().and_then(|tables| tables.next_used(slot.into(), Scope::Shown)).map(len_u16)

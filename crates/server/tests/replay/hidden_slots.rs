@@ -17,6 +17,16 @@ use wire::rdb::SlotImport;
 
 const HIDDEN_TAG: &str = "{hidden}";
 
+pub const LOADING: LoadOptions = LoadOptions {
+    strict: true,
+    verify_checksum: true,
+    drop_expired: false,
+    replaces: false,
+    keys_expected_max: 0,
+    key_delay_us: 0,
+    now_ms: START_UNIX_MS,
+};
+
 fn hidden_slots() -> SlotSet {
     [key_slot(HIDDEN_TAG.as_bytes())].into_iter().collect()
 }
@@ -136,18 +146,9 @@ fn import(letter: &str, slots: SlotSet) -> SlotImport {
 }
 
 fn load(file: &[u8]) -> Result<(Db, Vec<SlotImport>), LoadError> {
-    let options = LoadOptions {
-        strict: true,
-        verify_checksum: true,
-        drop_expired: false,
-        replaces: false,
-        keys_expected_max: 0,
-        key_delay_us: 0,
-        now_ms: START_UNIX_MS,
-    };
     let mut db = Db::new(3, KeySeed::new(HashSeed::new(5, 6), true), 7);
     db.begin(Turn::new(0, START_UNIX_MS));
-    let mut loader = Loader::open(file, options)?;
+    let mut loader = Loader::open(file, LOADING)?;
     assert!(loader.step(&mut db, &mut || false)?);
     let imports = loader.take_slot_imports();
     Ok((db, imports))

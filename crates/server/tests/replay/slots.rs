@@ -2,16 +2,22 @@
 
 use super::commands::Commands;
 use super::contents::{Contents, Detail};
+use super::hidden_slots::LOADING;
 use super::life::Life;
 use super::world::Weather;
 use super::{START_UNIX_MS, config_of};
 use server::config::Config;
+use server::db::Db;
+use server::db::rdb::ReadValue;
 use server::engine::slot_migration::begin_export;
+use server::persist::rdb::{Loader, Observer, Snapshot, write_snapshot};
 use server::persist::slots::write_slots;
 use std::io::Read as _;
+use structures::hash::HashSeed;
 use structures::random::Random;
 use wire::aof::{Item, Reader};
 use wire::cluster_bus::SlotSet;
+use wire::rdb::SlotImport;
 
 const RUNS: u64 = 6;
 const COMMANDS: u64 = 1_500;
@@ -118,4 +124,42 @@ fn a_child_writes_them_into_a_pipe() {
     begin_export(&mut life.executor, &slots).expect("a child");
     assert_eq!((running(&mut life), send(&mut life, "FLUSHALL").as_str()), (true, "+OK\r\n"));
     assert!(!running(&mut life));
+}
+
+/// What a file says of slots, and the keys behind it.
+#[derive(Default)]
+struct SlotInfos(Vec<String>);
+
+impl Observer for SlotInfos {
+    fn about(&mut self, name: &[u8], value: &[u8], _at: u64) {
+        if name == b"slot-info" {
+            self.0.push(String::from_utf8(value.to_vec()).unwrap());
+        }
+    }
+
+    fn slot_import(&mut self, _import: &SlotImport, _at: u64) {}
+
+    fn database(&mut self, index: u64, _at: u64) {
+        self.0.push(format!("database {index}"));
+    }
+
+    fn key(&mut self, _db_index: usize, key: &[u8], _value: &ReadValue, _expiry_ms: Option<i64>) {
+        self.0.push(String::from_utf8(key.to_vec()).unwrap());
+    }
+}
+
+#[test]
+fn files_say_how_many_keys_of_a_slot_follow() {
+    let mut life = Life::begin(&clustered(1), Weather::default(), START_UNIX_MS, 1);
+    for line in ["SET a 1", "SET b 1", "SET {b} 1", "SET c 1 PX 9000", "SELECT 2", "SET a 2"] {
+        life.send(0, &line.split(' ').map(|word| word.as_bytes().to_vec()).collect());
+    }
+    let snapshot = Snapshot { release: "9.1", ..Snapshot::default() };
+    let file = write_snapshot(Vec::new(), &life.executor.db, &snapshot, &mut |_| ()).unwrap();
+    let mut seen = SlotInfos::default();
+    let mut loader = Loader::open(&file[..], LOADING).unwrap();
+    loader.check(&mut Db::new(3, HashSeed::new(1, 2), 3), &mut seen).unwrap();
+    seen.0[2..4].sort();
+    let infos = ["3300,2,0", "b", "{b}", "7365,1,1", "c", "15495,1,0", "a"];
+    assert_eq!(seen.0, [&["database 0"][..], &infos, &["database 2", "15495,1,0", "a"]].concat());
 }

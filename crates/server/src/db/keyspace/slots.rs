@@ -466,6 +466,11 @@ impl SlotTables {
         self.tables.get(usize::from(slot)).map_or(0, KeyTable::len)
     }
 
+    /// Number of keys with an expiry in a slot.
+    pub fn expiring_in_slot(&self, slot: u16) -> usize {
+        self.tables.get(usize::from(slot)).map_or(0, KeyTable::expiring_len)
+    }
+
     /// Iterates over the keys of a slot.
     pub fn iter_slot(&self, slot: u16) -> impl Iterator<Item = EntryRef<'_, Object>> {
         self.tables.get(usize::from(slot)).into_iter().flat_map(KeyTable::iter)

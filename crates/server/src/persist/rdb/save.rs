@@ -1,5 +1,6 @@
 //! Writes a snapshot of all databases.
 
+use crate::db::keyspace::Database;
 use crate::db::object::Value;
 use crate::db::rdb::{kind_of, write_asides, write_value};
 use crate::db::{Db, Object};
@@ -7,6 +8,7 @@ use crate::error::quoted;
 use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
+use structures::key_slot::key_slot;
 use structures::key_table::EntryRef;
 use wire::nodes_conf::{OPEN_SLOTS, OpenSlot, open_slots_text};
 use wire::rdb::{PayloadWriter, SlotImport, VERSION, Writer, kind, opcode};
@@ -172,7 +174,12 @@ fn write_database<W: Write>(
     writer.byte(opcode::RESIZE_DB)?;
     writer.length(table.len() as u64)?;
     writer.length(table.expiring_len() as u64)?;
+    let (by_slot, mut slot) = (db.key_seed().by_slot(), None);
     for entry in table.iter() {
+        if by_slot && slot != Some(key_slot(entry.key())) {
+            slot = Some(key_slot(entry.key()));
+            slot.map_or(Ok(()), |slot| write_slot_info(writer, table, slot))?;
+        }
         write_key(writer, db, index, entry, snapshot)?;
         pause(snapshot.key_delay_us, *keys);
         *keys += 1;
@@ -181,6 +188,14 @@ fn write_database<W: Write>(
         }
     }
     Ok(())
+}
+
+/// Says how many keys of a slot follow, so that other servers size its tables at once.
+fn write_slot_info<W: Write>(writer: &mut Writer<W>, table: &Database, slot: u16) -> io::Result<()> {
+    let (keys, expiring) = (table.keys_in_slot(slot), table.expiring_in_slot(slot));
+    writer.byte(opcode::AUX)?;
+    writer.string(b"slot-info")?;
+    writer.string(format!("{slot},{keys},{expiring}").as_bytes())
 }
 
 fn write_key<W: Write>(
