@@ -1,23 +1,40 @@
-//! `--cluster`: commands for all nodes of a cluster, without those that change the assignment of slots.
+//! `--cluster`: commands for all nodes of a cluster, and those that make and change one.
+//!
+//! 1. `line` is a line of CLUSTER NODES, `nodes` the nodes with their connections, `plan` decides without either.
+//! 2. `check` finds faults, `fix` mends them; `movement` moves slots, `atomic` lets the nodes do it.
+//! 3. `create`, `reshard`, `membership` and `import` are the commands; `join` is how nodes come to know each other.
 
+mod atomic;
 mod backup;
 mod check;
+mod create;
+mod fix;
+mod import;
+mod join;
+mod line;
+mod membership;
+mod movement;
 mod nodes;
+mod plan;
+mod questions;
+mod reshard;
 
 use std::fmt::Display;
 use std::path::Path;
 
 use client::{Address, ConnectSettings};
+use structures::key_slot::SLOTS;
 use wire::response::Value;
 
 use crate::Failure;
 use crate::format::{self, Style};
-use crate::options::Options;
-use crate::program::{Program, has_colors};
+use crate::options::{ClusterOptions, Options};
+use crate::program::has_colors;
 use crate::session::{Session, Settings};
-use nodes::{Cluster, Node};
+use check::{Check, Fix};
+use movement::Movement;
+use nodes::{Cluster, Node, Unreachable};
 
-const SLOTS: usize = 16384;
 /// Shorter node timeouts treat any pause as a failure.
 const NODE_TIMEOUT_MS_MIN: u64 = 100;
 
@@ -31,9 +48,58 @@ struct ClusterCommand {
     options: &'static [&'static str],
 }
 
-const COMMANDS: [ClusterCommand; 6] = [
+const COMMANDS: [ClusterCommand; 13] = [
+    ClusterCommand {
+        name: "create",
+        arity: -1,
+        arguments: "host1:port1 ... hostN:portN",
+        options: &["replicas <arg>"],
+    },
     ClusterCommand { name: "check", arity: -1, arguments: ANY_NODE, options: &["search-multiple-owners"] },
     ClusterCommand { name: "info", arity: -1, arguments: ANY_NODE, options: &[] },
+    ClusterCommand {
+        name: "fix",
+        arity: -1,
+        arguments: ANY_NODE,
+        options: &["search-multiple-owners", "fix-with-unreachable-primaries"],
+    },
+    ClusterCommand {
+        name: "reshard",
+        arity: -1,
+        arguments: ANY_NODE,
+        options: &[
+            "from <arg>",
+            "to <arg>",
+            "slots <arg>",
+            "yes",
+            "timeout <arg>",
+            "pipeline <arg>",
+            "replace",
+            "use-atomic-slot-migration",
+        ],
+    },
+    ClusterCommand {
+        name: "rebalance",
+        arity: -1,
+        arguments: ANY_NODE,
+        options: &[
+            "weight <node1=w1...nodeN=wN>",
+            "use-empty-primaries",
+            "timeout <arg>",
+            "simulate",
+            "pipeline <arg>",
+            "threshold <arg>",
+            "replace",
+            "use-atomic-slot-migration",
+        ],
+    },
+    ClusterCommand {
+        name: "add-node",
+        arity: 2,
+        arguments: "new_host:new_port existing_host:existing_port",
+        options: &["replica", "primaries-id <arg>"],
+    },
+    ClusterCommand { name: "del-node", arity: 2, arguments: "host:port node_id", options: &[] },
     ClusterCommand {
         name: "call",
         arity: -2,
@@ -41,12 +107,15 @@ const COMMANDS: [ClusterCommand; 6] = [
         options: &["only-primaries", "only-replicas"],
     },
     ClusterCommand { name: "set-timeout", arity: 2, arguments: "host:port milliseconds", options: &[] },
+    ClusterCommand {
+        name: "import",
+        arity: 1,
+        arguments: "host:port",
+        options: &["from <arg>", "from-user <arg>", "from-pass <arg>", "from-askpass", "copy", "replace"],
+    },
     ClusterCommand { name: "backup", arity: 2, arguments: "host:port backup_directory", options: &[] },
     ClusterCommand { name: "help", arity: 0, arguments: "", options: &[] },
 ];
-
-/// Commands of other clients that move slots or nodes.
-const CHANGES: [&str; 7] = ["create", "fix", "reshard", "rebalance", "add-node", "del-node", "import"];
 
 /// The severity of a line.
 #[derive(Clone, Copy)]
@@ -75,8 +144,8 @@ struct Access {
 }
 
 impl Access {
-    fn connect(&self, host: &str, port: u16) -> Result<Session, Failure> {
-        let settings = Settings {
+    fn settings(&self) -> Settings {
+        Settings {
             user: self.user.clone(),
             password: self.password.clone(),
             connect: self.connect.clone(),
@@ -90,10 +159,18 @@ impl Access {
             style: Style::raw(),
             is_colored: false,
             uses_pager: false,
-        };
-        let mut session = Session::new(settings, Address::Tcp(host.to_owned(), port), 0);
+        }
+    }
+
+    fn connect(&self, host: &str, port: u16) -> Result<Session, Failure> {
+        let mut session = self.session(host, port);
         session.connect()?;
         Ok(session)
+    }
+
+    /// A session that is not connected yet.
+    fn session(&self, host: &str, port: u16) -> Session {
+        Session::new(self.settings(), Address::Tcp(host.to_owned(), port), 0)
     }
 }
 
@@ -102,12 +179,6 @@ pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(
     let [name, given @ ..] = words else { return Err(Failure::Usage("Unknown --cluster subcommand".into())) };
     // Arguments may also follow the options.
     let given = if given.is_empty() { &options.command } else { given };
-    if CHANGES.contains(&name.as_str()) {
-        return Err(Failure::Usage(format!(
-            "[ERR] {} does not support --cluster {name}: it changes no cluster",
-            Program::current().name
-        )));
-    }
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         return Err(Failure::Usage("Unknown --cluster subcommand".to_owned()));
     };
@@ -116,36 +187,69 @@ pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(
         let text = "[ERR] Wrong number of arguments for specified --cluster sub command";
         return Err(Failure::Usage(text.to_owned()));
     }
-    if name == "help" {
-        print_text!("{}", help());
-        return Ok(());
-    }
     let access = Access {
         user: settings.user.clone(),
         password: settings.password.clone(),
         connect: settings.connect.clone(),
     };
-    let (host, port) = match (name.as_str(), given) {
-        ("check" | "info", [host, port, ..]) => (host.clone(), port.parse().ok()),
-        (_, [address, ..]) => nodes::host_and_port(address).unwrap_or_default(),
-        (_, []) => (String::new(), None),
-    };
-    let Some(port) = port else {
-        return Err(Failure::Usage(
-            "[ERR] Invalid arguments: you need to pass either a valid address (ie. 120.0.0.1:7000) or space separated IP \
-             and port (ie. 120.0.0.1 7000)"
-                .to_owned(),
-        ));
-    };
-    if name == "set-timeout" {
-        return set_timeout(&access, &host, port, &given[1]);
-    }
-    let mut cluster = Cluster::load(&access, &host, port)?;
     match name.as_str() {
+        "help" => {
+            print_text!("{}", help());
+            Ok(())
+        }
+        "create" => create::run(&access, &options.cluster_options, given),
+        "add-node" => {
+            let (host, port) = place(&given[..1])?;
+            let (known_host, known_port) = place(&given[1..])?;
+            membership::add(&access, &options.cluster_options, (&host, port), (&known_host, known_port))
+        }
+        _ => run_at(&access, options, name, given),
+    }
+}
+
+/// Parses `host:port`, or a host and a port.
+fn place(words: &[String]) -> Result<(String, u16), Failure> {
+    let place = match words {
+        [host, port, ..] => Some((host.clone(), port.parse().ok())),
+        [address] => line::host_and_port(address),
+        [] => None,
+    };
+    let Some((host, Some(port))) = place else {
+        let text = "[ERR] Invalid arguments: you need to pass either a valid address (ie. 120.0.0.1:7000) or space \
+                    separated IP and port (ie. 120.0.0.1 7000)";
+        return Err(Failure::Usage(text.to_owned()));
+    };
+    Ok((host, port))
+}
+
+/// Runs a command that starts at one node of the cluster.
+fn run_at(access: &Access, options: &Options, name: &str, given: &[String]) -> Result<(), Failure> {
+    let takes_two_words = ["check", "info", "fix", "reshard", "rebalance"].contains(&name);
+    let (host, port) = place(if takes_two_words { given } else { &given[..1] })?;
+    let cluster_options = &options.cluster_options;
+    match name {
+        "set-timeout" => return set_timeout(access, &host, port, &given[1]),
+        "import" => return import::run(access, cluster_options, &host, port),
+        "del-node" => return membership::remove(access, (&host, port), &given[1]),
+        _ => {}
+    }
+    let mut cluster = Cluster::load(access, &host, port, Unreachable::Skipped)?;
+    let mut movement = Movement::new(access, cluster_options, format!("{host}:{port}"));
+    match name {
         "info" => show(&mut cluster),
-        "check" => {
-            show(&mut cluster)?;
-            check::run(&mut cluster, options.cluster_options.cluster_search_multiple_owners)
+        "check" => check(&mut cluster, cluster_options, None),
+        "fix" => {
+            movement.fixes = true;
+            movement.heed_interrupts()?;
+            check(&mut cluster, cluster_options, Some(&movement))
+        }
+        "reshard" | "rebalance" => {
+            match name {
+                "reshard" => reshard::run(&mut cluster, cluster_options, &movement)?,
+                _ => reshard::rebalance(&mut cluster, cluster_options, &movement, options.verbose)?,
+            }
+            join::settle(&mut cluster);
+            Ok(())
         }
         "backup" => backup::run(&mut cluster, Path::new(&given[1])),
         _ => {
@@ -153,6 +257,21 @@ pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(
             Ok(())
         }
     }
+}
+
+fn check(
+    cluster: &mut Cluster,
+    options: &ClusterOptions,
+    movement: Option<&Movement>,
+) -> Result<(), Failure> {
+    show(cluster)?;
+    let ignores_unreachable_primaries = options.cluster_fix_with_unreachable_primaries;
+    let check = Check {
+        is_quiet: false,
+        searches_multiple_owners: options.cluster_search_multiple_owners,
+        fix: movement.map(|movement| Fix { movement, ignores_unreachable_primaries }),
+    };
+    check.run(cluster)?.require_sound()
 }
 
 fn help() -> String {
@@ -163,7 +282,9 @@ fn help() -> String {
             out += &format!("{:15}  --cluster-{option}\n", "");
         }
     }
-    out + "\nFor check, info, call, set-timeout and backup you can specify the host and port of any working node in the cluster.\n\n"
+    out + "\nFor check, fix, reshard, del-node, set-timeout, info, rebalance, call, import, backup you can specify the host and \
+           port of any working node in the cluster.\n\nCluster Manager Options:\n  --cluster-yes  Automatic yes to cluster \
+           commands prompts\n\n"
 }
 
 /// Prints keys, slots and replicas of each primary.
@@ -212,7 +333,7 @@ fn set_timeout(access: &Access, host: &str, port: u16, milliseconds: &str) -> Re
         let text = "Setting a node timeout of less than 100 milliseconds is a bad idea.";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let mut cluster = Cluster::load(access, host, port)?;
+    let mut cluster = Cluster::load(access, host, port, Unreachable::Skipped)?;
     print(Level::Information, ">>> Reconfiguring node timeout in every cluster node...");
     let (mut done, mut failed) = (0, 0);
     for node in &mut cluster.nodes {

@@ -1,5 +1,6 @@
 //! The command line, with the letters and names of valkey-cli.
 
+mod cluster;
 mod sizing;
 
 use std::ffi::OsString;
@@ -7,13 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 use client::{Address, ConnectSettings, Family, ServerUri, TlsOptions, seconds};
 use wire::spelling::meant;
 
 use crate::arguments::unquoted;
 use crate::format::Style;
 use crate::program::Program;
+pub use cluster::ClusterOptions;
 
 const EXAMPLES: &str = "Examples:
   warmline-cli set greeting hello
@@ -247,27 +249,6 @@ pub struct Options {
     pub cluster_options: ClusterOptions,
 }
 
-/// Arguments of `--cluster`.
-#[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Clusters")]
-pub struct ClusterOptions {
-    /// Command for a cluster and its arguments; `--cluster help` lists them
-    #[arg(long = "cluster", value_name = "COMMAND", num_args = 1..)]
-    pub cluster_command: Option<Vec<String>>,
-    /// Only primaries
-    #[arg(long, alias = "cluster-only-masters")]
-    pub cluster_only_primaries: bool,
-    /// Only replicas
-    #[arg(long)]
-    pub cluster_only_replicas: bool,
-    /// Search for slots that several nodes claim
-    #[arg(long)]
-    pub cluster_search_multiple_owners: bool,
-    /// No effect; accepted for scripts
-    #[arg(long, hide = true)]
-    pub cluster_yes: bool,
-}
-
 fn connect_timeout(text: &str) -> Result<Duration, String> {
     seconds(text).map_err(|_| "Invalid connection timeout for -t.".to_string())
 }
@@ -317,6 +298,7 @@ impl Options {
             return Err(NoOptions::Error(unrecognized(first, &definition)));
         }
         options.apply_uri().map_err(NoOptions::Error)?;
+        options.return_words();
         options.check().map_err(NoOptions::Error)?;
         Ok(options)
     }
@@ -335,6 +317,16 @@ impl Options {
             self.host = host;
         }
         Ok(())
+    }
+
+    /// Returns words behind weights that are none to the command.
+    fn return_words(&mut self) {
+        let weights = &mut self.cluster_options.cluster_weight;
+        if let Some(end) = weights.iter().position(|word| !word.contains('='))
+            && self.command.is_empty()
+        {
+            self.command = weights.split_off(end);
+        }
     }
 
     /// Checks combinations of options.
@@ -537,6 +529,37 @@ mod tests {
         assert_eq!(command, ["call", "127.0.0.1:7000", "get", "key"]);
         assert!(options.cluster_options.cluster_only_primaries);
         assert_eq!(options.password.as_deref(), Some("-secret"));
+    }
+
+    #[test]
+    fn changes_of_clusters_have_the_spellings_of_all_releases() {
+        let cluster = |line: &str| parse(line).cluster_options;
+        let options = cluster("--cluster add-node a:1 b:2 --cluster-slave --cluster-master-id x");
+        assert!(options.cluster_replica && options.cluster_primary_id.as_deref() == Some("x"));
+        for name in ["primary", "primaries"] {
+            let options =
+                cluster(&format!("--cluster add-node a:1 b:2 --cluster-replica --cluster-{name}-id x"));
+            assert_eq!(options.cluster_primary_id.as_deref(), Some("x"));
+        }
+        let options =
+            cluster("--cluster rebalance a:1 --cluster-weight x=1 y=0.5 --cluster-use-empty-masters");
+        assert!(options.cluster_use_empty_primaries);
+        assert_eq!(options.cluster_weight, ["x=1", "y=0.5"]);
+        assert!(
+            cluster("--cluster fix a:1 --cluster-fix-with-unreachable-masters")
+                .cluster_fix_with_unreachable_primaries
+        );
+        let options =
+            cluster("--cluster reshard a:1 --cluster-from all --cluster-pipeline 3 --cluster-timeout 5");
+        assert_eq!((options.cluster_pipeline, options.cluster_timeout), (3, 5));
+        assert_eq!(options.cluster_from.as_deref(), Some("all"));
+        assert!(read("--cluster reshard a:1 --cluster-pipeline 0").is_err());
+        // Words without a weight are the command's, as elsewhere.
+        let options = parse("--cluster rebalance --cluster-weight x=1 a:1");
+        assert_eq!(
+            (options.cluster_options.cluster_weight, options.command),
+            (vec!["x=1".to_owned()], vec!["a:1".to_owned()])
+        );
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::check::Check;
 use super::nodes::{Cluster, Node, ranges};
-use super::{Level, check, print};
+use super::{Level, print};
 use crate::Failure;
 use crate::rdb;
 
 pub fn run(cluster: &mut Cluster, directory: &Path) -> Result<(), Failure> {
-    let is_sound = check::run(cluster, false).is_ok();
+    let is_sound = Check::default().run(cluster)?.is_sound;
     if !directory.is_dir() {
         print(Level::Error, format!("[ERR] {} is not a valid directory", directory.display()));
         return Err(Failure::Reported);

@@ -1,177 +1,383 @@
 //! The nodes of a cluster, each with the state that it reports of itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use client::info_field;
+use client::{info_field, printable};
+use wire::nodes_conf::BUS_PORT_OFFSET;
+use wire::response::Value;
 
-use super::{Access, Level, SLOTS, print};
+use super::line::{Line, lines};
+use super::{Access, Level, print};
 use crate::Failure;
-use crate::session::Session;
+use crate::session::{Session, SessionError};
 
-/// A reachable node.
+/// A node.
 pub struct Node {
     pub session: Session,
     pub id: String,
     pub host: String,
     pub port: u16,
+    /// Its port for other nodes, if that is not the one that follows from `port`.
+    pub bus_port: Option<u16>,
+    /// Its address as other nodes know it.
+    address: (String, u16),
     pub flags: Vec<String>,
     /// The id of its primary, if it is a replica.
     pub replicates: Option<String>,
     pub slots: BTreeSet<usize>,
-    /// Slots that are migrated from this node, and those imported to it.
-    pub migrating: Vec<String>,
-    pub importing: Vec<String>,
+    /// Slots that are migrated from this node, with the node that gets them.
+    pub migrating: BTreeMap<usize, String>,
+    /// Slots that are imported to this node, with the node that has them.
+    pub importing: BTreeMap<usize, String>,
     /// Its configuration epoch.
     pub epoch: u64,
+    /// Whether it has answered.
+    pub is_reachable: bool,
+    databases: Option<u32>,
+    /// The database that its connection has selected.
+    database: u32,
+}
+
+/// Why a node has not done what a command asks for.
+#[derive(Debug)]
+pub enum NodeError {
+    /// The text of its error.
+    Refused(String),
+    Lost(SessionError),
+}
+
+/// What becomes of nodes that cannot be reached.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Unreachable {
+    Skipped,
+    /// They are part of the cluster as other nodes see them.
+    Kept,
 }
 
 pub struct Cluster {
     /// The node of the command line, then the nodes that it lists.
     pub nodes: Vec<Node>,
+    pub unreachable_primaries: usize,
 }
 
-/// A line of CLUSTER NODES.
-#[derive(Debug, PartialEq)]
-struct Line {
-    id: String,
-    host: String,
-    port: Option<u16>,
-    flags: Vec<String>,
-    primary: Option<String>,
-    slots: BTreeSet<usize>,
-    migrating: Vec<String>,
-    importing: Vec<String>,
-    epoch: u64,
+fn malformed() -> Failure {
+    Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned())
 }
 
-/// Parses `host:port`; the parts after an `@` or a comma are ignored.
-pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
-    let address = address.split(['@', ',']).next()?;
-    let (host, port) = address.rsplit_once(':')?;
-    Some((host.to_owned(), port.parse().ok()))
+/// Splits the lines of a node's list of nodes into its own and the others.
+fn own_and_others(session: &mut Session) -> Result<(Line, Vec<Line>), Failure> {
+    let (own, others): (Vec<Line>, Vec<Line>) =
+        lines(session)?.into_iter().partition(|line| line.has_flag("myself"));
+    Ok((own.into_iter().next().ok_or_else(malformed)?, others))
 }
 
-impl Line {
-    fn read(line: &str) -> Option<Line> {
-        let mut words = line.split(' ');
-        let (id, address, flags, primary) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let (host, port) = host_and_port(address)?;
-        let flags: Vec<String> = flags.split(',').map(str::to_owned).collect();
-        let is_replica = flags.iter().any(|flag| flag == "slave" || flag == "replica");
-        let (mut slots, mut migrating, mut importing) = (BTreeSet::new(), Vec::new(), Vec::new());
-        // Fields: ping sent, pong received, epoch, state of the link, slots.
-        let epoch = words.nth(2).and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-        for word in words.skip(1) {
-            if let Some(open) = word.strip_prefix('[') {
-                if let Some((slot, _)) = open.split_once("->-") {
-                    migrating.push(slot.to_owned());
-                } else if let Some((slot, _)) = open.split_once("-<-") {
-                    importing.push(slot.to_owned());
-                }
-                continue;
-            }
-            let (first, last) = word.split_once('-').unwrap_or((word, word));
-            if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-                slots.extend(first..=last.min(SLOTS - 1));
-            }
-        }
-        let primary = is_replica.then(|| primary.to_owned());
-        Some(Line { id: id.to_owned(), host, port, flags, primary, slots, migrating, importing, epoch })
-    }
+/// Prints why a node is not accepted.
+pub fn print_rejection(host: &str, port: u16, reason: &str) -> Failure {
+    print(Level::Error, format!("[ERR] Node {host}:{port} {}", printable(reason)));
+    Failure::Reported
+}
 
-    fn has_flag(&self, name: &str) -> bool {
-        self.flags.iter().any(|flag| flag == name)
-    }
-
-    fn node(self, session: Session, host: &str, port: u16) -> Node {
-        let Line { id, flags, primary: replicates, slots, migrating, importing, epoch, .. } = self;
+impl Node {
+    fn new(line: Line, session: Session, host: &str, port: u16, is_reachable: bool) -> Node {
+        let bus_port =
+            line.bus_port.filter(|bus| port.checked_add(BUS_PORT_OFFSET) != Some(*bus) && *bus != 0);
         Node {
             session,
-            id,
+            id: line.id,
             host: host.to_owned(),
             port,
-            flags,
-            replicates,
-            slots,
-            migrating,
-            importing,
-            epoch,
+            bus_port,
+            address: (host.to_owned(), port),
+            flags: line.flags,
+            replicates: line.primary,
+            slots: line.slots,
+            migrating: line.migrating,
+            importing: line.importing,
+            epoch: line.epoch,
+            is_reachable,
+            databases: None,
+            database: 0,
         }
     }
-}
 
-/// Returns a node's CLUSTER NODES, which includes the node itself.
-fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
-    let reply = session.request(&["CLUSTER", "NODES"])?;
-    let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
-    if reply.is_error() {
-        return Err(Failure::Reply(text));
-    }
-    let malformed = || Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned());
-    // The text is printed, and ids become parts of file names.
-    if text.lines().any(|line| line.contains(|letter: char| letter.is_control() || letter == '/')) {
-        return Err(malformed());
-    }
-    text.lines().map(|line| Line::read(line).ok_or_else(malformed)).collect()
-}
-
-impl Cluster {
-    /// Queries a node for the list of nodes, and each of them for its own state. Unreachable nodes are reported and skipped.
-    pub fn load(access: &Access, host: &str, port: u16) -> Result<Cluster, Failure> {
+    /// Connects to a node and queries its own state; also returns what it knows of other nodes. Prints why that fails.
+    pub fn join(access: &Access, host: &str, port: u16) -> Result<(Node, Vec<Line>), Failure> {
         let mut session = access.connect(host, port)?;
         let reply = session.request(&["INFO"])?;
         let info = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
         if info_field(&info, "cluster_enabled") != Some("1") {
-            let reason =
-                if reply.is_error() { info } else { "is not configured as a cluster node.".to_owned() };
-            print(Level::Error, format!("[ERR] Node {host}:{port} {reason}"));
-            return Err(Failure::Reported);
+            let reason = if reply.is_error() { &info } else { "is not configured as a cluster node." };
+            return Err(print_rejection(host, port, reason));
         }
-        let (own, others): (Vec<Line>, Vec<Line>) =
-            lines(&mut session)?.into_iter().partition(|line| line.has_flag("myself"));
-        let own = own.into_iter().next();
-        let own = own.ok_or_else(|| Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned()))?;
-        let mut nodes = vec![own.node(session, host, port)];
-        for other in others {
-            if ["noaddr", "disconnected", "fail"].iter().any(|flag| other.has_flag(flag)) {
-                continue;
-            }
-            let Some(port) = other.port else { continue };
-            let host = other.host.clone();
-            match Self::query(access, &host, port) {
-                Ok(node) => nodes.push(node),
-                Err(error) => {
-                    eprint_line!("{error}");
-                    print(Level::Error, format!("[ERR] Unable to load info for node {host}:{port}"));
-                }
-            }
-        }
-        Ok(Cluster { nodes })
+        let (own, others) = own_and_others(&mut session)?;
+        Ok((Node::new(own, session, host, port, true), others))
     }
 
-    fn query(access: &Access, host: &str, port: u16) -> Result<Node, Failure> {
+    fn query(access: &Access, host: &str, port: u16) -> Result<(Node, Vec<Line>), Failure> {
         let mut session = access.connect(host, port)?;
-        let own = lines(&mut session)?.into_iter().find(|line| line.has_flag("myself"));
-        let own = own.ok_or_else(|| Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned()))?;
-        Ok(own.node(session, host, port))
+        let (own, others) = own_and_others(&mut session)?;
+        Ok((Node::new(own, session, host, port, true), others))
+    }
+
+    /// Sends a command and returns its reply.
+    pub fn command<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, NodeError> {
+        match self.session.request(args) {
+            Ok(Value::Error(text)) => Err(NodeError::Refused(String::from_utf8_lossy(&text).into_owned())),
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                // The next command connects again, and replies of this one are not taken for its.
+                self.session.disconnect();
+                self.database = 0;
+                Err(NodeError::Lost(error))
+            }
+        }
+    }
+
+    /// As [`Self::command`]; prints an error.
+    pub fn must<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, Failure> {
+        self.command(args).map_err(|error| self.report(&error))
+    }
+
+    /// Prints an error of this node.
+    pub fn report(&self, error: &NodeError) -> Failure {
+        match error {
+            NodeError::Refused(text) => {
+                print(Level::Error, format!("Node {self} replied with error:\n{}", printable(text)));
+            }
+            NodeError::Lost(error) => eprint_line!("Node {self}: {error}"),
+        }
+        Failure::Reported
+    }
+
+    pub fn is_primary(&self) -> bool {
+        self.replicates.is_none()
+    }
+
+    /// The address at which other nodes reach it.
+    pub fn address(&self) -> (&str, u16) {
+        (&self.address.0, self.address.1)
+    }
+
+    /// Returns whether it has neither keys nor other nodes, or why that is unknown.
+    pub fn is_empty(&mut self) -> Result<bool, NodeError> {
+        let text = |reply: Value| String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
+        let keyspace = text(self.command(&["INFO"])?);
+        let known = text(self.command(&["CLUSTER", "INFO"])?);
+        let has_keys = keyspace.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
+        Ok(!has_keys && info_field(&known, "cluster_known_nodes") == Some("1"))
+    }
+
+    /// Returns whether the node takes the cluster for able to serve.
+    pub fn is_up(&mut self) -> Result<bool, Failure> {
+        let reply = self.must(&["CLUSTER", "INFO"])?;
+        let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
+        Ok(info_field(&text, "cluster_state") == Some("ok"))
+    }
+
+    /// Returns the owners of slots in this node's configuration.
+    pub fn configuration(&mut self) -> Result<BTreeSet<(String, BTreeSet<usize>)>, Failure> {
+        let lines = match lines(&mut self.session) {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.session.disconnect();
+                self.database = 0;
+                return Err(error);
+            }
+        };
+        let owners = lines.into_iter().filter(|line| !line.slots.is_empty());
+        Ok(owners.map(|line| (line.id, line.slots)).collect())
+    }
+
+    /// Returns how many nodes this one knows and has greeted.
+    pub fn known_nodes(&mut self) -> Result<usize, Failure> {
+        Ok(lines(&mut self.session)?.iter().filter(|line| !line.has_flag("handshake")).count())
+    }
+
+    /// Returns the addresses of nodes to which this one has no link.
+    pub fn missing_links(&mut self) -> Result<Vec<String>, Failure> {
+        let others = lines(&mut self.session)?.into_iter().filter(|line| !line.has_flag("myself"));
+        let missing = others.filter(|line| !line.is_connected || line.has_flag("handshake"));
+        Ok(missing.map(|line| line.address).collect())
+    }
+
+    /// Returns the number of its databases. Before Valkey 9 nodes had one.
+    pub fn databases(&mut self) -> Result<u32, Failure> {
+        if let Some(count) = self.databases {
+            return Ok(count);
+        }
+        let count = match self.command(&["CONFIG", "GET", "cluster-databases"]) {
+            Ok(reply) => {
+                let entries = reply.entries();
+                let value =
+                    entries.first().and_then(|(_, value)| std::str::from_utf8(value.as_bytes()?).ok());
+                value.and_then(|value| value.parse().ok()).unwrap_or(1)
+            }
+            Err(NodeError::Refused(text)) => {
+                let text = printable(&text);
+                eprint_line!("CONFIG GET cluster-databases fails: {text}, use default value 1 instead");
+                1
+            }
+            Err(error) => return Err(self.report(&error)),
+        };
+        self.databases = Some(count);
+        Ok(count)
+    }
+
+    pub fn select(&mut self, database: u32) -> Result<(), Failure> {
+        if self.database != database {
+            self.must(&["SELECT", &database.to_string()])?;
+            self.database = database;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of keys of each of these slots, in all databases.
+    pub fn count_keys(&mut self, slots: &[usize]) -> Result<Vec<i64>, Failure> {
+        let count = |slot: &usize| {
+            vec![b"CLUSTER".to_vec(), b"COUNTKEYSINSLOT".to_vec(), slot.to_string().into_bytes()]
+        };
+        let commands: Vec<Vec<Vec<u8>>> = slots.iter().map(count).collect();
+        let mut counts = vec![0i64; slots.len()];
+        for database in 0..self.databases()? {
+            self.select(database)?;
+            let replies = self.session.pipeline(&commands);
+            let replies = replies.map_err(|error| self.report(&NodeError::Lost(error)))?;
+            for (sum, reply) in counts.iter_mut().zip(replies) {
+                let Value::Integer(count) = reply else {
+                    let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
+                    return Err(self.report(&NodeError::Refused(text)));
+                };
+                *sum = sum.saturating_add(count);
+            }
+        }
+        self.select(0)?;
+        Ok(counts)
+    }
+
+    pub fn count_keys_in(&mut self, slot: usize) -> Result<i64, Failure> {
+        Ok(self.count_keys(&[slot])?.first().copied().unwrap_or(0))
     }
 }
 
-impl Node {
-    /// Returns the owners of slots in this node's configuration.
-    pub fn configuration(&mut self) -> Result<BTreeSet<(String, BTreeSet<usize>)>, Failure> {
-        let lines = lines(&mut self.session)?;
-        Ok(lines
-            .into_iter()
-            .filter(|line| !line.slots.is_empty())
-            .map(|line| (line.id, line.slots))
-            .collect())
+impl Cluster {
+    /// Queries a node for the list of nodes, and each of them for its own state. Unreachable nodes are reported.
+    pub fn load(
+        access: &Access,
+        host: &str,
+        port: u16,
+        unreachable: Unreachable,
+    ) -> Result<Cluster, Failure> {
+        let (first, others) = Node::join(access, host, port)?;
+        let mut cluster = Cluster { nodes: vec![first], unreachable_primaries: 0 };
+        for other in others {
+            cluster.add(access, other, unreachable);
+        }
+        for node in &cluster.nodes {
+            if let Some(primary) = node.replicates.as_ref().filter(|id| cluster.find(id).is_none()) {
+                let text = format!("*** WARNING: {node} claims to be replica of unknown node ID {primary}.");
+                print(Level::Warning, text);
+            }
+        }
+        Ok(cluster)
+    }
+
+    fn add(&mut self, access: &Access, line: Line, unreachable: Unreachable) {
+        let has_failed = ["noaddr", "disconnected", "fail"].iter().any(|flag| line.has_flag(flag));
+        let port = line.port.filter(|port| *port != 0 && !line.host.is_empty());
+        // What has failed may be back already; it is asked only where nodes are removed.
+        let port = port.filter(|_| !has_failed || unreachable == Unreachable::Kept);
+        let answer = port.map(|port| Node::query(access, &line.host, port));
+        match answer {
+            Some(Ok((node, known))) => {
+                if self.nodes.len() == 1 {
+                    self.correct_address(&known);
+                }
+                self.unreachable_primaries += usize::from(has_failed && node.is_primary());
+                self.nodes.push(node);
+                return;
+            }
+            Some(Err(error)) => {
+                eprint_line!("{error}");
+                let address = format!("{}:{}", line.host, line.port.unwrap_or(0));
+                print(Level::Error, format!("[ERR] Unable to load info for node {address}"));
+            }
+            None => {}
+        }
+        self.unreachable_primaries += usize::from(line.primary.is_none());
+        if unreachable == Unreachable::Kept {
+            let (host, port) = (line.host.clone(), line.port.unwrap_or(0));
+            let session = access.session(&host, port);
+            self.nodes.push(Node::new(line, session, &host, port, false));
+        }
+    }
+
+    /// The address of the command line need not be one that other nodes can use, such as 127.0.0.1.
+    fn correct_address(&mut self, known: &[Line]) {
+        let first = &mut self.nodes[0];
+        let line = known.iter().find(|line| line.id == first.id && !line.host.is_empty());
+        if let Some((host, port)) = line.and_then(|line| Some((line.host.clone(), line.port?))) {
+            first.address = (host, port);
+        }
+    }
+
+    /// Returns the node with this id.
+    pub fn find(&self, id: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id.eq_ignore_ascii_case(id))
+    }
+
+    /// Returns the primaries.
+    pub fn primaries(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&node| self.nodes[node].is_primary()).collect()
+    }
+
+    pub fn replicas_of(&self, node: usize) -> usize {
+        let id = Some(&self.nodes[node].id);
+        self.nodes.iter().filter(|other| other.replicates.as_ref() == id).count()
+    }
+
+    /// Returns the reachable primary with the fewest replicas, other than `except`.
+    pub fn with_fewest_replicas(&self, except: Option<usize>) -> Option<usize> {
+        let primaries = self.primaries().into_iter();
+        let reachable = primaries.filter(|&node| Some(node) != except && self.nodes[node].is_reachable);
+        reachable.min_by_key(|&node| self.replicas_of(node))
+    }
+
+    /// Describes a node on several lines.
+    pub fn description(&self, index: usize, indent: usize) -> String {
+        let (node, space) = (&self.nodes[index], " ".repeat(indent));
+        let role = if node.is_primary() { 'M' } else { 'S' };
+        let flags: Vec<&str> =
+            node.flags.iter().map(String::as_str).filter(|flag| *flag != "myself").collect();
+        let (slots, count) = (ranges_text(&node.slots), node.slots.len());
+        let mut text = format!(
+            "{space}{role}: {} {node}\n{space}   slots:{slots} ({count} slots) {}",
+            node.id,
+            flags.join(",")
+        );
+        match (&node.replicates, self.replicas_of(index)) {
+            (Some(primary), _) => text += &format!("\n{space}   replicates {primary}"),
+            (None, 0) => {}
+            (None, replicas) => text += &format!("\n{space}   {replicas} additional replica(s)"),
+        }
+        text
+    }
+
+    /// Returns whether all nodes have the same owners of slots; those that do not answer have not.
+    pub fn agrees(&mut self) -> bool {
+        if self.nodes.len() <= 1 {
+            return true;
+        }
+        let beliefs: Option<BTreeSet<_>> =
+            self.nodes.iter_mut().map(|node| node.configuration().ok()).collect();
+        beliefs.is_some_and(|beliefs| {
+            beliefs.len() == 1 && beliefs.first().is_some_and(|first| !first.is_empty())
+        })
     }
 }
 
 /// Returns the first and last slot of each contiguous range.
-pub fn ranges(slots: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+pub fn ranges<'a>(slots: impl IntoIterator<Item = &'a usize>) -> Vec<(usize, usize)> {
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for &slot in slots {
         match rows.last_mut() {
@@ -183,7 +389,7 @@ pub fn ranges(slots: &BTreeSet<usize>) -> Vec<(usize, usize)> {
 }
 
 /// Formats slots as ranges: `[0-5460],[6000]`.
-pub fn ranges_text(slots: &BTreeSet<usize>) -> String {
+pub fn ranges_text<'a>(slots: impl IntoIterator<Item = &'a usize>) -> String {
     let row = |(first, last): (usize, usize)| {
         if first == last { format!("[{first}]") } else { format!("[{first}-{last}]") }
     };
@@ -193,25 +399,5 @@ pub fn ranges_text(slots: &BTreeSet<usize>) -> String {
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read() {
-        let line = Line::read(
-            "07c3 127.0.0.1:30004@31004,host slave e7d1 0 1426238317239 4 connected 0-2 5 [93-<-292f] [77->-e7d1]",
-        )
-        .unwrap();
-        assert_eq!((line.host.as_str(), line.port), ("127.0.0.1", Some(30004)));
-        assert_eq!(line.primary.as_deref(), Some("e7d1"));
-        assert_eq!(ranges_text(&line.slots), "[0-2],[5]");
-        assert_eq!(line.epoch, 4);
-        assert_eq!((line.importing, line.migrating), (vec!["93".to_owned()], vec!["77".to_owned()]));
-        assert_eq!(Line::read("07c3 nowhere"), None);
-        assert_eq!(host_and_port("::1:7000"), Some(("::1".to_owned(), Some(7000))));
     }
 }

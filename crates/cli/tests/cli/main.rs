@@ -29,6 +29,15 @@ macro_rules! trials {
 fn main() {
     process::serve_if_asked();
     let trials = trials![
+        cluster::clusters_are_made_and_nodes_come_and_go,
+        cluster::a_node_that_is_gone_is_removed,
+        cluster::slots_move_while_clients_write,
+        cluster::an_interrupted_reshard_leaves_no_slot_open,
+        cluster::open_slots_and_slots_without_owner_are_mended,
+        cluster::keys_left_behind_are_brought_to_their_owner,
+        cluster::keys_that_both_nodes_have_are_compared,
+        cluster::keys_of_a_single_server_are_imported,
+        cluster::redirections_are_followed_and_shown,
         cluster::a_server_of_its_own_is_no_cluster,
         commands::replies_in_each_style,
         commands::arguments_from_everywhere,

@@ -1,0 +1,24 @@
+//! Questions to the operator, who may be a script that has written its answers before.
+
+use std::io;
+
+use crate::Failure;
+
+/// Returns the next line of standard input; the end of input ends the program.
+pub fn answer(question: &str) -> Result<String, Failure> {
+    print_text!("{question}");
+    let mut line = String::new();
+    match io::stdin().read_line(&mut line) {
+        Ok(0) => {
+            print_line!("");
+            Err(Failure::Usage("*** No answer, operation aborted.".to_owned()))
+        }
+        Ok(_) => Ok(line.trim().to_owned()),
+        Err(error) => Err(Failure::Io("reading from standard input", error)),
+    }
+}
+
+/// Asks for `yes`; no answer is no consent.
+pub fn confirms(question: &str) -> bool {
+    answer(&format!("{question} (type 'yes' to accept): ")).is_ok_and(|answer| answer == "yes")
+}
