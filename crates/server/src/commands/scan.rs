@@ -41,7 +41,7 @@ fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             found += 1;
         }
     };
-    match pattern_slot(word).filter(|_| db.key_seed().by_slot()) {
+    match Some(word).filter(|_| db.key_seed().by_slot()).and_then(pattern_slot) {
         Some(slot) if slots::is_hidden(db, slot) => {}
         Some(slot) => db.selected_database().iter_slot(slot).for_each(&mut visit),
         None => db.selected_database().iter_shown().for_each(&mut visit),
@@ -75,8 +75,8 @@ pub struct ScanOptions<'a> {
     pub kind: Option<Kind>,
     /// NOVALUES or NOSCORES.
     pub only_names: bool,
-    /// The only slot whose keys can match the pattern, if there is one; see [`pattern_slot`].
-    pub pattern_slot: Option<u16>,
+    /// The text of the pattern.
+    text: Option<&'a [u8]>,
 }
 
 /// The scanned object, which determines the available options.
@@ -106,13 +106,8 @@ impl<'a> ScanOptions<'a> {
         walked: Walked,
         own: &mut dyn FnMut(usize) -> Result<usize, ClientError>,
     ) -> Result<Self, ClientError> {
-        let mut options = ScanOptions {
-            pattern: None,
-            count: COUNT_DEFAULT,
-            kind: None,
-            only_names: false,
-            pattern_slot: None,
-        };
+        let mut options =
+            ScanOptions { pattern: None, count: COUNT_DEFAULT, kind: None, only_names: false, text: None };
         let mut at = first;
         while at < args.len() {
             let has_next = at + 1 < args.len();
@@ -123,9 +118,8 @@ impl<'a> ScanOptions<'a> {
                     .ok_or(ClientError::Syntax)?;
                 at += 2;
             } else if args.is(at, "MATCH") && has_next {
-                let word = Some(args.at(at + 1)).filter(|&word| word != b"*");
-                options.pattern = word.map(Pattern::new);
-                options.pattern_slot = word.and_then(pattern_slot);
+                options.text = Some(args.at(at + 1)).filter(|&text| text != b"*");
+                options.pattern = options.text.map(Pattern::new);
                 at += 2;
             } else if args.is(at, "TYPE") && has_next && walked == Walked::Keys {
                 options.kind = Some(kind_named(args.at(at + 1))?);
@@ -162,6 +156,11 @@ impl<'a> ScanOptions<'a> {
             }
         }
         cursor
+    }
+
+    /// The only slot whose keys can match the pattern, if there is one; see [`pattern_slot`].
+    pub fn pattern_slot(&self) -> Option<u16> {
+        self.text.and_then(pattern_slot)
     }
 
     /// Whether a name matches the pattern.
@@ -239,7 +238,7 @@ const STEPS_PER_ELEMENT_MAX: usize = 10;
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
-    let slot = options.pattern_slot.filter(|_| ctx.db.key_seed().by_slot());
+    let slot = if ctx.db.key_seed().by_slot() { options.pattern_slot() } else { None };
     // With the cursor of a call with another pattern the scan of the slot begins, or has ended.
     let cursor = match slot {
         Some(slot) if slot_of_cursor(cursor) < slot => cursor_of_slot(slot),

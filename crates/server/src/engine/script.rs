@@ -149,7 +149,7 @@ impl Executor {
         let since_frozen_ns = started_us.saturating_sub(now.monotonic_us).saturating_mul(1000);
         let frozen_ns = self.clock.stopwatch_ns().saturating_sub(since_frozen_ns);
         let mut running = Running::new(script, started_us, frozen_ns, is_streamed);
-        running.slot = slot_of_keys(call);
+        running.slot = self.server.cluster.as_ref().and_then(|_| slot_of_keys(call));
         scripts.running = Some(running);
         self.script.client = Some(handle);
         self.script.begin_turn(started_us, self.stopwatch_ns);

@@ -20,7 +20,7 @@ struct Position {
 pub(super) fn cluster_scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     node(ctx)?;
     let (options, wanted) = parse_options(args)?;
-    let matched = options.pattern_slot;
+    let matched = options.pattern_slot();
     let is_contradiction = wanted.is_some() && matched.is_some() && wanted != matched;
     if args.at(1) == b"0" {
         let slot = wanted.or(matched).unwrap_or(0);
