@@ -184,6 +184,7 @@ impl Executor {
         self.note_client_expiry();
         if let Some(node) = &mut self.server.cluster {
             node.view.reconfigure(cluster::settings(&self.server.config));
+            node.is_reconfigured = true;
             self.server.counts_slots = self.server.config.cluster_slot_stats_enabled;
             if !self.server.counts_slots {
                 node.forget_figures();

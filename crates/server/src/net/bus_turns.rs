@@ -71,10 +71,12 @@ impl BusTurns {
     /// Ends the executor's turn: what it has decided is sent.
     pub fn end(&mut self, executor: &mut Executor) {
         let Some(bus) = &mut self.bus else { return };
-        let settings = settings(&executor.server.config);
-        if self.settings != Some(settings) {
-            self.settings = Some(settings);
-            bus.configure(settings);
+        let Some(node) = &mut executor.server.cluster else { return };
+        if std::mem::take(&mut node.is_reconfigured) {
+            let settings = settings(&executor.server.config);
+            if self.settings.replace(settings) != Some(settings) {
+                bus.configure(settings);
+            }
         }
         // A primary that loads its data cannot serve its slots yet.
         let accepts = !executor.is_loading() || executor.is_replica();

@@ -15,6 +15,8 @@ pub struct ClusterNode {
     pub view: Cluster,
     /// Bytes on the bus.
     pub traffic: BusTraffic,
+    /// Options may have changed since the bus thread was last configured.
+    pub is_reconfigured: bool,
     /// One for each slot; empty unless `cluster-slot-stats-enabled`.
     figures: Vec<SlotFigures>,
 }
@@ -52,7 +54,7 @@ pub fn now(reading: Reading) -> Now {
 impl ClusterNode {
     /// Creates a node with this view.
     pub fn new(view: Cluster) -> ClusterNode {
-        ClusterNode { view, traffic: BusTraffic::default(), figures: Vec::new() }
+        ClusterNode { view, traffic: BusTraffic::default(), is_reconfigured: false, figures: Vec::new() }
     }
 
     /// Returns whether SETSLOT has a slot in migrating or importing state.
