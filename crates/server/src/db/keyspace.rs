@@ -508,9 +508,9 @@ impl Database {
         self.table.by_slot().map_or(0, |tables| tables.expiring_in_slot(slot))
     }
 
-    /// The first slot of the cluster from `slot` on that may have keys and is not hidden.
+    /// The first slot of the cluster from `slot` on that has keys and is not hidden.
     pub fn next_slot(&self, slot: u16) -> Option<u16> {
-        self.table.by_slot().and_then(|tables| tables.next_used(slot.into(), Scope::Shown)).map(len_u16)
+        self.table.by_slot().and_then(|tables| tables.next_with_keys(slot.into())).map(len_u16)
     }
 
     /// Iterates over the keys of a slot of the cluster, in no particular order.

@@ -46,12 +46,11 @@ pub fn keys_in(db: &Db, slot: u16) -> usize {
 pub fn with_keys(db: &Db) -> impl Iterator<Item = u16> {
     let databases: Vec<&Database> = db.databases_in_use().map(|index| db.database(index)).collect();
     let mut from = 0;
-    let next = move || {
+    std::iter::from_fn(move || {
         let slot = databases.iter().filter_map(|database| database.next_slot(from)).min()?;
         from = slot + 1;
         Some(slot)
-    };
-    std::iter::from_fn(next).filter(|slot| keys_in(db, *slot) > 0)
+    })
 }
 
 /// Removes the keys of a slot from all databases for a command, which is propagated itself.

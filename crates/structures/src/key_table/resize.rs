@@ -28,13 +28,14 @@ const CROWD_MAX: usize = 24;
 pub(super) const RELIEVED_CROWD: usize = 40;
 
 impl<T> KeyTable<T> {
-    /// Resizes the table towards its target size, rearranging at most about `buckets_max` buckets. Returns whether there
-    /// is more to do. Only useful in idle time after many removals: puts and removals keep pace by themselves.
-    pub fn step(&mut self, buckets_max: usize) -> bool {
+    /// Resizes the table towards its target size, rearranging at most about `buckets_max` buckets. Returns their number,
+    /// and whether there is more to do. Only useful in idle time after many removals: puts and removals keep pace by
+    /// themselves.
+    pub fn step(&mut self, buckets_max: usize) -> (usize, bool) {
         let mut done = 0;
         while self.is_crowded() || self.is_sparse() {
             if done >= buckets_max {
-                return true;
+                return (done, true);
             }
             done += self.shapes[WIDE].width();
             let buckets = self.buckets;
@@ -44,7 +45,7 @@ impl<T> KeyTable<T> {
                 break;
             }
         }
-        false
+        (done, false)
     }
 
     /// Sizes an empty table for `keys` keys at once, which avoids growing step by step. Allocates about 11 bytes per key:

@@ -29,12 +29,14 @@ use wire::cluster_bus::SlotSet;
 
 /// Slots of one group: the bits of a word.
 const GROUP_SLOTS: usize = u64::BITS as usize;
-/// Bits of a cursor that tell the place within a slot; the upper 14 of its 48 bits are the slot.
+/// Low bits of a cursor that are the position within a slot; the upper 14 of its 48 bits are the slot.
 const CURSOR_IN_SLOT_BITS: u32 = 34;
-/// Low bits that a cursor of the database lacks and one of a slot's table has.
+/// A cursor of a slot's table has 48 bits; the database's cursor has its upper 34, and so the table's is that of the
+/// database shifted by this number of bits.
 const CURSOR_SHIFT: u32 = 14;
 const CURSOR_IN_SLOT: u64 = (1 << CURSOR_IN_SLOT_BITS) - 1;
 const CURSOR_SLOT_MASK: u64 = SLOTS as u64 - 1;
+
 /// The cursor at which a slot begins.
 pub fn cursor_of_slot(slot: u16) -> u64 {
     u64::from(slot) << CURSOR_IN_SLOT_BITS
@@ -351,25 +353,31 @@ impl SlotTables {
     pub fn scan_expiring(&mut self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
         let Some((mut slot, mut within)) = self.position(cursor, Scope::Shown) else { return 0 };
         while self.tables[slot].expiring_len() == 0 {
-            let Some(next) = self.next_expiring(slot + 1) else { return 0 };
+            let Some(next) = self.next_with(slot + 1, |counts| counts.expiring) else { return 0 };
             (slot, within) = (next, 0);
         }
         let next = self.tables[slot].scan_expiring(within, visit);
         self.cursor(slot, next, Scope::Shown)
     }
 
-    /// The first shown slot from `slot` on with keys that have an expiry.
-    fn next_expiring(&self, mut slot: usize) -> Option<usize> {
+    /// The first shown slot from `slot` on that has some of what `count` takes from the counts; groups without any are
+    /// passed over.
+    fn next_with(&self, mut slot: usize, count: impl Fn(&Counts) -> usize) -> Option<usize> {
         while let Some(used) = self.next_used(slot, Scope::Shown) {
-            if self.shown_of_group(used / GROUP_SLOTS).expiring == 0 {
+            if count(&self.shown_of_group(used / GROUP_SLOTS)) == 0 {
                 slot = (used / GROUP_SLOTS + 1) * GROUP_SLOTS;
-            } else if self.tables[used].expiring_len() == 0 {
+            } else if count(&Counts::of(&self.tables[used])) == 0 {
                 slot = used + 1;
             } else {
                 return Some(used);
             }
         }
         None
+    }
+
+    /// The first slot from `slot` on that has keys.
+    pub fn next_with_keys(&self, slot: usize) -> Option<usize> {
+        self.next_with(slot, |counts| counts.keys)
     }
 
     /// The first used slot at or behind the cursor, and the cursor in its table.
@@ -420,11 +428,7 @@ impl SlotTables {
         let (mut sampled, mut slot) = (0, first);
         loop {
             sampled += self.tables[slot].sample(random, n - sampled, only_expiring, visit);
-            let next = |from| match only_expiring {
-                true => self.next_expiring(from),
-                false => self.next_used(from, Scope::Shown),
-            };
-            slot = next(slot + 1).or_else(|| next(0)).unwrap_or(first);
+            slot = self.next_with(slot + 1, count).or_else(|| self.next_with(0, count)).unwrap_or(first);
             if sampled >= n || slot == first {
                 return;
             }
@@ -448,16 +452,24 @@ impl SlotTables {
         }
     }
 
-    /// Resizes some of the tables, and frees the last bucket of those without keys.
+    /// Resizes some of the tables, rearranging at most about `buckets_max` buckets in all, and frees the last bucket of
+    /// those without keys. The next call goes on with a table that is not finished.
     pub fn step(&mut self, buckets_max: usize) {
+        let mut left = buckets_max;
         for _ in 0..STEPPED_TABLES {
             let next = |from| self.next_used(from, Scope::All);
             let Some(slot) = next(self.next_to_step).or_else(|| next(0)) else { return };
+            let mut is_unfinished = false;
             self.change_slot(slot, |table| {
-                table.step(buckets_max);
+                let done;
+                (done, is_unfinished) = table.step(left);
                 table.leave_use();
+                left = left.saturating_sub(done);
             });
-            self.next_to_step = slot + 1;
+            self.next_to_step = if is_unfinished { slot } else { slot + 1 };
+            if left == 0 {
+                return;
+            }
         }
     }
 

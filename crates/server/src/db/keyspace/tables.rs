@@ -87,7 +87,7 @@ impl Tables {
 
     pub fn step(&mut self, buckets_max: usize) {
         match self {
-            Tables::One(table) => drop(table.step(buckets_max)),
+            Tables::One(table) => _ = table.step(buckets_max),
             Tables::BySlot(tables) => tables.step(buckets_max),
         }
     }

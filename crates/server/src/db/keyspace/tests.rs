@@ -310,3 +310,24 @@ fn a_database_without_keys_owns_no_tables() {
     world.keyspace.database_mut(0).remove(Key::new(b"none", world.seed));
     assert_eq!(world.keyspace.database(0).table_bytes(), 0);
 }
+
+#[test]
+fn samples_pass_over_tables_without_keys() {
+    let mut world = World::new(10);
+    (0..3000).for_each(|_| world.change());
+    let keys: Vec<Vec<u8>> = world.model.keys().cloned().collect();
+    let (kept, removed) = keys.split_at(3);
+    let database = world.keyspace.database_mut(0);
+    removed.iter().for_each(|key| _ = database.remove(Key::new(key, world.seed)));
+    database.set_expiry(Key::new(&kept[1], world.seed), Some(5));
+    for (only_expiring, expected) in [(false, kept), (true, &kept[1..2])] {
+        let mut seen = BTreeSet::new();
+        world.keyspace.database(0).sample(&mut world.random, 30, only_expiring, &mut |entry| {
+            seen.insert(entry.key().to_vec());
+        });
+        assert!(seen.iter().eq(expected), "{seen:?}");
+    }
+    let mut slots: Vec<u16> = kept.iter().map(|key| key_slot(key)).collect();
+    slots.sort_unstable();
+    assert_eq!(world.keyspace.database(0).next_slot(0), Some(slots[0]));
+}
