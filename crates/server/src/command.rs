@@ -45,6 +45,8 @@ pub struct Command {
     pub arity: i32,
     /// Runs the command.
     pub handler: Handler,
+    /// Runs the command on a node of a cluster, where `handler` refuses it on other servers.
+    pub node_handler: Handler,
     /// Properties for the gate and the engine: whether it writes, may run while data is loaded, and others.
     pub flags: Flags,
     /// Its effect on the following requests of its client.
@@ -103,6 +105,7 @@ impl Command {
             name,
             arity,
             handler,
+            node_handler: handler,
             flags: 0,
             control: Control::None,
             group,
@@ -127,6 +130,12 @@ impl Command {
             channels: None,
             databases: Databases::Own,
         }
+    }
+
+    /// See [`Command::node_handler`].
+    pub const fn node_handler(mut self, handler: Handler) -> Self {
+        self.node_handler = handler;
+        self
     }
 
     /// Adds flags.

@@ -15,9 +15,10 @@ use crate::command::flag::{
 use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, Handler, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
+use crate::server::Server;
 use crate::server::cluster_node::ClusterNode;
 use crate::session::{BlockRequest, BlockedOn, SavedReply};
-use cluster::Refusal;
+use cluster::{Cluster, Refusal};
 use structures::key_slot::SLOTS;
 
 /// The rows of this group's commands.
@@ -49,7 +50,13 @@ const VARIES: &[&str] = &["nondeterministic_output"];
 
 /// A command that only a node of a cluster supports.
 const fn node_command(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, Group::Cluster, handler).flags(flags)
+    Command::new(name, arity, Group::Cluster, on_node).node_handler(handler).flags(flags)
+}
+
+/// Runs a node's command, and refuses it on servers that are no nodes.
+fn on_node(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    view(ctx.server)?;
+    (ctx.command.node_handler)(ctx, args)
 }
 
 const SUBCOMMANDS: &[Command] = &[
@@ -102,7 +109,7 @@ const SUBCOMMANDS: &[Command] = &[
     node_command("cluster|getslotmigrations", 2, CHANGES, absent)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Lists current and recent slot migrations.", ""),
-    node_command("cluster|help", 2, LOOKS, help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
+    node_command("cluster|help", 2, LOOKS, super::help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
     node_command("cluster|info", 2, LOOKS, nodes::info)
         .since("3.0.0", "O(1)")
         .doc("Returns the state of the cluster.", "")
@@ -194,6 +201,11 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Internal protocol between nodes during slot migration.", ""),
 ];
 
+/// What this node knows of its cluster.
+fn view(server: &Server) -> Result<&Cluster, ClientError> {
+    server.cluster.as_deref().map(|node| &node.view).ok_or(DISABLED)
+}
+
 /// The node of a cluster that this server is.
 fn node<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut ClusterNode, ClientError> {
     ctx.server.cluster.as_deref_mut().ok_or(DISABLED)
@@ -233,7 +245,7 @@ fn refused(refusal: Refusal) -> ClientError {
 
 const DISABLED: ClientError = ClientError::text("ERR This instance has cluster support disabled");
 
-/// The error for what is no subcommand, as the reference formats it.
+/// The error for an unknown subcommand or a wrong number of arguments, as the reference formats it.
 fn syntax_error(args: Args<'_>) -> ClientError {
     ClientError::SubcommandSyntax { command: "CLUSTER", subcommand: quoted(args.at(1)) }
 }
@@ -245,20 +257,13 @@ fn slot_at(args: Args<'_>, at: usize) -> Result<u16, ClientError> {
     slot.filter(|slot| usize::from(*slot) < SLOTS).ok_or(ERROR)
 }
 
-/// Slots are moved by SETSLOT and MIGRATE.
-fn absent(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
+/// Refuses a subcommand of a slot's migration in one step; SETSLOT and MIGRATE move slots.
+fn absent(_ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Err(syntax_error(args))
 }
 
-fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
-    super::help(ctx, args)
-}
-
-/// The flag holds for the next command; its own end takes one too.
+/// Two, since the end of each command takes one: ASKING's own, and that of the next command, for which it holds.
 fn asking(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    node(ctx)?;
     if !ctx.origin.in_script {
         ctx.server.clients[ctx.client].routing.asking = 2;
     }

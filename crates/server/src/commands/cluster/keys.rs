@@ -1,6 +1,6 @@
 //! The keys of a slot: COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT.
 
-use super::{node, slot_at, syntax_error};
+use super::{slot_at, syntax_error};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::ClientError;
@@ -12,7 +12,6 @@ fn lenient_slot(args: Args<'_>, error: ClientError) -> Result<u16, ClientError> 
 }
 
 pub(super) fn count(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     let slot = lenient_slot(args, ClientError::text("ERR Invalid slot"))?;
     ctx.reply.count(ctx.db.selected_database().keys_in_slot(slot) as u64);
     Ok(())
@@ -20,7 +19,6 @@ pub(super) fn count(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const ERROR: ClientError = ClientError::text("ERR Invalid slot or number of keys");
-    node(ctx)?;
     let (slot, count) = (args.integer(2)?, args.integer(3)?);
     let slot = u16::try_from(slot).ok().filter(|slot| usize::from(*slot) < SLOTS).ok_or(ERROR)?;
     let count = usize::try_from(count).map_err(|_| ERROR)?;
@@ -34,7 +32,6 @@ pub(super) fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Of all databases, whether or not the slot is this node's.
 pub(super) fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     let slot = slot_at(args, 2)?;
     let in_background = match args.len() {
         3 => ctx.server.config.lazyfree_lazy_user_flush,

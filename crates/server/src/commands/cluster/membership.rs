@@ -17,7 +17,6 @@ fn requested_by(ctx: &Context<'_>) -> String {
 }
 
 pub(super) fn meet(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     if args.len() > 5 {
         return Err(syntax_error(args));
     }
@@ -61,7 +60,6 @@ pub(super) fn replicate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// `FAILOVER [FORCE | TAKEOVER] [REPLICAID id]`, the latter from the primary's stream only.
 pub(super) fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     let from_primary = ctx.server.clients[ctx.client].is_primary;
     let (mut kind, mut replica) = (Failover::Agreed, None);
     let mut at = 2;
@@ -93,8 +91,8 @@ pub(super) fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         2 => false,
         3 if args.is(2, "HARD") => true,
         3 if args.is(2, "SOFT") => false,
-        3 => return node(ctx).and(Err(ClientError::Syntax)),
-        _ => return node(ctx).and(Err(syntax_error(args))),
+        3 => return Err(ClientError::Syntax),
+        _ => return Err(syntax_error(args)),
     };
     let (is_empty, by, now) = (slots::has_no_keys(ctx.db), requested_by(ctx), now(ctx.server.now));
     let done = node(ctx)?.view.reset(hard, is_empty, &by, now);

@@ -1,6 +1,6 @@
 //! What is known of nodes: NODES, REPLICAS, INFO, LINKS, MYID, MYSHARDID, COUNT-FAILURE-REPORTS.
 
-use super::{node, refused};
+use super::{node, refused, view};
 use crate::command::{Args, Context, Outcome};
 use crate::config::ClusterEndpointType;
 use crate::error::{ClientError, quoted};
@@ -8,13 +8,13 @@ use crate::server::cluster_node::Endpoint;
 use cluster::{Cluster, Node, Refusal};
 
 pub(super) fn my_id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let id = node(ctx)?.view.my_id();
+    let id = view(ctx.server)?.my_id();
     ctx.reply.bulk(id.as_bytes());
     Ok(())
 }
 
 pub(super) fn my_shard_id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let id = node(ctx)?.view.myself().shard_id();
+    let id = view(ctx.server)?.myself().shard_id();
     ctx.reply.bulk(id.as_bytes());
     Ok(())
 }
@@ -28,12 +28,10 @@ pub(super) fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 /// The lines of some nodes, with the addresses at which the client reaches them.
 fn lines(
-    ctx: &mut Context<'_>,
+    ctx: &Context<'_>,
     choose: impl FnOnce(&Cluster) -> Result<Vec<&Node>, ClientError>,
 ) -> Result<Vec<String>, ClientError> {
-    node(ctx)?;
-    let Some(cluster_node) = ctx.server.cluster.as_deref() else { return Ok(Vec::new()) };
-    let view = &cluster_node.view;
+    let view = view(ctx.server)?;
     let seen_by = &ctx.server.clients[ctx.client].connection;
     let lines = choose(view)?.into_iter().map(|node| {
         let endpoint = Endpoint::of(node, ClusterEndpointType::Ip, seen_by);
@@ -62,7 +60,7 @@ pub(super) fn replicas(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn count_failure_reports(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let view = &node(ctx)?.view;
+    let view = view(ctx.server)?;
     let reports = view.failure_reports(named(view, args)?.id());
     ctx.reply.count(reports);
     Ok(())
@@ -76,7 +74,7 @@ pub(super) fn info(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn links(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let links: Vec<_> = node(ctx)?.view.links().collect();
+    let links: Vec<_> = view(ctx.server)?.links().collect();
     let reply = &mut *ctx.reply;
     reply.array(links.len());
     for link in links {

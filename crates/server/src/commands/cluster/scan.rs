@@ -1,9 +1,10 @@
 //! CLUSTERSCAN: iterates over the keys of a cluster, node after node.
 //!
-//! A cursor is `fingerprint-{tag}-position`. The tag is a text of the slot at which to continue, so that clients send the
-//! command to the slot's node. The fingerprint is that of the node's hashes: on another node the slot begins anew.
+//! A cursor is `fingerprint-{tag}-position`. The tag's slot is the one in which to continue, so that clients send the
+//! command to the node of that slot. The fingerprint identifies the hash function of the node that wrote the cursor: a
+//! position means nothing to another node, which begins the slot again.
 
-use super::{node, slot_at};
+use super::{slot_at, view};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::scan::{Found, ScanOptions, Walked, visit_keys};
 use crate::db::{cursor_of_slot, slot_of_cursor};
@@ -18,7 +19,6 @@ struct Position {
 }
 
 pub(super) fn cluster_scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     let (options, wanted) = parse_options(args)?;
     let matched = options.pattern_slot();
     let is_contradiction = wanted.is_some() && matched.is_some() && wanted != matched;
@@ -71,8 +71,8 @@ fn answer_position(ctx: &mut Context<'_>, slot: Option<u16>) {
 }
 
 /// The last slot of the run of slots that have the same owner.
-fn end_of_run(ctx: &mut Context<'_>, slot: u16) -> Result<u16, ClientError> {
-    let view = &node(ctx)?.view;
+fn end_of_run(ctx: &Context<'_>, slot: u16) -> Result<u16, ClientError> {
+    let view = view(ctx.server)?;
     let owner = |slot| view.owner(slot).map(cluster::Node::id);
     Ok((slot..SLOTS_END).take_while(|next| owner(*next) == owner(slot)).last().unwrap_or(slot))
 }

@@ -1,6 +1,6 @@
 //! SLOT-STATS: keys, processor time and traffic by slot.
 
-use super::{node, slot_at, syntax_error};
+use super::{slot_at, syntax_error, view};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::ClientError;
@@ -23,7 +23,6 @@ enum Filter {
 }
 
 pub(super) fn answer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    node(ctx)?;
     let with_figures = ctx.server.config.cluster_slot_stats_enabled;
     let filter = parse(args, with_figures)?;
     let mut slots = own_slots(ctx)?;
@@ -103,9 +102,8 @@ fn parse(args: Args<'_>, with_figures: bool) -> Result<Filter, ClientError> {
 }
 
 /// The slots of this node's shard.
-fn own_slots(ctx: &mut Context<'_>) -> Result<Vec<u16>, ClientError> {
-    let view = &node(ctx)?.view;
-    Ok(view.my_primary().slots().iter().collect())
+fn own_slots(ctx: &Context<'_>) -> Result<Vec<u16>, ClientError> {
+    Ok(view(ctx.server)?.my_primary().slots().iter().collect())
 }
 
 fn figures_of(ctx: &Context<'_>, slot: u16) -> SlotFigures {

@@ -56,7 +56,6 @@ pub(super) fn flush(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const ACTION: ClientError =
         ClientError::text("ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP");
-    node(ctx)?;
     let slot = slot_at(args, 2)?;
     let (state, used) = match args.at(3).to_ascii_lowercase().as_slice() {
         b"migrating" if args.len() > 4 => (SlotState::Migrating(args.at(4)), 5),
@@ -75,7 +74,7 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     }
     let keys = slots::keys_in(ctx.db, slot) as u64;
-    let from_primary = ctx.server.clients[ctx.client].is_primary || ctx.origin.replayed;
+    let from_primary = ctx.server.clients[ctx.client].is_primary;
     node(ctx)?.view.set_slot(slot, state, keys, from_primary).map_err(refused)?;
     // Replicas know the same of the slot, should they take over.
     let db_index = ctx.db.selected();
