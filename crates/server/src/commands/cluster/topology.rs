@@ -1,6 +1,6 @@
 //! Which nodes serve which slots: SLOTS and SHARDS.
 
-use super::node;
+use super::view;
 use crate::command::{Args, Context, Outcome};
 use crate::server::cluster_node::Endpoint;
 use cluster::{Cluster, Node};
@@ -10,12 +10,12 @@ use wire::cluster_bus::NodeId;
 use wire::reply::ReplyBuffer;
 
 /// Runs of neighbouring slots of the same node.
-fn runs(view: &Cluster) -> Vec<(u16, u16, NodeId)> {
-    let mut runs: Vec<(u16, u16, NodeId)> = Vec::new();
+fn runs(view: &Cluster) -> Vec<(u16, u16, &Node)> {
+    let mut runs: Vec<(u16, u16, &Node)> = Vec::new();
     for slot in 0..SLOTS_END {
-        let Some(owner) = view.owner(slot).map(Node::id) else { continue };
+        let Some(owner) = view.owner(slot) else { continue };
         match runs.last_mut() {
-            Some((_, last, id)) if *id == owner && *last + 1 == slot => *last = slot,
+            Some((_, last, node)) if std::ptr::eq(*node, owner) && *last + 1 == slot => *last = slot,
             _ => runs.push((slot, slot, owner)),
         }
     }
@@ -28,32 +28,38 @@ fn is_available(node: &Node) -> bool {
 }
 
 pub(super) fn slots(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    node(ctx)?;
-    let Some(cluster_node) = ctx.server.cluster.as_deref() else { return Ok(()) };
-    let (view, kind) = (&cluster_node.view, ctx.server.config.cluster_preferred_endpoint_type);
-    let seen_by = &ctx.server.clients[ctx.client].connection;
+    let (view, kind) = (view(ctx.server)?, ctx.server.config.cluster_preferred_endpoint_type);
+    let (protocol, seen_by) = (ctx.reply.protocol, &ctx.server.clients[ctx.client].connection);
     let runs = runs(view);
+    // Slots may alternate between nodes: each node is described once.
+    let mut described: BTreeMap<NodeId, (usize, ReplyBuffer)> = BTreeMap::new();
     ctx.reply.array(runs.len());
-    for (first, last, id) in runs {
-        let Some(owner) = view.node(id) else { continue };
-        let replicas = owner.replicas().iter().filter_map(|id| view.node(*id));
-        let replicas: Vec<&Node> = replicas.filter(|replica| is_available(replica)).collect();
-        ctx.reply.array(3 + replicas.len());
+    for (first, last, owner) in runs {
+        let (nodes, text) = described.entry(owner.id()).or_insert_with(|| {
+            let replicas = owner.replicas().iter().filter_map(|id| view.node(*id));
+            let nodes = std::iter::once(owner).chain(replicas.filter(|replica| is_available(replica)));
+            let mut text = ReplyBuffer::new(protocol);
+            let count = nodes.map(|node| place(node, &Endpoint::of(node, kind, seen_by), &mut text)).count();
+            (count, text)
+        });
+        ctx.reply.array(2 + *nodes);
         ctx.reply.integer(first.into());
         ctx.reply.integer(last.into());
-        for node in std::iter::once(owner).chain(replicas) {
-            let endpoint = Endpoint::of(node, kind, seen_by);
-            ctx.reply.array(4);
-            match &endpoint.host {
-                Some(host) => ctx.reply.bulk(host.as_bytes()),
-                None => ctx.reply.null(),
-            }
-            ctx.reply.integer(endpoint.port.into());
-            ctx.reply.bulk(node.id().as_bytes());
-            more(&endpoint, node, ctx.reply);
-        }
+        ctx.reply.raw(text.read_back());
     }
     Ok(())
+}
+
+/// Writes where a node of a run is.
+fn place(node: &Node, endpoint: &Endpoint, reply: &mut ReplyBuffer) {
+    reply.array(4);
+    match &endpoint.host {
+        Some(host) => reply.bulk(host.as_bytes()),
+        None => reply.null(),
+    }
+    reply.integer(endpoint.port.into());
+    reply.bulk(node.id().as_bytes());
+    more(endpoint, node, reply);
 }
 
 /// Writes what is known beside the preferred endpoint.
@@ -78,9 +84,7 @@ fn more(endpoint: &Endpoint, node: &Node, reply: &mut ReplyBuffer) {
 }
 
 pub(super) fn shards(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    node(ctx)?;
-    let Some(cluster_node) = ctx.server.cluster.as_deref() else { return Ok(()) };
-    let (view, kind) = (&cluster_node.view, ctx.server.config.cluster_preferred_endpoint_type);
+    let (view, kind) = (view(ctx.server)?, ctx.server.config.cluster_preferred_endpoint_type);
     let seen_by = &ctx.server.clients[ctx.client].connection;
     let mut shards: BTreeMap<NodeId, Vec<&Node>> = BTreeMap::new();
     for node in view.nodes().filter(|node| !node.is_in_handshake()) {
