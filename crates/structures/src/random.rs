@@ -53,9 +53,56 @@ impl Random {
     }
 }
 
+/// Selection sampling (Knuth, volume 2, 3.4.2, algorithm S): of elements that are offered one by one, some distinct ones
+/// are drawn, each choice with the same probability.
+#[derive(Clone, Copy, Debug)]
+pub struct Lots {
+    /// Elements that have not been offered.
+    left: u64,
+    /// Elements still to be drawn of these.
+    wanted: u64,
+}
+
+impl Lots {
+    /// Draws `wanted` of `len` elements, all if there are fewer.
+    pub fn new(len: usize, wanted: usize) -> Lots {
+        Lots { left: len as u64, wanted: wanted as u64 }
+    }
+
+    /// Returns whether the next element is drawn. Not more than `len` elements may be offered.
+    #[inline]
+    pub fn draw(&mut self, random: &mut Random) -> bool {
+        let is_drawn = !self.are_drawn() && random.below(self.left) < self.wanted;
+        self.left -= 1;
+        self.wanted -= u64::from(is_drawn);
+        is_drawn
+    }
+
+    /// Returns whether all wanted elements have been drawn.
+    #[inline]
+    pub fn are_drawn(&self) -> bool {
+        self.wanted == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lots_draw_the_wanted_number_and_each_element_about_equally() {
+        let mut random = Random::new(8);
+        let mut counts = [0u32; 10];
+        for _ in 0..10_000 {
+            let mut lots = Lots::new(counts.len(), 3);
+            let drawn: Vec<usize> = (0..counts.len()).filter(|_| lots.draw(&mut random)).collect();
+            assert!(drawn.len() == 3 && lots.are_drawn());
+            drawn.into_iter().for_each(|at| counts[at] += 1);
+        }
+        assert!(counts.iter().all(|&count| (2_700..3_300).contains(&count)), "{counts:?}");
+        let mut all = Lots::new(5, 9);
+        assert!((0..5).all(|_| all.draw(&mut random)));
+    }
 
     #[test]
     fn below_reaches_every_value_about_equally() {

@@ -18,7 +18,7 @@ use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX};
 use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::PackedSet;
-use structures::random::Random;
+use structures::random::{Lots, Random};
 use structures::record::members::{Addition, MEMBERS_MAX, Members, MembersView};
 use structures::record::value::TextBuffer;
 use structures::unaligned_box::UnalignedBox;
@@ -321,12 +321,12 @@ impl Set {
         match &mut self.encoding {
             // Removing them one by one would move all members behind each.
             Encoding::Record(members) => {
-                let mut lots = Lots { left: members.view().len() as u64, needed: wanted as u64 };
-                members.retain(|member| !lots.take(random, member.into(), visit));
+                let mut lots = Lots::new(members.view().len(), wanted);
+                members.retain(|member| stays(member.into(), &mut lots, random, visit));
             }
             Encoding::Compact(list) => {
-                let mut lots = Lots { left: list.len() as u64, needed: wanted as u64 };
-                list.retain(|element| !lots.take(random, element.into(), visit));
+                let mut lots = Lots::new(list.len(), wanted);
+                list.retain(|element| stays(element.into(), &mut lots, random, visit));
             }
             Encoding::Integers { set, .. } => {
                 let mut taken = Vec::with_capacity(wanted.min(usize_of(set.len())));
@@ -353,28 +353,18 @@ impl Set {
     }
 }
 
-/// Selection sampling, Knuth 3.4.2, algorithm S.
-struct Lots {
-    left: u64,
-    needed: u64,
-}
-
-impl Lots {
-    /// Passes the next member to `visit` if it is drawn; returns whether it is.
-    fn take(
-        &mut self,
-        random: &mut Random,
-        member: StringValue<'_>,
-        visit: &mut dyn FnMut(StringValue<'_>),
-    ) -> bool {
-        let is_drawn = random.below(self.left) < self.needed;
-        self.left -= 1;
-        self.needed -= u64::from(is_drawn);
-        if is_drawn {
-            visit(member);
-        }
-        is_drawn
+/// Passes a member to `visit` if it is drawn; returns whether it stays.
+fn stays(
+    member: StringValue<'_>,
+    lots: &mut Lots,
+    random: &mut Random,
+    visit: &mut dyn FnMut(StringValue<'_>),
+) -> bool {
+    let is_drawn = lots.draw(random);
+    if is_drawn {
+        visit(member);
     }
+    !is_drawn
 }
 
 /// Adds a member if it is not there; refuses one that makes the set too large for its limits or for a record.

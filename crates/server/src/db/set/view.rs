@@ -6,7 +6,7 @@ use crate::db::object::StringValue;
 use structures::integer_set::{IntegerSet, cursor};
 use structures::listpack::Listpack;
 use structures::packed_map::PackedSet;
-use structures::random::Random;
+use structures::random::{Lots, Random};
 use structures::record::members::MembersView;
 use wire::convert::{signed_len, usize_of};
 
@@ -69,7 +69,7 @@ impl<'a> SetView<'a> {
         }
     }
 
-    /// As [`Set::contains`], for a member of another set.
+    /// As [`SetView::contains`], for a member of another set.
     pub fn contains_value(&self, member: StringValue<'_>) -> bool {
         match (&self.encoding, member) {
             (Encoding::Integers { set, .. }, StringValue::Integer(value)) => set.contains(value),
@@ -150,32 +150,30 @@ impl<'a> SetView<'a> {
             }
             Encoding::Mixed(set) => set.random_distinct(wanted, random, visit),
             Encoding::Record(members) => {
-                sample(members.iter().map(StringValue::from), members.len(), wanted, random, visit);
+                let lots = Lots::new(members.len(), wanted);
+                sample(members.iter().map(StringValue::from), lots, random, visit);
             }
             Encoding::Compact(list) => {
-                sample(list.iter().map(StringValue::from), list.len(), wanted, random, visit);
+                let lots = Lots::new(list.len(), wanted);
+                sample(list.iter().map(StringValue::from), lots, random, visit);
             }
         }
     }
 }
 
-/// Selection sampling, Knuth 3.4.2, algorithm S.
+/// Visits the members that are drawn.
 fn sample<'a>(
     members: impl Iterator<Item = StringValue<'a>>,
-    len: usize,
-    wanted: usize,
+    mut lots: Lots,
     random: &mut Random,
     visit: &mut dyn FnMut(StringValue<'_>),
 ) {
-    let (mut left, mut needed) = (len as u64, wanted as u64);
     for member in members {
-        if needed == 0 {
+        if lots.are_drawn() {
             return;
         }
-        if random.below(left) < needed {
+        if lots.draw(random) {
             visit(member);
-            needed -= 1;
         }
-        left -= 1;
     }
 }

@@ -6,7 +6,7 @@ use super::{LexBound, ScoreBound};
 use crate::db::object::StringValue;
 use std::ops::Range;
 use structures::ordered_set::{OrderedSet, fbtree::FbTree, skip_list::SkipList};
-use structures::random::Random;
+use structures::random::{Lots, Random};
 use structures::record::ranking::RankingView;
 
 /// Random members looked up together.
@@ -113,7 +113,7 @@ impl<'a> SortedSetView<'a> {
         range.start..range.end.max(range.start)
     }
 
-    /// As [`SortedSet::score_range`], for callers that need only the first `wanted` of these ranks.
+    /// As [`SortedSetView::score_range`], for callers that need only the first `wanted` of these ranks.
     pub fn score_range_start(&self, min: ScoreBound, max: ScoreBound, wanted: usize) -> Range<usize> {
         let range = large!(self.encoding, record => record.below(min)..record.up_to(max), list => {
             list.score_range(min, max)
@@ -168,7 +168,7 @@ impl<'a> SortedSetView<'a> {
         });
     }
 
-    /// As [`SortedSet::for_range`], of all ranks, without scores.
+    /// As [`SortedSetView::for_range`], of all ranks, without scores.
     pub fn for_members(&self, range: Range<usize>, reverse: bool, visit: &mut dyn FnMut(StringValue<'a>)) {
         if range.len() == 1 && !self.is_compact() {
             let member =
@@ -258,16 +258,9 @@ impl<'a> SortedSetView<'a> {
         visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
         if self.is_compact() || wanted > self.len() / WALKED_SHARE {
-            // Knuth, volume 2, algorithm S.
-            let (mut left, mut wanted) = (self.len() as u64, wanted.min(self.len()) as u64);
+            let mut lots = Lots::new(self.len(), wanted);
             self.for_range(0..self.len(), false, &mut |member, score| {
-                let goes_on = wanted > 0
-                    && (random.below(left) >= wanted || {
-                        wanted -= 1;
-                        visit(member, score)
-                    });
-                left -= 1;
-                goes_on
+                !lots.are_drawn() && (!lots.draw(random) || visit(member, score))
             });
             return;
         }
