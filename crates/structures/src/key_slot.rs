@@ -1,5 +1,4 @@
-//! Slots of a cluster: the part of the keys, one in 16,384, that each key belongs to, and the hash of a key that begins
-//! with its slot.
+//! Slots of a cluster: which of the 16,384 slots a key belongs to, and hashes of keys that begin with the slot.
 //!
 //! ```text
 //!  hash of a key, without slots   | SipHash: 64 bits                                             |

@@ -55,12 +55,12 @@ pub const WHILE_SUBSCRIBED: Flags = 1 << 23;
 pub const LOCAL: Flags = 1 << 24;
 /// Never appears in a primary's stream, although it writes: other commands replace it there (MIGRATE). Not shown.
 pub const NOT_STREAMED: Flags = 1 << 25;
+/// Keeps CLIENT CACHING, which applies to the next command, in force (CLIENT). Not shown.
+pub const KEEPS_CACHING: Flags = 1 << 26;
 /// Can have an effect in a database other than its client's (MOVE, COPY). Not shown.
 pub const LEAVES_DATABASE: Flags = 1 << 27;
 /// Moves keys to another server, and so is served for slots that are being moved (MIGRATE). Not shown.
 pub const MOVES_KEYS: Flags = 1 << 28;
-/// Keeps CLIENT CACHING, which applies to the next command, in force (CLIENT). Not shown.
-pub const KEEPS_CACHING: Flags = 1 << 26;
 
 /// A command's effect on the requests of its client, besides data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -74,9 +74,9 @@ pub(super) enum Redirection<'a> {
     DownForWrites,
     /// The slot is being moved, and its keys are on both nodes.
     TryAgain,
-    /// The slot is being moved, and the keys have gone to this node.
+    /// The slot is being moved, and its target, this node of the cluster, may have the keys.
     Ask(u16, &'a Node),
-    /// This node owns the slot.
+    /// The slot is owned by another server, this node of the cluster.
     Moved(u16, &'a Node),
 }
 
@@ -135,7 +135,8 @@ impl<'a> Redirections<'a> {
         };
         let cluster = &node.view;
         let Some(owner) = cluster.owner(slot) else { return Some(Redirection::Unserved) };
-        if cluster.owns(slot) && cluster.is_ok() && !node.has_open_slots() {
+        let owns = cluster.owns(slot);
+        if owns && cluster.is_ok() && !node.has_open_slots() {
             return None;
         }
         let client = &self.server.clients[call.client];
@@ -143,8 +144,9 @@ impl<'a> Redirections<'a> {
         let is_ours = owner.id() == cluster.my_primary().id();
         let migrating = cluster.migrating_to(slot).filter(|_| may_hold && is_ours);
         let importing = cluster.importing_from(slot).filter(|_| may_hold && migrating.is_none());
+        let is_open = migrating.is_some() || importing.is_some();
         let mut keys = Presence::default();
-        if migrating.is_some() || importing.is_some() {
+        if is_open {
             if self.any_leaves_database(call) {
                 return Some(Redirection::TryAgain);
             }
@@ -155,7 +157,6 @@ impl<'a> Redirections<'a> {
         {
             return Some(down);
         }
-        let is_open = migrating.is_some() || importing.is_some();
         if is_open && call.row.is(flag::MOVES_KEYS) && cluster.myself().is_primary() {
             return None;
         }
@@ -174,10 +175,10 @@ impl<'a> Redirections<'a> {
         }
         let flags = flags_with_queue(self.server, call);
         let (reads, is_channel) = (flags & flag::WRITE == 0, flags & flag::PUBSUB != 0);
-        if (client.routing.reads_replicas && reads || is_channel) && is_ours && !cluster.owns(slot) {
+        if (client.routing.reads_replicas && reads || is_channel) && is_ours && !owns {
             return None;
         }
-        (!cluster.owns(slot)).then_some(Redirection::Moved(slot, owner))
+        (!owns).then_some(Redirection::Moved(slot, owner))
     }
 
     /// As [`Self::find`], as the client's error.

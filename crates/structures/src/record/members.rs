@@ -11,7 +11,6 @@
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#records).
 
-use super::EMBEDDED_BYTES_MAX;
 use super::room::{ROOM_BYTES, Room};
 use super::value::{Encoded, Needle, TextBuffer, Value, end};
 
@@ -136,7 +135,7 @@ impl Members {
     /// The bytes that represent the set in an entry, if they are few enough.
     #[inline]
     pub fn embedded(&self) -> Option<&[u8]> {
-        (self.room.len() <= EMBEDDED_BYTES_MAX).then(|| self.room.as_slice())
+        self.room.embedded()
     }
 
     /// The set, for reading.

@@ -18,7 +18,6 @@
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#records).
 
-use super::EMBEDDED_BYTES_MAX;
 use super::room::{ROOM_BYTES, Room};
 use super::value::{Encoded, Needle, TextBuffer, Value, end, first_word, integer_at, integer_bytes};
 use crate::ordered_set::{Insertion, ScoreBound};
@@ -367,7 +366,7 @@ impl Ranking {
     /// The bytes that represent the set in an entry, if they are few enough.
     #[inline]
     pub fn embedded(&self) -> Option<&[u8]> {
-        (self.room.len() <= EMBEDDED_BYTES_MAX).then(|| self.room.as_slice())
+        self.room.embedded()
     }
 
     /// The set, for reading.

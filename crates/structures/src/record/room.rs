@@ -1,5 +1,6 @@
 //! The bytes of a small set or sorted set while it is changed: one allocation, large enough for every change.
 
+use super::EMBEDDED_BYTES_MAX;
 use std::ops::Range;
 
 /// Most bytes.
@@ -37,6 +38,12 @@ impl Room {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len()]
+    }
+
+    /// The content, if it is short enough to be embedded in an entry.
+    #[inline]
+    pub fn embedded(&self) -> Option<&[u8]> {
+        (self.len() <= EMBEDDED_BYTES_MAX).then(|| self.as_slice())
     }
 
     /// The content, for changes that keep its length.

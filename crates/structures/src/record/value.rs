@@ -230,7 +230,7 @@ pub struct Needle<'t> {
     first_mask: u64,
     /// The last eight bytes of a form of more; texts that differ often differ in these.
     last: u64,
-    /// Bytes of the form, if the words are known to be its first and last bytes; otherwise 0.
+    /// Length of the form in bytes if `first` and `last` hold its first and last bytes; otherwise 0.
     len: usize,
 }
 

@@ -6,7 +6,7 @@ use crate::error::{ClientError, quoted};
 use cluster::{Faults, FrameFilter};
 use wire::cluster_bus::Kind;
 
-/// What is not a node of a cluster has no bus: the switches are accepted without effect, as in the reference.
+/// Changes the switches. A server without a cluster accepts them without effect, as the reference does.
 fn change(ctx: &mut Context<'_>, change: impl FnOnce(&mut Faults)) -> Outcome {
     if let Some(node) = &mut ctx.server.cluster {
         let mut faults = node.view.faults();
