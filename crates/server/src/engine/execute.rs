@@ -119,6 +119,10 @@ impl Executor {
     #[inline(never)]
     fn begin_requests(&mut self, handle: ClientHandle) {
         self.server.clients[handle].last_interaction = self.server.now;
+        if self.server.counts_slots {
+            // What the server has fed by itself is not the command's.
+            self.replication.take_command_bytes();
+        }
         self.renew_gate(handle, false);
     }
 

@@ -73,16 +73,17 @@ fn note_hottest(server: &mut Server, loading: &Loads, finished: Finished<'_>, co
     }
 }
 
-/// Counts a command for its slot. Those of a transaction or script are counted with it.
+/// Counts a command for its slot, and its bytes in the replication stream. Those of a transaction or script are counted with
+/// it.
 #[inline(never)]
-fn note_slot(server: &mut Server, finished: Finished<'_>) {
+fn note_slot(server: &mut Server, finished: Finished<'_>, stream_bytes: u64) {
     let Finished { call, elapsed_ns, reply_bytes, .. } = finished;
     if call.origin.in_script || call.origin.in_transaction {
         return;
     }
     if let Some(slot) = slot_of_keys(call) {
         let bytes_in = call.args.request_bytes_encoded();
-        server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64);
+        server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64 + stream_bytes);
     }
 }
 
@@ -207,7 +208,7 @@ impl Executor {
             note_hot_keys(&mut self.server, finished);
         }
         if counts_slots {
-            note_slot(&mut self.server, finished);
+            note_slot(&mut self.server, finished, self.replication.take_command_bytes());
         }
         if monitors_latency {
             note_command_latency(&mut self.server, call.row, elapsed_ns);

@@ -119,7 +119,12 @@ impl Replication {
     /// Appends MULTI or EXEC: databases are selected between them.
     #[inline]
     pub(super) fn append_bracket(&mut self, command: &[u8]) {
-        self.outgoing.append(command);
+        self.outgoing.append_counted(command);
+    }
+
+    /// Takes the bytes of commands for all replicas since the last call.
+    pub(super) fn take_command_bytes(&mut self) -> u64 {
+        self.outgoing.take_command_bytes() * self.replicas.len() as u64
     }
 
     /// Appends a command that changes no data.

@@ -16,6 +16,8 @@ use wire::reply::ReplyBuffer;
 
 /// Bytes of MULTI as clients send it.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nmulti\r\n".len();
+/// Bytes of the reply to a queued command.
+const QUEUED_BYTES: usize = b"+QUEUED\r\n".len();
 
 impl Executor {
     /// Queues the command until EXEC; if EXEC is certain to fail, only acknowledges it.
@@ -116,6 +118,7 @@ impl Executor {
             }
         }
         self.end_unit(handle);
+        let stream_bytes = if self.server.counts_slots { self.replication.take_command_bytes() } else { 0 };
         let reply_bytes = reply.len().saturating_sub(start);
         let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
         self.observe_composite(&exec, run.started_ns, reply_bytes, false);
@@ -125,7 +128,8 @@ impl Executor {
             let elapsed_ns = self.stopwatch_ns.saturating_sub(run.started_ns);
             let queued = run.transaction.queued.iter().map(|(_, args)| args.view().request_bytes_encoded());
             let bytes_in = MULTI_BYTES + exec.args.request_bytes_encoded() + queued.sum::<usize>();
-            self.server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64);
+            let bytes_out = (QUEUED_BYTES * run.transaction.queued.len() + reply_bytes) as u64 + stream_bytes;
+            self.server.count_slot(slot, elapsed_ns, bytes_in as u64, bytes_out);
         }
         feed_monitors(&mut self.server, &self.clock, &exec, false);
         ScriptEnd::Done

@@ -41,7 +41,7 @@ pub struct SlotFigures {
     pub cpu_ns: u64,
     /// Bytes of requests.
     pub bytes_in: u64,
-    /// Bytes of replies, and of the replication stream for all replicas.
+    /// Bytes of replies, and of commands and transactions in the replication stream, for each replica.
     pub bytes_out: u64,
 }
 

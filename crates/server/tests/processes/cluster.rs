@@ -467,3 +467,25 @@ fn a_failed_save_is_the_reply_to_saveconfig() {
     assert_eq!(client.ask("CLUSTER SAVECONFIG"), "OK");
     assert!(disk.content().contains(" 5\n"), "{}", disk.content());
 }
+
+#[test]
+fn a_slot_counts_replies_and_what_replicas_are_sent() {
+    let (primary, _replica) = pair(&[]);
+    let mut client = primary.process.connect();
+    assert_eq!(client.ask("CONFIG SET cluster-slot-stats-enabled yes"), "OK");
+    let mut sent = 0;
+    let mut count = |commands: &[&str], expected: u64| {
+        pipeline(&mut client, commands);
+        let figures = client.ask("CLUSTER SLOT-STATS SLOTSRANGE 3300 3300");
+        let (_, bytes) = figures.rsplit_once(' ').expect("figures");
+        let total: u64 = bytes.trim_end_matches(']').parse().expect("a number");
+        assert_eq!(total - sent, expected, "{commands:?}: {figures}");
+        sent = total;
+    };
+    // As in the reference, with one replica.
+    let set = "*3\r\n$3\r\nSET\r\n$4\r\n{b}1\r\n$1\r\nv\r\n".len() as u64;
+    count(&["SET {b}1 v"], "+OK\r\n".len() as u64 + set);
+    count(&["SET {b}1 v", "SET {b}1 v"], 2 * ("+OK\r\n".len() as u64 + set));
+    count(&["GET {b}1"], "$1\r\nv\r\n".len() as u64);
+    count(&["MULTI", "SET {b}1 v", "EXEC"], "+QUEUED\r\n*1\r\n+OK\r\n".len() as u64 + set);
+}

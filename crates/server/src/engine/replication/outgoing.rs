@@ -21,6 +21,8 @@ pub(crate) struct OutgoingStream {
     control: Range<u64>,
     /// The database of the last command; `None` makes the next one select its own.
     selected: Option<usize>,
+    /// Bytes of commands, with MULTI and EXEC and without SELECT, since these bytes were last taken.
+    command_bytes: u64,
     /// The backlog has taken another block since its limits were last checked.
     has_grown: bool,
     random: Random,
@@ -31,7 +33,15 @@ impl OutgoingStream {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let history = History::new(draw_id(&mut random));
-        OutgoingStream { history, backlog: None, control: 0..0, selected: None, has_grown: false, random }
+        OutgoingStream {
+            history,
+            backlog: None,
+            control: 0..0,
+            selected: None,
+            command_bytes: 0,
+            has_grown: false,
+            random,
+        }
     }
 
     /// Draws a random id for a history.
@@ -169,7 +179,19 @@ impl OutgoingStream {
         if self.selected != Some(db_index) {
             self.select(db_index);
         }
-        self.append(commands);
+        self.append_counted(commands);
+    }
+
+    /// As [`Self::append`], for what [`Self::take_command_bytes`] counts: commands of clients, MULTI and EXEC.
+    #[inline]
+    pub fn append_counted(&mut self, command: &[u8]) {
+        self.command_bytes += command.len() as u64;
+        self.append(command);
+    }
+
+    /// Takes the number of bytes of commands since the last call.
+    pub fn take_command_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.command_bytes)
     }
 
     #[cold]
