@@ -10,7 +10,7 @@ use ::cluster::{BusAction, Input};
 use std::io;
 use std::str::from_utf8;
 use std::sync::Arc;
-use wire::cluster_bus::{Kind, Received};
+use wire::cluster_bus::Received;
 
 /// Period of warnings that the file cannot be saved.
 const SAVE_WARNING_PERIOD_US: u64 = 30_000_000;
@@ -87,7 +87,7 @@ impl BusTurns {
             if let BusAction::Send(_, frame) = &action {
                 let bytes = frame.expected_len() as u64;
                 if let Some(node) = &mut executor.server.cluster {
-                    node.count_bus_bytes(frame.kind(), bytes, true);
+                    node.traffic.note_sent(frame.kind(), bytes);
                 }
             }
             bus.execute(action);
@@ -108,7 +108,7 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
         BusEvent::Frame { link, received } => {
             let Received { kind, bytes, frame } = *received;
             let Some(node) = &mut executor.server.cluster else { return };
-            node.count_bus_bytes(kind.unwrap_or(Kind::Ping), bytes.into(), false);
+            node.traffic.note_received(kind, bytes.into());
             match frame {
                 Ok(frame) => Input::Frame(link, frame),
                 Err(fault) => {

@@ -34,6 +34,25 @@ pub struct BusTraffic {
     pub messages_received: u64,
 }
 
+impl BusTraffic {
+    /// Counts a frame that is sent.
+    pub fn note_sent(&mut self, kind: Kind, bytes: u64) {
+        self.sent += bytes;
+        self.messages_sent += if is_message(kind) { bytes } else { 0 };
+    }
+
+    /// Counts a frame that has come; its type may be unknown.
+    pub fn note_received(&mut self, kind: Option<Kind>, bytes: u64) {
+        self.received += bytes;
+        self.messages_received += if kind.is_some_and(is_message) { bytes } else { 0 };
+    }
+}
+
+/// The frame is a message for subscribers.
+fn is_message(kind: Kind) -> bool {
+    matches!(kind, Kind::Publish | Kind::PublishShard)
+}
+
 /// What a slot's commands have used since the slot came to this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotFigures {
@@ -86,18 +105,6 @@ impl ClusterNode {
             self.figures = vec![SlotFigures::default(); SLOTS];
         }
         &mut self.figures[usize::from(slot) % SLOTS]
-    }
-
-    /// Counts a frame of the bus.
-    pub fn count_bus_bytes(&mut self, kind: Kind, bytes: u64, is_sent: bool) {
-        let is_message = matches!(kind, Kind::Publish | Kind::PublishShard);
-        let traffic = &mut self.traffic;
-        let (all, messages) = match is_sent {
-            true => (&mut traffic.sent, &mut traffic.messages_sent),
-            false => (&mut traffic.received, &mut traffic.messages_received),
-        };
-        *all += bytes;
-        *messages += if is_message { bytes } else { 0 };
     }
 
     /// Forgets what has been counted.
