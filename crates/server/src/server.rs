@@ -511,7 +511,7 @@ impl Server {
         }
     }
 
-    /// Records a blocked command that ended by timeout or CLIENT UNBLOCK as run.
+    /// Records a blocked command that ended without running again as run: by timeout, CLIENT UNBLOCK or a save.
     pub fn note_given_up(&mut self, handle: ClientHandle, refused: bool) {
         let Some(blocked) = &self.clients[handle].blocked else { return };
         let figures = &mut self.observed.commands[blocked.command.0 as usize];

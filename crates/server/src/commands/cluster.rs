@@ -228,7 +228,7 @@ fn reply_saved(ctx: &mut Context<'_>, reply: SavedReply) {
     let waits =
         number.is_some_and(|number| ctx.block(BlockRequest::until(BlockedOn::Save { number, reply })));
     if !waits {
-        reply.write(None, ctx.reply);
+        reply.write(ctx.reply);
     }
 }
 

@@ -17,6 +17,7 @@ use super::redirection::redirect_blocked;
 use super::replication::follow_in_cluster;
 use crate::config::{Config, LogLevel, ReplicaOf};
 use crate::db::slots;
+use crate::error::on_the_wire;
 use crate::server::cluster_node::{ClusterNode, now};
 use crate::server::pause::{Pause, PausePurpose};
 use cluster::{BusAction, Cluster, Effect, Facts, Flush, Input, Level, Settings, TICK_MS};
@@ -127,7 +128,14 @@ pub fn take(executor: &mut Executor, input: Input) {
 pub fn saved(executor: &mut Executor, number: u64, failure: Option<&str>) {
     let server = &mut executor.server;
     while let Some((handle, answer)) = server.blocked.first_for_save(number) {
-        server.wake(handle, |reply| answer.write(failure, reply));
+        server.note_given_up(handle, false);
+        match failure.and_then(|failure| answer.error(failure)) {
+            Some(line) => {
+                server.observed.statistics.count_error(&line);
+                server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+            }
+            None => server.wake(handle, |reply| answer.write(reply)),
+        }
     }
 }
 

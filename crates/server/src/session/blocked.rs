@@ -64,14 +64,19 @@ pub enum SavedReply {
 }
 
 impl SavedReply {
-    /// Writes the reply. `failure`: why the file could not be written.
-    pub fn write(self, failure: Option<&str>, reply: &mut wire::reply::ReplyBuffer) {
-        match (self, failure) {
-            (SavedReply::Outcome, Some(failure)) => {
-                reply.error(format!("ERR error saving the cluster node config: {failure}").as_bytes());
-            }
-            (SavedReply::Bumped(epoch), _) => reply.simple(&format!("BUMPED {epoch}")),
-            _ => reply.ok(),
+    /// Returns the line of the error if the file could not be written for this reason.
+    pub fn error(self, failure: &str) -> Option<String> {
+        match self {
+            SavedReply::Outcome => Some(format!("ERR error saving the cluster node config: {failure}")),
+            SavedReply::Ok | SavedReply::Bumped(_) => None,
+        }
+    }
+
+    /// Writes the reply, unless it is an error.
+    pub fn write(self, reply: &mut wire::reply::ReplyBuffer) {
+        match self {
+            SavedReply::Ok | SavedReply::Outcome => reply.ok(),
+            SavedReply::Bumped(epoch) => reply.simple(&format!("BUMPED {epoch}")),
         }
     }
 }

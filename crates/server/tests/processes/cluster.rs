@@ -438,6 +438,8 @@ fn a_command_that_changes_the_cluster_is_answered_once_the_change_is_on_disk() {
         assert_eq!(client.ask(command), "OK");
         assert!(disk.content().contains(trace), "{command}: {}", disk.content());
     }
+    let statistics = client.ask("INFO commandstats");
+    assert!(statistics.contains("cmdstat_cluster|addslots:calls=1,"), "{statistics}");
     // While the disk hangs, other clients are served.
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
     rustix::fs::mknodat(rustix::fs::CWD, disk.temporary(), kind, mode, 0).unwrap();
@@ -461,6 +463,7 @@ fn a_failed_save_is_the_reply_to_saveconfig() {
     let error =
         "ERR error saving the cluster node config: Could not open temp cluster config file: Is a directory";
     assert_eq!(client.ask("CLUSTER SAVECONFIG"), error);
+    assert!(client.ask("INFO errorstats").contains("errorstat_ERR:count=1"));
     assert_eq!(client.ask("CLUSTER ADDSLOTS 5"), "OK");
     assert!(client.ask("CLUSTER BUMPEPOCH").starts_with("BUMPED "));
     std::fs::remove_dir(disk.temporary()).unwrap();
