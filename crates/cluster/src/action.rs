@@ -84,7 +84,7 @@ pub enum Effect {
     DeleteKeysInSlots(SlotSet),
     /// Calls [`crate::Cluster::verify_data`] with the slots that have keys.
     VerifyData,
-    /// Statistics of these slots begin anew, and subscribers of their channels are sent away.
+    /// Statistics of these slots begin anew, and the subscriptions of their channels end.
     SlotsLeft(SlotSet),
     /// Holds writes of clients, expiry and eviction back, at most until this instant of the monotonic clock.
     PauseWrites {

@@ -19,7 +19,7 @@ const TAKEN_OVER: NodeFlags = {
 };
 
 impl Cluster {
-    /// Reads gossip about other nodes; `sender` is `None` for a node that asks to be taken in.
+    /// Reads gossip about other nodes; `sender` is `None` for a node that sends MEET and is not known.
     pub(crate) fn read_gossip(&mut self, sender: Option<NodeId>, gossip: &Gossip) {
         for entry in &gossip.entries {
             self.log_with(Level::Debug, |_| {

@@ -74,7 +74,7 @@ impl Cluster {
             Body::Meet(gossip) => self.receive_ping(link, sender, header, Kind::Meet, gossip),
             Body::Fail(failed) => self.receive_fail(sender, header.sender, failed),
             other => {
-                // Only known nodes are heard, and frames with this node's own id are not.
+                // Others are read from known nodes only, and not with this node's own id.
                 if let Some(sender) = sender.filter(|id| !self.is_me(*id)) {
                     self.receive_from(sender, link, header, other);
                 }
@@ -199,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// MEET: a sender that is not known is taken in, and one that is known does not know this node.
+    /// MEET: a handshake begins with a sender that is not known; one that is known does not know this node.
     fn receive_meet(&mut self, link: LinkId, sender: Option<NodeId>, header: &Header, gossip: &Gossip) {
         if let Some(sender) = sender {
             let Some(node) = self.nodes.get(sender) else { return };

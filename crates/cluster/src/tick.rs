@@ -202,7 +202,7 @@ impl Cluster {
         let ping_age_ms = now_ms.saturating_sub(ping);
         let link_age_ms = self.links.get(link).map_or(0, |link| now_ms.saturating_sub(link.created));
         let is_silent = age_ms(now_ms, node.times.data_received) > timeout_ms / 2;
-        // A node that is heard on its own link only would otherwise never be asked again.
+        // A node whose frames come on its own link only would otherwise never be asked again.
         let is_lost = ping_age_ms > timeout_ms * 2 && link_age_ms > timeout_ms * 2;
         link_age_ms > timeout_ms && ping_age_ms > timeout_ms / 2 && is_silent || is_lost
     }

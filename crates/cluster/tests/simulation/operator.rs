@@ -1,4 +1,4 @@
-//! What befalls the servers: an operator's commands, and the world's accidents.
+//! What happens to the servers: an operator's commands, and failures of machines and of the network.
 
 use cluster::{Failover, SlotState};
 use structures::random::Random;

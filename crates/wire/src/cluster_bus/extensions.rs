@@ -26,7 +26,7 @@ pub struct Extensions {
     pub shard_id: Option<NodeId>,
 }
 
-/// A node that is to be forgotten, and not taken in again for a while.
+/// A node that is to be forgotten, and not added again for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// The node.

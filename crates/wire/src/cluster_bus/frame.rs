@@ -61,7 +61,7 @@ pub enum Body {
     Ping(Gossip),
     /// Answers PING and MEET, or announces a change.
     Pong(Gossip),
-    /// Asks to be taken in.
+    /// Begins a handshake.
     Meet(Gossip),
     /// A node has failed.
     Fail(NodeId),

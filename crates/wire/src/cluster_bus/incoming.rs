@@ -62,7 +62,7 @@ impl Incoming {
         if let Err(fault) = prefix.check(self.message_bytes_max) {
             self.to_pass = prefix.len as usize - PREFIX_LEN;
             self.passed = Some(Received { kind: prefix.kind(), bytes: prefix.len, frame: Err(fault) });
-            self.let_go();
+            self.release();
             return Ok(self.pass(input));
         }
         self.hold(input, prefix.len as usize);
@@ -70,7 +70,7 @@ impl Incoming {
             return Ok(None);
         }
         let received = received(&prefix, &self.held, self.message_bytes_max);
-        self.let_go();
+        self.release();
         Ok(Some(received))
     }
 
@@ -98,7 +98,7 @@ impl Incoming {
         *input = rest;
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.held.clear();
         self.held.shrink_to(KEPT_BYTES_MAX);
     }

@@ -1,4 +1,4 @@
-//! Frames of another server byte for byte, frames that are written and read again, and frames that lie.
+//! Frames of another server byte for byte, frames that are written and read again, and malformed frames.
 
 use super::layout;
 use super::*;

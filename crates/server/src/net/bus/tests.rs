@@ -1,4 +1,4 @@
-//! The bus with real sockets: peers that behave, and peers that stall, lie or leave.
+//! The bus with real sockets: peers that behave, and peers that stall, send malformed frames or leave.
 
 mod encrypted;
 mod saving;

@@ -451,7 +451,7 @@ impl BusThread {
         for _ in 0..ACCEPTS_PER_TURN {
             let listener = self.parts.listeners.iter().find(|listener| listener.id == id);
             match listener.map(|listener| listener.accept(options)) {
-                Some(Ok(Some(accepted))) => self.take_in(accepted),
+                Some(Ok(Some(accepted))) => self.add_accepted(accepted),
                 Some(Ok(None)) | None => return,
                 Some(Err(error)) => {
                     // Without a file or memory for it the link waits, and would be reported in each turn.
@@ -464,7 +464,7 @@ impl BusThread {
         }
     }
 
-    fn take_in(&mut self, accepted: Accepted) {
+    fn add_accepted(&mut self, accepted: Accepted) {
         if self.links.accepted() >= self.limits.accepted_links {
             // Whoever opens many links, and even sends frames, does not keep known nodes out.
             match self.links.oldest_unbound() {
@@ -630,7 +630,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn a_listener_that_cannot_be_watched_is_tried_again_and_others_are_let_go() {
+    fn a_listener_that_cannot_be_watched_is_tried_again_and_others_are_released() {
         let (mut watched, calls) = (Watched::default(), RefCell::new(Vec::new()));
         let mut set = |id, watches, works: bool| {
             watched.set(id, watches, || {
