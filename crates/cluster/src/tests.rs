@@ -1,7 +1,7 @@
 //! Tests of single nodes: commands, and what they change.
 
 use structures::random::Random;
-use wire::cluster_bus::{Address, Extensions, NodeFlags, NodeId, SLOTS, SlotSet};
+use wire::cluster_bus::{Address, Extensions, Gossip, GossipEntry, NodeFlags, NodeId, SLOTS, SlotSet};
 use wire::nodes_conf::FaultKind;
 
 use super::*;
@@ -436,4 +436,30 @@ fn a_pong_to_all_is_one_frame_for_those_with_extensions_and_one_for_the_others()
         other => panic!("{other:?}"),
     };
     assert_eq!(frames.iter().map(|frame| has_extensions(frame)).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn open_slots_of_the_primary_may_name_nodes_that_are_not_known_yet() {
+    let mut cluster = cluster();
+    let (other, unknown) = (known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY), cluster.new_id());
+    cluster.replicate(other.as_bytes(), true, at(1)).unwrap();
+    cluster.set_open_slots(&[(1, true, unknown), (2, false, other), (SLOTS, false, other)]);
+    assert_eq!(cluster.importing_slots().collect::<Vec<_>>(), [(1, unknown)]);
+    assert_eq!(cluster.migrating_slots().collect::<Vec<_>>(), [(2, other)]);
+    cluster.step(Input::Tick, at(100));
+    assert!(!cluster.node(unknown).unwrap().is_linked());
+    let entry = GossipEntry {
+        id: unknown,
+        ping_sent_s: 0,
+        pong_received_s: 0,
+        address: Address::parse("10.0.0.9"),
+        port: 1,
+        other_port: 0,
+        bus_port: 2,
+        flags: NodeFlags::PRIMARY,
+    };
+    cluster.read_gossip(Some(other), &Gossip { entries: vec![entry], extensions: Extensions::default() });
+    cluster.step(Input::Tick, at(200));
+    assert!(cluster.node(unknown).unwrap().is_linked());
+    end(&mut cluster, 200);
 }
