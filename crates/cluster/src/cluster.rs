@@ -207,6 +207,11 @@ impl Cluster {
         Some(BusAction::Save { number: self.saves, text: self.file_text(), sync })
     }
 
+    /// The process ends with this turn: what is not saved yet is saved without waiting for the next tick.
+    pub fn hasten_save(&mut self) {
+        self.has_ticked = true;
+    }
+
     /// Returns the number of the save that has on disk what this turn has changed so far; `None`: nothing has to be on
     /// disk. A command that has changed something is answered when that save is done.
     pub fn awaited_save(&self) -> Option<u64> {

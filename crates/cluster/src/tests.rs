@@ -325,6 +325,9 @@ fn what_need_not_be_on_disk_is_saved_with_the_next_tick() {
     assert_eq!(saves(&cluster.end_turn(at(100))), [(2, false)]);
     cluster.step(Input::Tick, at(200));
     assert_eq!(saves(&cluster.end_turn(at(200))), []);
+    cluster.reconfigure(Settings { tcp_port: 2, ..Settings::default() });
+    cluster.hasten_save();
+    assert_eq!(saves(&cluster.end_turn(at(201))), [(3, false)], "the process ends");
 }
 
 #[test]

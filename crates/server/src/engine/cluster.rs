@@ -175,7 +175,11 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
         }
     }
     carry_out_effects(executor);
+    let ends = executor.ending.is_over();
     let Some(node) = &mut executor.server.cluster else { return Vec::new() };
+    if ends {
+        node.view.hasten_save();
+    }
     let actions = node.view.end_turn(now);
     // The end of the turn may have decided an election.
     carry_out_effects(executor);

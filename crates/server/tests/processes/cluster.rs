@@ -492,3 +492,19 @@ fn a_slot_counts_replies_and_what_replicas_are_sent() {
     count(&["GET {b}1"], "$1\r\nv\r\n".len() as u64);
     count(&["MULTI", "SET {b}1 v", "EXEC"], "+QUEUED\r\n*1\r\n+OK\r\n".len() as u64 + set);
 }
+
+#[test]
+fn what_has_changed_last_is_saved_when_the_process_ends() {
+    // A tick may come between the two commands, but not each time.
+    for port in 1001..1006 {
+        let mut disk = OwnDisk::new();
+        let mut client = disk.node.process.connect();
+        let set = format!("CONFIG SET cluster-announce-port {port}");
+        let commands = [set.as_str(), "SHUTDOWN NOSAVE"];
+        let encoded =
+            commands.map(|command| encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        client.stream.write_all(&encoded.concat()).unwrap();
+        assert!(disk.node.process.wait().success());
+        assert!(disk.content().contains(&format!(":{port}@")), "{}", disk.content());
+    }
+}
