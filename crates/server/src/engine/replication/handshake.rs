@@ -31,6 +31,7 @@ use log::Level;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use wire::aof::write_command;
+use wire::cluster_bus::NodeId;
 
 /// Maximum length of a primary's line.
 pub(super) const LINE_BYTES_MAX: usize = 1024;
@@ -120,6 +121,8 @@ pub(super) struct Facts<'a> {
     pub continues: bool,
     /// The failover that ends with this handshake.
     pub handover: Option<Handover>,
+    /// The id of this server as a node of a cluster.
+    pub node_id: Option<NodeId>,
 }
 
 #[derive(Debug)]
@@ -301,6 +304,11 @@ impl Handshake {
         self.send(Request::Option("capa"), capabilities, actions);
         let command = words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]);
         self.send(Request::Option("VERSION"), command, actions);
+        // A primary that shuts down names its successor by it.
+        if let Some(id) = facts.node_id {
+            let command = words(&[b"REPLCONF", b"set-cluster-node-id", id.as_bytes()]);
+            self.send(Request::Option("SET-CLUSTER-NODE-ID"), command, actions);
+        }
     }
 
     fn introduce_rdb_channel(&mut self, facts: &Facts<'_>, actions: &mut Vec<Action>) {
@@ -517,7 +525,8 @@ impl Executor {
         let continues = link.continues;
         let Some(handshake) = link.handshake_of(handle) else { return false };
         let (config, history) = (&self.server.config, self.replication.outgoing.history());
-        let actions = handshake.step(event, &Facts { config, history, continues, handover });
+        let node_id = self.server.cluster.as_deref().map(|node| node.view.my_id());
+        let actions = handshake.step(event, &Facts { config, history, continues, handover, node_id });
         actions.into_iter().for_each(|action| self.perform(handle, action));
         true
     }

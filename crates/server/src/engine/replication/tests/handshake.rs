@@ -7,6 +7,7 @@
 //! config NAME VALUE                       an option; no value: its default
 //! continues | begins-anew                 whether the data here is that of the history
 //! handover [primary]                      a FAILOVER hands over to the primary, which is found to be one already
+//! node ID                                 the server is a node of a cluster
 //! ```
 
 use super::{Machine, follow_trace};
@@ -15,6 +16,7 @@ use crate::engine::replication::channels::Promise;
 use crate::engine::replication::handshake::{Action, Event, Facts, Handover, Handshake};
 use crate::engine::replication::history::History;
 use crate::engine::replication::transfer::Origin;
+use wire::cluster_bus::NodeId;
 
 struct Player {
     handshake: Handshake,
@@ -22,6 +24,7 @@ struct Player {
     history: History,
     continues: bool,
     handover: Option<Handover>,
+    node_id: Option<NodeId>,
 }
 
 fn shown(action: &Action) -> String {
@@ -42,7 +45,8 @@ impl Machine for Player {
         let mut history = History::new("a".repeat(40));
         history.advance(1000);
         let config = Config::default();
-        Player { handshake: Handshake::of_link(), config, history, continues: false, handover: None }
+        let handshake = Handshake::of_link();
+        Player { handshake, config, history, continues: false, handover: None, node_id: None }
     }
 
     fn play(&mut self, word: &str, rest: &str) -> Vec<String> {
@@ -64,6 +68,7 @@ impl Machine for Player {
                 let is_primary = rest == "primary";
                 self.handover = Some(Handover { is_primary, gives_way: !is_primary });
             }
+            "node" => self.node_id = NodeId::parse(rest.as_bytes()),
             "established" => return self.step(Event::Established),
             "endless" => return self.step(Event::EndlessLine),
             "line" => return self.step(Event::Line(rest.as_bytes())),
@@ -90,8 +95,8 @@ impl Player {
 
     fn step(&mut self, event: Event<'_>) -> Vec<String> {
         let (config, history) = (&self.config, &self.history);
-        let (continues, handover) = (self.continues, self.handover);
-        let actions = self.handshake.step(event, &Facts { config, history, continues, handover });
+        let (continues, handover, node_id) = (self.continues, self.handover, self.node_id);
+        let actions = self.handshake.step(event, &Facts { config, history, continues, handover, node_id });
         actions.iter().map(shown).collect()
     }
 }
