@@ -61,6 +61,8 @@ pub const KEEPS_CACHING: Flags = 1 << 26;
 pub const LEAVES_DATABASE: Flags = 1 << 27;
 /// Moves keys to another server, and so is served for slots that are being moved (MIGRATE). Not shown.
 pub const MOVES_KEYS: Flags = 1 << 28;
+/// A primary may send it to its replicas although it changes no data (CLUSTER FAILOVER). Not shown.
+pub const STREAMED: Flags = 1 << 29;
 
 /// A command's effect on the requests of its client, besides data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

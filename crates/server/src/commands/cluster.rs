@@ -9,7 +9,7 @@ mod slots;
 mod topology;
 
 use crate::command::flag::{
-    ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE,
+    ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE, STREAMED,
     TOUCHES_ARBITRARY_KEYS, WRITE,
 };
 use crate::command::scope::Databases;
@@ -88,7 +88,7 @@ const SUBCOMMANDS: &[Command] = &[
     node_command("cluster|delslotsrange", -4, CHANGES, slots::delete_ranges)
         .since("7.0.0", "O(N) where N is the number of slots in the ranges")
         .doc("Removes ranges of slots from the node.", "<range: start-slot:integer end-slot:integer> ..."),
-    node_command("cluster|failover", -2, CHANGES, membership::failover)
+    node_command("cluster|failover", -2, CHANGES | STREAMED, membership::failover)
         .since("3.0.0", "O(1)")
         .doc("Promotes a replica to primary.", "[options: FORCE | TAKEOVER]"),
     node_command("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN, keys::flush)

@@ -10,7 +10,8 @@
 //! 1. The view changes only in the executor's thread: an executor that hangs sends no PONG. A command of CLUSTER that
 //!    changes the view is answered when nodes.conf is on disk.
 //! 2. Effects are carried out before the next command of a client runs: when an event has been passed on, and when a
-//!    command, transaction or script ends. Only while this server loads its own data do they wait.
+//!    client's command, transaction or script ends. What the primary's stream has led to waits for the end of the turn, and
+//!    everything for the end of a load of this server's own data.
 
 use super::Executor;
 use super::redirection::redirect_blocked;

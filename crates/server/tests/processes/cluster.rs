@@ -508,3 +508,23 @@ fn what_has_changed_last_is_saved_when_the_process_ends() {
         assert!(disk.content().contains(&format!(":{port}@")), "{}", disk.content());
     }
 }
+
+#[test]
+fn a_primary_that_shuts_down_may_name_its_successor() {
+    let (primary, mut client) =
+        Node::alone(&["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]);
+    let replica = Node::start(&[]);
+    primary.meet(&replica);
+    let command = format!("CLUSTER REPLICATE {}", primary.id());
+    eventually("the primary", || replica.process.connect().ask(&command) == "OK");
+    replica.process.eventually_shows("master_link_status", "up");
+    let name = |id: &str| format!("DEBUG REPLICATE CLUSTER FAILOVER TAKEOVER REPLICAID {id}");
+    // As Valkey's primaries send it; replicas that it does not name go on.
+    let replies = pipeline(&mut client, &[&name(&primary.id()), "SET {b}1 v", "WAIT 1 60000"]);
+    assert_eq!(replies, ["OK", "OK", "1"]);
+    assert_eq!(replica.process.info("master_link_status").as_deref(), Some("up"));
+    assert_eq!(client.ask(&name(&replica.id())), "OK");
+    eventually("the successor", || replica.process.connect().ask("ROLE").starts_with("[master"));
+    eventually("writes", || replica.process.connect().ask("SET {b}2 v") == "OK");
+    assert_eq!(replica.process.connect().ask("DBSIZE"), "2");
+}

@@ -21,7 +21,7 @@ use wire::reply::ReplyBuffer;
 
 /// Returns whether a command may occur in a stream: it changes data, reaches subscribers, or controls the stream.
 fn belongs_to_stream(row: &Command) -> bool {
-    row.is(flag::WRITE | flag::MAY_REPLICATE) && !row.is(flag::NOT_STREAMED)
+    row.is(flag::WRITE | flag::MAY_REPLICATE | flag::STREAMED) && !row.is(flag::NOT_STREAMED)
         || row.group == Group::Scripting
         || row.control.belongs_to_stream()
 }
