@@ -241,7 +241,9 @@ fn run_at(access: &Access, options: &Options, name: &str, given: &[String]) -> R
         "fix" => {
             movement.fixes = true;
             movement.heed_interrupts()?;
-            check(&mut cluster, cluster_options, Some(&movement))
+            check(&mut cluster, cluster_options, Some(&movement))?;
+            join::settle(&mut cluster);
+            Ok(())
         }
         "reshard" | "rebalance" => {
             match name {

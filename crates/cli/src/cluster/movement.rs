@@ -158,7 +158,7 @@ impl Movement {
         if progress == Progress::Keys {
             print_text!("Moving slot {slot} from {} to {}", cluster.nodes[source], cluster.nodes[target]);
         }
-        self.open(cluster, way).inspect_err(|_| end_line(progress))?;
+        self.open(cluster, way, progress)?;
         let outcome = self.move_keys(cluster, way, progress);
         end_line(progress);
         outcome.and_then(|()| set_owner(cluster, target, target, slot)).inspect_err(|_| {
@@ -176,25 +176,29 @@ impl Movement {
         outcome
     }
 
-    /// Sets a slot to importing at the target and migrating at the source. If the source refuses, neither remains.
-    fn open(&self, cluster: &mut Cluster, way: Way) -> Result<(), Failure> {
+    /// Sets a slot to importing at the target and migrating at the source. If either refuses, neither remains.
+    fn open(&self, cluster: &mut Cluster, way: Way, progress: Progress) -> Result<(), Failure> {
         let Way { source, target, slot } = way;
-        let slot_text = slot.to_string();
+        let slot = slot.to_string();
         let (from, to) = (cluster.nodes[source].id.clone(), cluster.nodes[target].id.clone());
-        cluster.nodes[target].must(&["CLUSTER", "SETSLOT", &slot_text, "importing", &from])?;
-        match cluster.nodes[source].command(&["CLUSTER", "SETSLOT", &slot_text, "migrating", &to]) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let failure = cluster.nodes[source].report(&error);
-                // A source that is lost may have opened the slot.
-                let is_closed = matches!(error, NodeError::Refused(_))
-                    && cluster.nodes[target].must(&["CLUSTER", "SETSLOT", &slot_text, "STABLE"]).is_ok();
-                if !is_closed {
-                    self.advise(cluster, way);
-                }
-                Err(failure)
-            }
+        let importing = cluster.nodes[target].command(&["CLUSTER", "SETSLOT", &slot, "importing", &from]);
+        let (node, error) = match importing {
+            Err(error) => (target, error),
+            Ok(_) => match cluster.nodes[source].command(&["CLUSTER", "SETSLOT", &slot, "migrating", &to]) {
+                Err(error) => (source, error),
+                Ok(_) => return Ok(()),
+            },
+        };
+        end_line(progress);
+        let failure = cluster.nodes[node].report(&error);
+        // A node that is lost may have opened the slot.
+        let is_closed = matches!(error, NodeError::Refused(_))
+            && (node == target
+                || cluster.nodes[target].must(&["CLUSTER", "SETSLOT", &slot, "STABLE"]).is_ok());
+        if !is_closed {
+            self.advise(cluster, way);
         }
+        Err(failure)
     }
 
     /// Tells the other primaries of the owner of a slot, which the target is. They would learn it from each other too.
@@ -231,7 +235,7 @@ impl Movement {
             Level::Warning,
             format!(
                 "*** Slot {slot} may be open: migrating in {source}, importing in {target}. Each of its keys is at one of \
-                 the two, and clients find it.\n*** When both nodes answer, '{program} --cluster fix {address}' completes \
+                 the two.\n*** When both nodes answer, '{program} --cluster fix {address}' completes \
                  the move; then repeat the command for the slots that are left."
             ),
         );

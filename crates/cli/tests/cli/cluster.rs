@@ -199,6 +199,43 @@ pub fn an_interrupted_reshard_leaves_no_slot_open() {
     assert!(slots(&nodes)[0] < 5361);
 }
 
+pub fn a_node_that_vanishes_leaves_one_slot_to_be_mended() {
+    let mut nodes = nodes(3);
+    let first = address(&nodes[0]);
+    create(&nodes, &["--cluster-yes"]);
+    let (from, to) = (id(&nodes[0]), id(&nodes[1]));
+    let words =
+        ["-a", PASSWORD, "--cluster", "reshard", &first, "--cluster-from", &from, "--cluster-to", &to];
+    let more = ["--cluster-slots", "5000", "--cluster-yes"];
+    let mut running = Running::start(&mut nodes[0].client(&[words.as_slice(), &more].concat()));
+    running.read_to("Moving slot 50 ");
+    drop(nodes.remove(1));
+    running.read_to(&format!(" may be open: migrating in {first}, importing in "));
+    running.read_to(&format!("'warmline-cli --cluster fix {first}' completes the move;"));
+    running.read_to(" of 5000 slots were moved from ");
+    assert_eq!(running.end(), 1);
+    let open = |text: &str| {
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("[WARNING] The following slots are open: "));
+        line.map_or(0, |slots| slots.split(',').count())
+    };
+    let found = run(&nodes[0], &["--cluster", "check", &first], "");
+    assert!(found.code == 1 && open(&found.stdout) <= 1, "{found:?}");
+    // What the lost node has is not given to others unasked.
+    let refused = run(&nodes[0], &["--cluster", "fix", &first], "yes\nyes\nyes\n");
+    assert!(
+        refused.code == 1 && refused.stdout.contains("with 1 unreachable primaries is dangerous"),
+        "{refused:?}"
+    );
+    let take = ["--cluster", "fix", &first, "--cluster-fix-with-unreachable-masters"];
+    let taken = run(&nodes[0], &take, "yes\nyes\nyes\n");
+    assert_eq!(taken.code, 0, "{taken:?}");
+    eventually("coverage", || {
+        let found = run(&nodes[0], &["--cluster", "check", &first], "").stdout;
+        found.contains("[OK] All 16384 slots covered.") && open(&found) == 0
+    });
+}
+
 pub fn open_slots_and_slots_without_owner_are_mended() {
     let nodes = nodes(3);
     let first = address(&nodes[0]);

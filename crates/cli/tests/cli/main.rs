@@ -33,6 +33,7 @@ fn main() {
         cluster::a_node_that_is_gone_is_removed,
         cluster::slots_move_while_clients_write,
         cluster::an_interrupted_reshard_leaves_no_slot_open,
+        cluster::a_node_that_vanishes_leaves_one_slot_to_be_mended,
         cluster::open_slots_and_slots_without_owner_are_mended,
         cluster::keys_left_behind_are_brought_to_their_owner,
         cluster::keys_that_both_nodes_have_are_compared,
