@@ -24,6 +24,7 @@ use crate::session::{ClientHandle, ClientId, Clients, ReplyMode};
 use pause::Pauses;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tls::ClientConfig;
 use wire::convert::signed_len;
 use wire::rdb::PayloadWriter;
@@ -179,6 +180,8 @@ pub struct Shutdown {
     pub now: bool,
     /// Requested by a signal, without a reply: a script that does not end cannot prevent it.
     pub by_signal: bool,
+    /// The server starts again, after this time.
+    pub restarts_after: Option<Duration>,
 }
 
 /// State of the append-only file for commands that wait for it; maintained by the engine.
@@ -421,6 +424,8 @@ pub struct Server {
     pub monitors: Vec<ClientHandle>,
     /// Commands' requests to the process, carried out after the tick.
     pub process_requests: Vec<ProcessRequest>,
+    /// The server starts again after the shutdown, and after this time.
+    pub restarts_after: Option<Duration>,
     /// Clients scheduled for closing by a command or a limit; the event loop closes them after the tick.
     pub clients_to_close: Vec<ClientHandle>,
     /// Unblocked clients: their pending requests may run.
@@ -466,6 +471,7 @@ impl Server {
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
             process_requests: Vec::new(),
+            restarts_after: None,
             clients_to_close: Vec::new(),
             resumed: VecDeque::new(),
         }

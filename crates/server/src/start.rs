@@ -129,6 +129,19 @@ pub fn version_line() -> String {
 
 /// Serves until stopped.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
+    let directory = std::env::current_dir();
+    let Some(delay) = serve_once(arguments)? else { return Ok(()) };
+    std::thread::sleep(delay);
+    // Names in the arguments are relative to the directory of the start.
+    let source = match directory {
+        Ok(directory) => process::start_again(&directory, arguments),
+        Err(error) => error,
+    };
+    Err(StartError::System { doing: "Starting again", source })
+}
+
+/// Serves until stopped; returns after which time the server is to start again, if it is.
+fn serve_once(arguments: &[OsString]) -> Result<Option<Duration>, StartError> {
     // The log file is created as the configuration is loaded.
     process::keep_own_files_usable();
     let startup = Config::load(arguments).map_err(StartError::Config)?;
@@ -147,7 +160,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
-        Ok(()) => log::info!("Warmline is now ready to exit, bye bye..."),
+        Ok(_) => log::info!("Warmline is now ready to exit, bye bye..."),
         // Load errors always go to the log, where operators look for them.
         Err(StartError::Load(error)) => {
             log::warn!("{error}");
@@ -167,7 +180,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     result
 }
 
-fn run(startup: Startup) -> Result<(), StartError> {
+fn run(startup: Startup) -> Result<Option<Duration>, StartError> {
     let mut event_loop = open(startup)?;
     let config = &event_loop.executor.server.config;
     supervisor::notify_of_start(config.supervised);
@@ -177,7 +190,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     let files = DataFiles::find(config);
     let began_us = event_loop.executor.clock.monotonic_us();
     if !event_loop.load().map_err(StartError::Load)? {
-        return Ok(());
+        return Ok(None);
     }
     let duration_us = event_loop.executor.clock.monotonic_us() - began_us;
     let loaded = Loaded::of(&mut event_loop.executor, Duration::from_micros(duration_us));
@@ -194,7 +207,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     drop(pid_file);
     match event_loop.executor.loses_changes() {
         true => result.and(Err(StartError::Unsaved)),
-        false => result,
+        false => result.map(|()| event_loop.executor.server.restarts_after),
     }
 }
 

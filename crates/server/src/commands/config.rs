@@ -87,6 +87,13 @@ fn server_name(config: &Config) -> &'static str {
 }
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    rewrite_file(ctx)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Writes the options in force to the configuration file.
+pub(super) fn rewrite_file(ctx: &Context<'_>) -> Outcome {
     let users: Vec<Vec<u8>> = ctx.server.users.iter().map(crate::acl::User::config_line).collect();
     let rules = ctx.server.rules();
     let users_of = |lines: &[&Directive]| {
@@ -100,7 +107,6 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     match of_cluster.as_ref().unwrap_or(&ctx.server.config).rewrite(request) {
         Ok(()) => {
             log::info!("CONFIG REWRITE executed with success.");
-            ctx.reply.ok();
             Ok(())
         }
         Err(error) => {

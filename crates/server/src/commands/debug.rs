@@ -11,7 +11,7 @@ use crate::db::rdb::write_value;
 use crate::db::{StringValue, Value};
 use crate::error::{ClientError, quoted};
 use crate::observe::process;
-use crate::server::{PersistRequest, ReplicationRequest};
+use crate::server::{PersistRequest, ReplicationRequest, Shutdown};
 use crate::session::ClientId;
 use std::time::Duration;
 use wire::aof::write_command;
@@ -201,6 +201,13 @@ const WORDS: &[Word] = &[
         "Set when reply buffers shrink.",
         reply_buffer,
     ),
+    word(
+        "restart",
+        2..=3,
+        "RESTART [<milliseconds>]",
+        "Rewrite the configuration file, shut down, and start again after a delay.",
+        restart,
+    ),
     word("sdslen", 3..=3, "SDSLEN <key>", "Return the lengths of a key and its string.", string_lengths),
     word("segfault", 2..=2, "SEGFAULT", "End the process by an invalid memory access.", fault),
     word(
@@ -226,6 +233,20 @@ const WORDS: &[Word] = &[
     ),
     word("sleep", 3..=3, "SLEEP <seconds>", "Block the server.", sleep),
 ];
+
+fn restart(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let delay_ms = if args.len() > 2 { args.integer(2)? } else { 0 };
+    let restarts_after = Some(Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
+    if ctx.server.config.config_file.is_some() {
+        super::config::rewrite_file(ctx)?;
+    }
+    ctx.next = Next::Persist(PersistRequest::Shutdown(Shutdown {
+        now: true,
+        restarts_after,
+        ..Shutdown::default()
+    }));
+    Ok(())
+}
 
 fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let named = WORDS.iter().find(|word| args.is(1, word.name) && word.arity.contains(&args.len()));

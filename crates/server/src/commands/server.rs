@@ -117,7 +117,7 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    let how = Shutdown { save, force: has("force"), now: has("now"), by_signal: false };
+    let how = Shutdown { save, force: has("force"), now: has("now"), ..Shutdown::default() };
     ctx.next = Next::Persist(PersistRequest::Shutdown(how));
     Ok(())
 }

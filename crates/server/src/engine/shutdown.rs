@@ -172,6 +172,7 @@ impl Executor {
         match &mut self.ending.stage {
             Some(Stopping::Requested(first) | Stopping::WaitsForUnit { how: first, .. }) => {
                 first.by_signal |= how.by_signal;
+                first.restarts_after = None;
             }
             Some(Stopping::Waits { .. }) => {}
             None => self.ending.stage = Some(Stopping::Requested(how)),
@@ -370,6 +371,7 @@ impl Executor {
             }
         }
         self.server.process_requests.push(ProcessRequest::Shutdown);
+        self.server.restarts_after = how.restarts_after;
         self.ending.is_over = true;
         true
     }

@@ -277,7 +277,13 @@ impl EventLoop {
                 flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
             };
             let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
-            self.executor.request_shutdown(Shutdown { save, force, now, by_signal: true });
+            self.executor.request_shutdown(Shutdown {
+                save,
+                force,
+                now,
+                by_signal: true,
+                restarts_after: None,
+            });
         }
     }
 

@@ -1,6 +1,10 @@
 //! The process's resources and settings in the kernel.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 use std::ptr;
 use std::time::Duration;
 use wire::convert::low_u32;
@@ -23,6 +27,16 @@ pub struct CpuTimes {
     pub user: Duration,
     /// Time in the kernel.
     pub system: Duration,
+}
+
+/// Replaces this process by one of the same program with these arguments, in this directory; returns only the failure. Files
+/// of this process are closed.
+pub fn start_again(directory: &Path, arguments: &[OsString]) -> io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    Command::new(program).args(arguments).current_dir(directory).exec()
 }
 
 /// Processor time as counted by the kernel (getrusage).
