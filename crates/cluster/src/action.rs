@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use wire::cluster_bus::{Address, Frame, Publication, SlotSet};
 
+use crate::slot_migration::{JobId, MigrationAction};
+
 /// The clocks at an instant. Spans are measured by the first, so that a change of the date makes no node fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
@@ -93,6 +95,17 @@ pub enum Effect {
     },
     /// Ends the pause.
     ResumeWrites,
+    /// Holds writes to these slots back, and to no others, at most until this instant of the monotonic clock.
+    PauseSlots {
+        /// The slots.
+        slots: SlotSet,
+        /// When the pause ends by itself.
+        until_ms: u64,
+    },
+    /// Ends the pause of slots.
+    ResumeSlots,
+    /// Carries out an action for a job of slot migration.
+    Migration(JobId, MigrationAction),
     /// Gives a message to subscribers of this server.
     Deliver {
         /// The message.

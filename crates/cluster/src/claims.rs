@@ -275,7 +275,7 @@ impl Cluster {
         }
         let is_free = self.slots.is_free(slot);
         let is_older = self.owner(slot).is_some_and(|owner| owner.config_epoch < claim.epoch);
-        if !is_free && !is_older && !self.slots.granted.contains(slot) {
+        if !is_free && !is_older && !self.is_granted(slot, claim.claimant) {
             return;
         }
         if let Some(owner) = owner.filter(|owner| !is_free && !self.are_in_one_shard(*owner, claim.claimant))

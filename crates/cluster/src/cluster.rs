@@ -27,6 +27,7 @@ use crate::manual_failover::ManualFailover;
 use crate::node::Node;
 use crate::nodes::{MYSELF, Nodes};
 use crate::settings::{Faults, Settings};
+use crate::slot_migration::Migrations;
 use crate::slots::Slots;
 use crate::state::State;
 use crate::statistics::Statistics;
@@ -40,6 +41,7 @@ pub struct Cluster {
     pub(crate) facts: Facts,
     pub(crate) nodes: Nodes,
     pub(crate) slots: Slots,
+    pub(crate) migrations: Migrations,
     pub(crate) current_epoch: u64,
     pub(crate) last_vote_epoch: u64,
     pub(crate) state: State,
@@ -101,6 +103,7 @@ impl Cluster {
             facts: Facts::default(),
             nodes: Nodes::new(myself),
             slots: Slots::new(),
+            migrations: Migrations::default(),
             current_epoch: 0,
             last_vote_epoch: 0,
             state: State::default(),

@@ -91,6 +91,7 @@ impl Cluster {
         if !from_primary && self.myself().is_replica() {
             return Err(Refusal::SetSlotOnReplica);
         }
+        self.check_no_migrations()?;
         let owner = self.owner_id(slot);
         let is_mine = self.owns(slot);
         match state {
@@ -232,11 +233,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Slots that the target of an atomic migration may claim from now on, whatever the epochs are; and no others.
-    pub fn grant_slots(&mut self, slots: SlotSet) {
-        self.slots.granted = slots;
-    }
-
     /// Takes what SETSLOT has left on the primary, as a full synchronisation brings it: slots, whether they are being
     /// imported, and the other node. A node that is not known is one whose address is learnt from gossip.
     pub fn set_open_slots(&mut self, slots: &[(u16, bool, NodeId)]) {
@@ -255,7 +251,7 @@ impl Cluster {
     }
 
     /// The end of an atomic migration on its target: takes slots with an epoch that beats all others.
-    pub fn claim_slots(&mut self, slots: &SlotSet) {
+    pub(crate) fn claim_slots(&mut self, slots: &SlotSet) {
         self.bump_epoch();
         for slot in slots.iter() {
             self.move_slot(self.my_id(), slot);

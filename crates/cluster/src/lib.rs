@@ -39,6 +39,7 @@ mod receive;
 mod refusal;
 mod roles;
 mod settings;
+mod slot_migration;
 mod slots;
 mod state;
 mod statistics;
@@ -55,5 +56,9 @@ pub use node::{Endpoints, Node};
 pub use nodes::NODES_MAX;
 pub use refusal::Refusal;
 pub use settings::{Faults, FrameFilter, Settings};
+pub use slot_migration::{
+    Job, JobId, JobState, MigrationAction, MigrationEvent, MigrationFacts, MigrationRequest, Operation,
+    Ranges, Word,
+};
 pub use statistics::Info;
 pub use tick::TICK_MS;

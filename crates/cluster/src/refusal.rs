@@ -61,6 +61,50 @@ pub enum Refusal {
     EpochWithNodes,
     /// `SET-CONFIG-EPOCH` on a node that has an epoch.
     EpochTaken,
+    /// `SETSLOT` while slots are imported.
+    ImportInProgress,
+    /// `SETSLOT` while slots are exported.
+    ExportInProgress,
+    /// A slot migration on a replica.
+    MigrationOnReplica,
+    /// A slot migration while `SETSLOT` has slots in importing state.
+    ManualImport,
+    /// A slot migration while `SETSLOT` has slots in migrating state.
+    ManualMigration,
+    /// The first slot of a range that is to be migrated is behind its last.
+    MigrationReversed(u16, u16),
+    /// A slot that is to be migrated has no owner.
+    SlotNotServed(u16),
+    /// Slots of one migration have several owners.
+    SeveralShards,
+    /// Ranges of one migration overlap: the later, and the earlier.
+    RangesOverlap((u16, u16), (u16, u16)),
+    /// A migration of no slots.
+    NoRanges,
+    /// A range of one slot number.
+    NoLastSlot,
+    /// `MIGRATESLOTS` of slots of another node.
+    SlotsNotServedHere,
+    /// `MIGRATESLOTS` of a slot that is being exported.
+    AlreadyMigrating(u16),
+    /// Two migrations of one `MIGRATESLOTS` overlap.
+    MigrationsOverlap,
+    /// `MIGRATESLOTS` to what is no id; the text as the client wrote it.
+    BadNodeName(String),
+    /// `MIGRATESLOTS` to a node that is not known; the text as the client wrote it.
+    UnknownNodeName(String),
+    /// `MIGRATESLOTS` to this node.
+    MigrationToMyself,
+    /// `CANCELSLOTMIGRATIONS` without exports.
+    NoMigrations,
+    /// `ESTABLISH` from a node that is not known.
+    SourceUnknown,
+    /// `ESTABLISH` from this node.
+    SourceIsMyself,
+    /// `ESTABLISH` for slots of an import.
+    AlreadyImporting,
+    /// `ESTABLISH` for slots that the source does not own.
+    OtherOwner,
     /// A list of replicas is asked of a node that is none's primary.
     NotPrimary(NodeId),
 }
@@ -83,6 +127,17 @@ impl fmt::Display for Refusal {
                 "Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
             ),
             Refusal::BadAddress(ip, port) => write!(f, "Invalid node address specified: {ip}:{port}"),
+            Refusal::MigrationReversed(first, last) => {
+                write!(f, "Start slot number {first} is greater than end slot number {last}.")
+            }
+            Refusal::SlotNotServed(slot) => write!(f, "Slot {slot} has no node served."),
+            Refusal::RangesOverlap((first, last), (earlier_first, earlier_last)) => write!(
+                f,
+                "Slot range {first}-{last} overlaps with previous range {earlier_first}-{earlier_last}."
+            ),
+            Refusal::AlreadyMigrating(slot) => write!(f, "I am already migrating slot {slot}."),
+            Refusal::BadNodeName(node) => write!(f, "Invalid node name: {node}"),
+            Refusal::UnknownNodeName(node) => write!(f, "Unknown node name: {node}"),
             Refusal::BadEpoch(epoch) => write!(f, "Invalid config epoch specified: {epoch}"),
             _ => f.write_str(self.fixed_text()),
         }
@@ -110,6 +165,24 @@ impl Refusal {
             Refusal::EpochWithNodes => {
                 "The user can assign a config epoch only when the node does not know any other node."
             }
+            Refusal::ImportInProgress => "Slot import in progress.",
+            Refusal::ExportInProgress => "Slot export in progress.",
+            Refusal::MigrationOnReplica => "Slot migration can only be used on primary nodes.",
+            Refusal::ManualImport => "Slots are being manually imported",
+            Refusal::ManualMigration => "Slots are being manually migrated",
+            Refusal::SeveralShards => "Requested slots span multiple shards",
+            Refusal::NoRanges => "No slot ranges specified",
+            Refusal::NoLastSlot => "No end slot for final slot range",
+            Refusal::SlotsNotServedHere => "Slots are not served by this node.",
+            Refusal::MigrationsOverlap => "Slot ranges in migrations overlap",
+            Refusal::MigrationToMyself => "Target node can not be this node.",
+            Refusal::NoMigrations => "No migrations ongoing",
+            Refusal::SourceUnknown => "Target node does not know the source node",
+            Refusal::SourceIsMyself => "Source node is target node itself",
+            Refusal::AlreadyImporting => {
+                "Slot is already being imported on the target by a different migration"
+            }
+            Refusal::OtherOwner => "Target node does not agree about current slot ownership",
             Refusal::EpochTaken => "Node config epoch is already non-zero",
             _ => "The specified node is not a master",
         }

@@ -60,6 +60,12 @@ pub struct Settings {
     pub client_tcp_port: u16,
     /// `cluster-announce-client-tls-port`; 0: as for nodes.
     pub client_tls_port: u16,
+    /// `repl-timeout`: a job of slot migration without a sign of life from the other node for longer fails.
+    pub replication_timeout_s: u64,
+    /// `slot-migration-max-failover-repl-bytes`: writes to slots are paused when no more is unsent; none: at once.
+    pub slot_migration_unsent_bytes_max: Option<u64>,
+    /// `cluster-slot-migration-log-max-len`: ended jobs beyond it are forgotten.
+    pub slot_migration_log_len_max: usize,
     /// `loglevel`: what is below it is not written.
     pub log_level: Level,
 }
@@ -92,6 +98,9 @@ impl Default for Settings {
             bus_port: 16_379,
             client_tcp_port: 0,
             client_tls_port: 0,
+            replication_timeout_s: 60,
+            slot_migration_unsent_bytes_max: Some(0),
+            slot_migration_log_len_max: 1000,
             log_level: Level::Notice,
         }
     }
@@ -108,6 +117,10 @@ pub struct Faults {
     pub no_reconnection: bool,
     /// `DEBUG DISABLE-CLUSTER-RANDOM-PING`.
     pub no_random_ping: bool,
+    /// `DEBUG SLOTMIGRATION PREVENT-PAUSE`: exports stay before their pause.
+    pub no_migration_pause: bool,
+    /// `DEBUG SLOTMIGRATION PREVENT-FAILOVER`: imports do not take their slots.
+    pub no_migration_failover: bool,
 }
 
 /// Which received frames are ignored.

@@ -26,8 +26,6 @@ pub(crate) struct Slots {
     pub(crate) unclaimed: SlotSet,
     pub(crate) migrating: BTreeMap<u16, NodeId>,
     pub(crate) importing: BTreeMap<u16, NodeId>,
-    /// Slots that this node gives to the next node that claims them, at the end of an atomic migration.
-    pub(crate) granted: SlotSet,
     /// Slots that have lost their owners since the latest [`crate::Effect::SlotsLeft`].
     pub(crate) left: SlotSet,
 }
@@ -39,7 +37,6 @@ impl Slots {
             unclaimed: SlotSet::new(),
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
-            granted: SlotSet::new(),
             left: SlotSet::new(),
         }
     }

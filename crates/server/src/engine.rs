@@ -18,6 +18,7 @@ pub mod loading;
 pub mod memory;
 mod migration;
 mod observation;
+pub mod peers;
 mod permission;
 mod persistence;
 pub mod prefetch;
@@ -86,6 +87,7 @@ pub struct Executor {
     tracing: tracing::Tracing,
     script: script::ScriptExecution,
     cluster_work: cluster::ClusterWork,
+    slot_exports: slot_migration::SlotExports,
     ending: shutdown::Ending,
 }
 
@@ -130,6 +132,7 @@ impl Executor {
             tracing: tracing::Tracing::new(seeds.random),
             script: script::ScriptExecution::default(),
             cluster_work: cluster::ClusterWork::default(),
+            slot_exports: slot_migration::SlotExports::default(),
             ending: shutdown::Ending::default(),
         };
         executor.reconfigured();
@@ -271,6 +274,10 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
+        if client.is_slot_source() {
+            self.server.observed.statistics.slot_import_bytes += bytes as u64;
+        }
+        let client = &self.server.clients[handle];
         if client.is_primary || client.is_replica {
             self.replication.note_received(&mut self.server, handle, bytes);
         }
@@ -282,7 +289,7 @@ impl Executor {
             self.end_traces_of(handle);
         }
         self.forget_replica(handle);
-        self.note_disconnected(handle);
+        peers::disconnected(self, handle);
         let server = &mut self.server;
         if self.script.abandon(handle) {
             // The suspended script continues; the client is forgotten when it ends.

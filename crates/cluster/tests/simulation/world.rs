@@ -200,7 +200,12 @@ impl World {
                     cluster.verify_data(&slots);
                 }
             }
-            Effect::DeleteKeysInSlots(_) | Effect::SlotsLeft(_) | Effect::Deliver { .. } => {}
+            Effect::DeleteKeysInSlots(_)
+            | Effect::SlotsLeft(_)
+            | Effect::Deliver { .. }
+            | Effect::PauseSlots { .. }
+            | Effect::ResumeSlots
+            | Effect::Migration(..) => {}
         }
     }
 

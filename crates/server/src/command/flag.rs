@@ -84,6 +84,8 @@ pub enum Control {
     Ping,
     /// REPLCONF: between a primary and its replica.
     Link,
+    /// CLUSTER SYNCSLOTS: between source and target of a slot migration.
+    SlotMigration,
 }
 
 impl Control {

@@ -2,6 +2,7 @@
 
 mod keys;
 mod membership;
+mod migration;
 mod nodes;
 mod scan;
 mod slot_stats;
@@ -13,7 +14,7 @@ use crate::command::flag::{
     TOUCHES_ARBITRARY_KEYS, WRITE,
 };
 use crate::command::scope::Databases;
-use crate::command::{Args, Command, Context, Group, Handler, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Control, Group, Handler, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
 use crate::server::Server;
 use crate::server::cluster_node::ClusterNode;
@@ -70,7 +71,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("3.0.0", "O(1)")
         .doc("Advances the node's configuration epoch.", "")
         .tips(VARIES),
-    node_command("cluster|cancelslotmigrations", 2, CHANGES, absent)
+    node_command("cluster|cancelslotmigrations", 2, CHANGES, migration::cancel)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Cancels slot migrations in progress.", ""),
@@ -106,7 +107,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("3.0.0", "O(N) where N is the number of requested keys")
         .doc("Returns keys of a slot.", "slot:integer count")
         .tips(VARIES),
-    node_command("cluster|getslotmigrations", 2, CHANGES, absent)
+    node_command("cluster|getslotmigrations", 2, CHANGES, migration::list)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Lists current and recent slot migrations.", ""),
     node_command("cluster|help", 2, LOOKS, super::help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
@@ -126,7 +127,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("3.0.0", "O(1)")
         .doc("Connects the node to another node.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "The port of the cluster bus.")]),
-    node_command("cluster|migrateslots", -4, CHANGES, absent)
+    node_command("cluster|migrateslots", -4, CHANGES, migration::migrate_slots)
         .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of slots in the ranges")
         .doc(
@@ -195,7 +196,8 @@ const SUBCOMMANDS: &[Command] = &[
             ("9.1.0", "Reports the availability zone."),
         ])
         .tips(VARIES),
-    node_command("cluster|syncslots", -3, CHANGES | MAY_REPLICATE, absent)
+    node_command("cluster|syncslots", -3, CHANGES | MAY_REPLICATE, migration::sync_slots)
+        .control(Control::SlotMigration)
         .internal()
         .since("9.0.0", "Depends on subcommand.")
         .doc("Internal protocol between nodes during slot migration.", ""),
@@ -255,11 +257,6 @@ fn slot_at(args: Args<'_>, at: usize) -> Result<u16, ClientError> {
     const ERROR: ClientError = ClientError::text("ERR Invalid or out of range slot");
     let slot = args.integer(at).ok().and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|slot| usize::from(*slot) < SLOTS).ok_or(ERROR)
-}
-
-/// Refuses a subcommand of a slot's migration in one step; SETSLOT and MIGRATE move slots.
-fn absent(_ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    Err(syntax_error(args))
 }
 
 /// Two, since the end of each command takes one: ASKING's own, and that of the next command, for which it holds.

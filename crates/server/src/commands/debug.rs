@@ -232,6 +232,13 @@ const WORDS: &[Word] = &[
         skip_checksums,
     ),
     word("sleep", 3..=3, "SLEEP <seconds>", "Block the server.", sleep),
+    word(
+        "slotmigration",
+        4..=4,
+        "SLOTMIGRATION PREVENT-PAUSE|PREVENT-FAILOVER <0|1>",
+        "Keep exports of slots from their pause, or imports from taking their slots.",
+        cluster::slot_migration,
+    ),
 ];
 
 fn restart(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

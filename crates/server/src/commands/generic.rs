@@ -6,6 +6,7 @@ use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, acce
 use crate::db::{Db, EventClasses, Key, OwnedEntry};
 use crate::error::ClientError;
 use crate::server::PersistRequest;
+use crate::server::cluster_node::now;
 
 const ALL_KEYS: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RO)];
 const ALL_KEYS_REMOVED: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RM | access::DELETE)];
@@ -299,11 +300,20 @@ fn flush_in_background(ctx: &Context<'_>, args: Args<'_>) -> Result<bool, Client
 fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let in_background = flush_in_background(ctx, args)?;
     ctx.db.clear(in_background);
+    fail_migrations(ctx);
     let selected = ctx.db.selected();
     ctx.db.change_log.flushed(Some(selected));
     propagate_flush(ctx, args);
     ctx.reply.ok();
     Ok(())
+}
+
+/// Slots that are being moved have lost keys: the other node would keep them.
+pub(super) fn fail_migrations(ctx: &mut Context<'_>) {
+    let now = now(ctx.server.now);
+    if let Some(node) = &mut ctx.server.cluster {
+        node.view.fail_migrations("Data was flushed", now);
+    }
 }
 
 /// Propagates the command even if nothing was removed, as in the reference.
@@ -314,6 +324,7 @@ fn propagate_flush(ctx: &mut Context<'_>, args: Args<'_>) {
 fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let in_background = flush_in_background(ctx, args)?;
     ctx.db.clear_all(in_background);
+    fail_migrations(ctx);
     ctx.db.forget_client_expiry();
     ctx.db.change_log.flushed(None);
     propagate_flush(ctx, args);

@@ -269,6 +269,18 @@ impl ChangeLog {
         }
     }
 
+    /// Notes the current command itself, although it changes no data: copies of the data have to run it too.
+    pub fn propagate_as_received<'a>(
+        &mut self,
+        db_index: usize,
+        arguments: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if self.recording {
+            self.replaced = true;
+            self.unit.push(db_index, false, &[], arguments);
+        }
+    }
+
     /// Propagates only the noted commands instead of the current one.
     pub fn not_verbatim(&mut self) {
         self.replaced = self.recording;

@@ -3,8 +3,10 @@
 use super::Executor;
 use super::call::Call;
 use super::gate::flags_with_queue;
+use super::redirection::Redirections;
+use super::slot_migration;
 use crate::command::args::OwnedArgs;
-use crate::command::{Args, Group, Next, Origin, flag};
+use crate::command::{Args, Control, Group, Next, Origin, flag};
 use crate::db::Turn;
 use crate::db::stream::Stream;
 use crate::session::blocked::{Arrival, Blocked};
@@ -100,7 +102,7 @@ impl Executor {
     /// Retries commands whose result depends on time alone. Not while the server is paused, since their changes would
     /// violate the pause.
     pub(super) fn retry_those_due(&mut self) {
-        if self.server.pauses.are_any() {
+        if self.server.pauses.are_any() || self.server.pauses.hold_slots() {
             return;
         }
         while let Some(handle) = self.server.blocked.claims().first_due(self.server.now.monotonic_us) {
@@ -141,6 +143,7 @@ impl Executor {
         let pauses = &self.server.pauses;
         let writes = || flags_with_queue(&self.server, call) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
         pauses.are_any() && (pauses.hold_all() || writes())
+            || pauses.hold_slots() && writes() && may_change_paused_slot(self, call)
     }
 
     /// Returns whether a held command has to wait on. Retrying it would fail if the role changed during the pause,
@@ -172,6 +175,7 @@ impl Executor {
         if !self.server.pauses.take_eased() {
             return;
         }
+        slot_migration::resume_sources(&mut self.server);
         for handle in self.server.blocked.paused() {
             if self.ending.is_over() {
                 // One of them was SHUTDOWN: later writes would be acknowledged and lost.
@@ -190,4 +194,11 @@ impl Executor {
             }
         }
     }
+}
+
+/// Returns whether a command that writes may change keys of slots that are paused: a script may, unless its keys are others'.
+fn may_change_paused_slot(executor: &Executor, call: &Call<'_>) -> bool {
+    let slot = Redirections::of(executor).slot_of_call(call);
+    slot.is_none_or(|slot| executor.server.pauses.hold_slot(slot))
+        && call.row.control != Control::SlotMigration
 }

@@ -127,7 +127,7 @@ pub fn check_input_limit(server: &mut Server, handle: ClientHandle, unread_bytes
     let bytes = unread_bytes + queued_bytes;
     let over = bytes as u64 > server.config.client_query_buffer_limit_bytes
         || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && needs_authentication(server, handle);
-    if over && !client.close_asap && !client.is_primary {
+    if over && !client.close_asap && !client.is_peer() {
         log::warn!(
             "Client id={} addr={} closed: its query buffer exceeds its limit",
             client.id,
@@ -250,7 +250,7 @@ pub fn evict_clients(server: &mut Server) {
     let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
     let mut held_bytes = server.clients.memory_bytes() as u64;
     let is_evictable =
-        |client: &&Client| !(client.close_asap || client.no_evict || client.is_replica || client.is_primary);
+        |client: &&Client| !(client.close_asap || client.no_evict || client.is_replica || client.is_peer());
     let candidates = server.clients.by_age().filter(is_evictable);
     let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.handle)).collect();
     largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
@@ -289,7 +289,7 @@ impl Executor {
         let exempt = self.is_waiting(handle)
             || client.is_monitor
             || client.is_replica
-            || client.is_primary
+            || client.is_peer()
             || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0

@@ -16,6 +16,7 @@
 use super::Executor;
 use super::redirection::redirect_blocked;
 use super::replication::follow_in_cluster;
+use super::slot_migration;
 use crate::config::{Config, LogLevel, ReplicaOf};
 use crate::db::slots;
 use crate::error::on_the_wire;
@@ -25,6 +26,7 @@ use cluster::{BusAction, Cluster, Effect, Facts, Flush, Input, Level, Settings, 
 use std::str::from_utf8;
 use structures::key_slot::key_slot;
 use wire::cluster_bus::{Address, SlotSet, Text};
+use wire::convert::usize_of;
 use wire::nodes_conf::BUS_PORT_OFFSET;
 
 /// Period of the checks of clients that wait for keys of slots.
@@ -79,6 +81,9 @@ pub fn settings(config: &Config) -> Settings {
         bus_port: announced(config.cluster_announce_bus_port, bus_port(config)),
         client_tcp_port: config.cluster_announce_client_port,
         client_tls_port: config.cluster_announce_client_tls_port,
+        replication_timeout_s: config.repl_timeout_seconds.into(),
+        slot_migration_unsent_bytes_max: u64::try_from(config.slot_migration_max_failover_repl_bytes).ok(),
+        slot_migration_log_len_max: usize_of(config.cluster_slot_migration_log_max_len),
         log_level: match config.loglevel {
             LogLevel::Debug => Level::Debug,
             LogLevel::Verbose => Level::Verbose,
@@ -163,7 +168,7 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
     }
     if verifies {
         executor.cluster_work.is_data_verified = true;
-        verify_slots(executor);
+        verify_data(executor);
     }
     let fails_over = executor.server.cluster.as_ref().is_some_and(|node| node.view.is_in_manual_failover());
     if is_due || fails_over {
@@ -176,6 +181,9 @@ pub fn end_turn(executor: &mut Executor) -> Vec<BusAction> {
         }
     }
     carry_out_effects(executor);
+    if !executor.is_loading() {
+        slot_migration::run(executor);
+    }
     let ends = executor.ending.is_over();
     let Some(node) = &mut executor.server.cluster else { return Vec::new() };
     if ends {
@@ -195,6 +203,22 @@ fn facts(executor: &Executor) -> Facts {
         replication_offset: if has_data { executor.replication.offset() } else { 0 },
         data_age_ms: upstream.data_age_ms(&executor.server),
     }
+}
+
+/// The data of this node has been loaded: what its imports have left is removed before the keys are compared with the slots.
+fn verify_data(executor: &mut Executor) {
+    carry_out_effects(executor);
+    let now = now(executor.server.now);
+    if let Some(node) = &mut executor.server.cluster {
+        node.view.migrations_loaded(now);
+    }
+    slot_migration::run(executor);
+    verify_slots(executor);
+}
+
+/// Data of this node has been loaded again.
+pub(super) fn note_loaded(executor: &mut Executor) {
+    executor.cluster_work.is_data_verified = false;
 }
 
 fn verify_slots(executor: &mut Executor) {
@@ -243,6 +267,15 @@ fn carry_out(executor: &mut Executor, effect: Effect) {
             let pause = Pause { until_us: until_ms.saturating_mul(1000), all: false };
             executor.server.pauses.begin(PausePurpose::Failover, pause, executor.server.now.monotonic_us);
         }
+        Effect::PauseSlots { slots, until_ms } => {
+            executor.server.pauses.pause_slots(slots, until_ms.saturating_mul(1000));
+        }
+        Effect::ResumeSlots => {
+            executor.server.pauses.end_slots();
+            // Before the held commands run again: they may not be served here any more.
+            redirect_blocked(executor);
+        }
+        Effect::Migration(job, action) => slot_migration::carry_out(executor, job, action),
         Effect::ResumeWrites => executor.server.pauses.end(PausePurpose::Failover),
         Effect::Deliver { publication, is_sharded } => {
             let (channel, message) = (&publication.channel, &publication.message);
@@ -283,12 +316,18 @@ fn flush(executor: &mut Executor, why: Flush) {
 
 /// Removes the keys of slots that other nodes own now.
 fn give_up_slots(executor: &mut Executor, slots: &SlotSet) {
+    let node = executor.server.cluster.as_deref();
+    for slot in slots.iter().filter(|slot| slots::keys_in(&executor.db, *slot) > 0) {
+        node.inspect(|node| log::info!("{}", node.view.dirty_slot_text(slot)));
+    }
+    remove_keys(executor, slots);
+}
+
+/// Removes the keys of slots, with one DEL for each for copies of the data.
+pub(super) fn remove_keys(executor: &mut Executor, slots: &SlotSet) {
     executor.begin_turn(executor.own_turn());
     executor.begin_changes();
-    for slot in slots.iter().filter(|slot| slots::keys_in(&executor.db, *slot) > 0).collect::<Vec<_>>() {
-        if let Some(node) = &executor.server.cluster {
-            log::info!("{}", node.view.dirty_slot_text(slot));
-        }
+    for slot in slots.iter() {
         let mut removal = slots::Removal::of(&executor.db, slot);
         while removal.give_up_some(&mut executor.db) {
             executor.feed_removals();

@@ -101,7 +101,11 @@ impl Executor {
             // All other work waits until the data is loaded.
             return next_us.min(self.replication.upstream().next_load_us(self.server.now.monotonic_us));
         }
-        if let Some(retry_us) = self.server.blocked.next_retry_us().filter(|_| !self.server.pauses.are_any())
+        if let Some(retry_us) = self
+            .server
+            .blocked
+            .next_retry_us()
+            .filter(|_| !self.server.pauses.are_any() && !self.server.pauses.hold_slots())
         {
             next_us = next_us.min(retry_us);
         }

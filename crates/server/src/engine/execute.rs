@@ -6,6 +6,7 @@ use super::cluster::carry_out_effects;
 use super::gate::{Refused, needs_authentication};
 use super::observation::Finished;
 use super::script::ScriptEnd;
+use super::slot_migration;
 use crate::command::key_spec::Begin;
 use crate::command::registry::CommandId;
 use crate::command::{
@@ -136,7 +137,9 @@ impl Executor {
         }
         carry_out_effects(self);
         self.after_command(handle, start, reply);
-        if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
+        // The source of a slot migration sends commands of another kind from now on.
+        let became_peer = self.server.clients[handle].routing.slot_link.is_some();
+        if self.accepts_requests(handle) && !became_peer { Flow::Next } else { Flow::Stop }
     }
 
     /// Returns whether the client's next request may run now.
@@ -149,17 +152,20 @@ impl Executor {
     #[inline]
     pub fn is_waiting(&self, handle: ClientHandle) -> bool {
         let client = &self.server.clients[handle];
-        client.blocked.is_some() || (self.is_busy() || client.is_primary) && self.is_held(handle)
+        client.blocked.is_some() || (self.is_busy() || client.is_peer()) && self.is_held(handle)
     }
 
-    /// Returns whether the client's script is suspended; or whether the client is the primary and must wait, because
+    /// Returns whether the client's script is suspended; or whether the client is another server and must wait, because
     /// its commands would interleave with a suspended script or a load, or would prolong a wait for replicas.
     #[cold]
     fn is_held(&self, handle: ClientHandle) -> bool {
         let is_suspended = self.is_put_aside(handle);
-        let holds_primary =
+        let client = &self.server.clients[handle];
+        let holds_peers =
             || self.is_busy() || self.has_load_under_way() || self.ending.waits_for_replicas_to_end();
-        is_suspended || self.server.clients[handle].is_primary && holds_primary()
+        // Changes of an import would violate a pause; those of the primary are already part of its data.
+        let holds_import = || client.is_slot_source() && self.server.pauses.are_any();
+        is_suspended || client.is_peer() && (holds_peers() || holds_import())
     }
 
     /// Handles a protocol error: sends the error, then closes the client. `unparsed`: the input from the error on.
@@ -173,6 +179,9 @@ impl Executor {
         let client = &self.server.clients[handle];
         if client.is_primary {
             return self.stream_is_broken(handle, &String::from_utf8_lossy(&error.text()));
+        }
+        if let Some(link) = client.routing.slot_link {
+            return slot_migration::fail(self, link, &String::from_utf8_lossy(&error.text()));
         }
         log::debug!(
             "Protocol error ({}) from client: id={} addr={}. Query buffer: {}",

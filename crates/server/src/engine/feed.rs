@@ -9,8 +9,10 @@ use super::Executor;
 use super::aof::AppendOnlyFile;
 use super::aof::timestamp_s;
 use super::replication::Replication;
+use super::slot_migration::SlotExports;
 use crate::db::encoded_commands::{EncodedCommands, Receivers};
 use crate::persist::aof::Appender;
+use crate::server::Server;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
@@ -21,6 +23,8 @@ enum Sink<'a> {
     AppendOnlyFile { appender: &'a mut Appender, timestamp_s: Option<i64> },
     /// The stream to replicas.
     Stream(&'a mut Replication),
+    /// Exports of slots, each of which takes the changes of its own.
+    Exports { exports: &'a mut SlotExports, server: &'a Server },
 }
 
 /// Returns all receivers; `stream` if replicas are sent this server's changes.
@@ -28,10 +32,12 @@ enum Sink<'a> {
 fn sinks<'a>(
     aof: &'a mut AppendOnlyFile,
     stream: Option<&'a mut Replication>,
-    timestamp_s: Option<i64>,
+    (exports, server): (&'a mut SlotExports, &'a Server),
 ) -> impl Iterator<Item = Sink<'a>> {
+    let timestamp_s = timestamp_s(server);
     let file = aof.appender().map(|appender| Sink::AppendOnlyFile { appender, timestamp_s });
-    file.into_iter().chain(stream.map(Sink::Stream))
+    let exports = exports.are_any().then_some(Sink::Exports { exports, server });
+    file.into_iter().chain(stream.map(Sink::Stream)).chain(exports)
 }
 
 impl Sink<'_> {
@@ -39,7 +45,7 @@ impl Sink<'_> {
     fn receiver(&self) -> Receivers {
         match self {
             Sink::AppendOnlyFile { .. } => Receivers::FILE,
-            Sink::Stream(_) => Receivers::REPLICAS,
+            Sink::Stream(_) | Sink::Exports { .. } => Receivers::REPLICAS,
         }
     }
 
@@ -49,6 +55,7 @@ impl Sink<'_> {
         match self {
             Sink::AppendOnlyFile { appender, timestamp_s } => appender.add(db_index, *timestamp_s, command),
             Sink::Stream(stream) => stream.append_commands(db_index, command),
+            Sink::Exports { exports, server } => exports.feed(server, db_index, command),
         }
     }
 
@@ -71,6 +78,8 @@ impl Sink<'_> {
         match self {
             Sink::AppendOnlyFile { appender, timestamp_s } => appender.add_bracket(*timestamp_s, command),
             Sink::Stream(stream) => stream.append_bracket(command),
+            // Clients see the slots when all changes have arrived: they need no transactions.
+            Sink::Exports { .. } => {}
         }
     }
 }
@@ -86,7 +95,7 @@ impl Executor {
     /// Returns whether there is a receiver.
     #[inline]
     pub(super) fn records_changes(&self) -> bool {
-        self.aof.is_on() || self.feeds_stream()
+        self.aof.is_on() || self.feeds_stream() || self.slot_exports.are_any()
     }
 
     /// Feeds the unit, as a transaction if it is more than one command; returns whether it held any.
@@ -95,9 +104,9 @@ impl Executor {
         if self.db.change_log.unit().is_empty() {
             return false;
         }
-        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
+        let feeds_stream = self.feeds_stream();
         let stream = feeds_stream.then_some(&mut self.replication);
-        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, (&mut self.slot_exports, &self.server)) {
             sink.append_unit(self.db.change_log.unit());
         }
         self.db.change_log.end_unit();
@@ -109,9 +118,9 @@ impl Executor {
     #[inline]
     pub(super) fn feed_lone_command(&mut self, command: &[u8]) {
         self.db.change_log.end_lone_command(command);
-        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
+        let feeds_stream = self.feeds_stream();
         let (db_index, stream) = (self.db.selected(), feeds_stream.then_some(&mut self.replication));
-        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, (&mut self.slot_exports, &self.server)) {
             sink.append(db_index, command);
         }
         self.after_feeding();
@@ -122,9 +131,9 @@ impl Executor {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();
         }
-        let (timestamp_s, feeds_stream) = (timestamp_s(&self.server), self.feeds_stream());
+        let feeds_stream = self.feeds_stream();
         let stream = feeds_stream.then_some(&mut self.replication);
-        for mut sink in sinks(&mut self.aof, stream, timestamp_s) {
+        for mut sink in sinks(&mut self.aof, stream, (&mut self.slot_exports, &self.server)) {
             self.db.change_log.removals().for_each(|(db_index, command)| sink.append(db_index, command));
         }
         self.db.change_log.end_removals();

@@ -127,7 +127,7 @@ fn is_followed_up(executor: &Executor, client: &Client) -> bool {
         || client.is_closing()
         || client.is_monitor
         || client.is_replica
-        || client.is_primary
+        || client.is_peer()
         || !client.deferred_output.is_empty()
         || client.output_over_soft_limit_since_us.is_some()
         || client.routing.asking > 0
@@ -252,7 +252,7 @@ const REFUSALS: [Refusal; 19] = [
         decide: |_, _, _| Err(ClientError::text("ERR Replica can't interact with the keyspace").into()),
     },
     Refusal {
-        concerns: |executor, _| executor.server.pauses.are_any(),
+        concerns: |executor, _| executor.server.pauses.are_any() || executor.server.pauses.hold_slots(),
         covers: |_, _| true,
         decide: |executor, call, _| if executor.hold_back(call) { Err(Refused::Paused) } else { Ok(()) },
     },

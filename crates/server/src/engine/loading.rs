@@ -7,6 +7,7 @@ use super::persistence::Disk;
 use super::replay::LogLoading;
 use super::saving::FAILED;
 use super::saving::rdb_path;
+use super::{cluster, slot_migration};
 use crate::clock::Clock;
 use crate::config::RdbVersionCheck;
 use crate::db::Db;
@@ -384,6 +385,7 @@ impl Executor {
             self.feed_left_out(&mut loading);
             if done {
                 libraries_loaded(&mut self.server, &loading.source)?;
+                slot_migration::take_up(self, loading.source.take_slot_imports());
                 self.loads.stream_db = loading.source.stream_db;
                 rdb_loaded(&mut self.server, loading.source.figures);
                 log::info!("DB loaded from disk: {:.3} seconds", self.loads.loading_seconds(&self.clock));
@@ -470,8 +472,11 @@ impl Executor {
         if flush {
             empty_all(&mut self.db, false);
         }
+        slot_migration::data_is_replaced(self, "A new RDB is being loaded");
         source.record_left_out(self.db.lazy_freeing.removal_of_expired());
         let result = self.load_at_once(&mut source, flush);
+        slot_migration::take_up(self, source.take_slot_imports());
+        cluster::note_loaded(self);
         let policy = match (flush, merge) {
             (true, _) => RestorePolicy::Flush,
             (false, true) => RestorePolicy::Replace,

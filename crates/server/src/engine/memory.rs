@@ -98,7 +98,9 @@ impl Executor {
     /// They have limits of their own.
     fn excess_bytes(&self) -> i64 {
         let unwritten_bytes = self.aof.buffer_memory_bytes();
-        let kept_bytes = self.replication.held_bytes() + self.replication.upstream().kept_stream_bytes();
+        let kept_bytes = self.replication.held_bytes()
+            + self.replication.upstream().kept_stream_bytes()
+            + self.slot_exports.memory_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
         let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
         // No memory is half as large as the largest possible limit: limits beyond it are equivalent.

@@ -221,6 +221,14 @@ impl<'a> Redirections<'a> {
         Some(ClientError::Moved { slot, to: self.target(owner, &call) })
     }
 
+    /// Returns the slot of the keys of a command or of a transaction, if they have one in common.
+    pub(super) fn slot_of_call(&self, call: &Call<'_>) -> Option<u16> {
+        match self.slots_of_call(call) {
+            Slots::One(slot) => Some(slot),
+            Slots::None | Slots::Several => None,
+        }
+    }
+
     fn slots_of_call(&self, call: &Call<'_>) -> Slots {
         match run_by(self.server, call) {
             Some(transaction) => self.slots_of_transaction(transaction),

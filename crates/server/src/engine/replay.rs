@@ -3,8 +3,10 @@
 use super::Executor;
 use super::aof::log_names;
 use super::call::Call;
+use super::cluster::note_loaded;
 use super::loading::{RestoreError, empty_all, keys_in, libraries_loaded, load_options};
 use super::persistence::{Answer, Disk};
+use super::{peers, slot_migration};
 use crate::acl::UserHandle;
 use crate::command::args::{OwnedArgs, TooLong};
 use crate::command::registry::{CommandId, Registry};
@@ -290,6 +292,8 @@ impl Executor {
                         .note_loading_progress(&mut self.server, loading.passed_bytes + loader.position());
                     if done {
                         libraries_loaded(&mut self.server, loader)?;
+                        let imports = loader.take_slot_imports();
+                        slot_migration::take_up(self, imports);
                         loading.go_on_behind_snapshot();
                         continue;
                     }
@@ -387,6 +391,7 @@ impl Executor {
         self.loads.replay_at_once();
         let result = self.load_parts(&mut loading, &mut || false);
         self.end_replay(loading);
+        note_loaded(self);
         log_reloaded(&mut self.db, result.map(|_| ()))
     }
 
@@ -416,6 +421,7 @@ impl Executor {
             return Err(RELOAD_FAILED);
         }
         empty_all(&mut self.db, false);
+        slot_migration::data_is_replaced(self, "A new RDB is being loaded");
         self.server.scripts.flush_functions();
         let names = log_names(&self.disk, &self.server);
         let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {
@@ -436,6 +442,7 @@ impl Executor {
     pub(super) fn end_reloading(&mut self, handle: ClientHandle, result: Result<(), RestoreError>) {
         let answer = log_reloaded(&mut self.db, result);
         self.apply_effects(None);
+        note_loaded(self);
         let waits =
             |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Loading);
         if self.server.clients.get(handle).is_some_and(waits) {
@@ -444,7 +451,7 @@ impl Executor {
                 Err(error) => reply.error(on_the_wire(&error.to_string())),
             });
         }
-        self.replication.upstream().resume_primary(&mut self.server);
+        peers::resume(self);
         self.serve_ready();
     }
 }

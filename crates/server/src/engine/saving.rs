@@ -13,12 +13,14 @@ use crate::persist::slots::write_slots;
 use crate::server::Server;
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
+use cluster::Job;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::cluster_bus::SlotSet;
+use wire::rdb::slot_import::SlotImport;
 use wire::reply::ReplyBuffer;
 
 /// Minimum delay before a failed background save is retried automatically.
@@ -116,9 +118,16 @@ pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option
         logs_keys: !config.hide_user_data_from_log,
         without_data: false,
         open_slots: Vec::new(),
-        slot_imports: Vec::new(),
+        slot_imports: slot_imports(server),
         place,
     }
+}
+
+/// Returns the imports of slots of which the data has a part.
+fn slot_imports(server: &Server) -> Vec<SlotImport> {
+    let Some(node) = &server.cluster else { return Vec::new() };
+    let import = |job: &Job| SlotImport { name: job.name().to_string(), slots: job.slots().clone() };
+    node.view.imports().map(import).collect()
 }
 
 impl Saving {
@@ -323,9 +332,10 @@ impl Disk {
     /// ([`Self::take_output`]); returns whether it has begun. [`slot_migration::export_ended`] follows its end, when the
     /// pipe may still have bytes to read.
     pub(super) fn start_slot_export(&mut self, db: &Db, server: &mut Server, slots: &SlotSet) -> bool {
+        let key_delay_us = server.config.rdb_key_save_delay_us;
         let started = Child::start_streaming(self.world(), Purpose::SlotExport, |reporter, output| {
             let mut keys = 0;
-            let written = write_slots(output, db, slots, &mut |so_far| {
+            let written = write_slots(output, db, slots, key_delay_us, &mut |so_far| {
                 keys = so_far;
                 reporter.progress(so_far);
             });

@@ -4,6 +4,7 @@
 use super::Executor;
 use super::call::Call;
 use super::cluster::carry_out_effects;
+use super::peers;
 use super::permission::counts_as;
 use super::redirection::{Redirection, Redirections, slot_of_keys};
 use super::transaction::TransactionRun;
@@ -276,7 +277,7 @@ impl Executor {
             self.server.clients.push(handle, |_| ());
             self.server.resumed.push_back(handle);
         }
-        self.replication.upstream().resume_primary(&mut self.server);
+        peers::resume(self);
         self.note_client_expiry();
         self.serve_ready();
     }

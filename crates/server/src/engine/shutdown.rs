@@ -4,7 +4,7 @@
 //! the primary's stream; they run if the shutdown is aborted or fails.
 
 use super::aof::AppendOnlyFile;
-use super::{Executor, aof, saving};
+use super::{Executor, aof, peers, saving};
 use crate::clock::Clock;
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
@@ -313,7 +313,7 @@ impl Executor {
         self.ending.loses_changes = false;
         self.server.observed.shutdown_deadline_us = None;
         self.server.pauses.end(PausePurpose::Shutdown);
-        self.replication.upstream().resume_primary(&mut self.server);
+        peers::resume(self);
         let waits = |client: &&Client| {
             client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Shutdown)
         };

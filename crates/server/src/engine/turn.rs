@@ -19,7 +19,7 @@ impl Executor {
     #[inline(always)]
     pub(super) fn turn_of(&self, client: &Client, replayed: bool, writes: bool) -> Turn {
         let is_source = client.import_source || client.is_primary;
-        let expired = if replayed || self.db.importing && is_source {
+        let expired = if replayed || self.db.importing && is_source || client.is_slot_source() {
             ExpiredKeys::Shown
         } else if writes {
             // A write removes expired keys it finds, and the removal is propagated: a copy of the data expires nothing

@@ -32,7 +32,7 @@ use crate::engine::client_limits::{evict_clients, evict_unauthenticated};
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::tracing::Begun;
-use crate::engine::{Executor, Flow};
+use crate::engine::{Executor, Flow, peers, slot_migration};
 use crate::observe::log as server_log;
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::ClientHandle;
@@ -209,7 +209,7 @@ impl EventLoop {
                 Token::Signal => self.take_signals(),
                 // The tick takes deliveries without an event; links of the bus are in its thread's poller.
                 Token::Waker | Token::BusLink(_) => {}
-                Token::SyncPipe => self.executor.read_sync_pipe(),
+                Token::SyncPipe => peers::read_child_pipe(&mut self.executor),
                 Token::Http => self.accept_http(),
                 Token::Listener(id) => self.accept(id),
                 Token::Connection(handle) => {
@@ -377,7 +377,7 @@ impl EventLoop {
                 None => self.remotes.get_mut(handle).and_then(|remote| remote.held.take()),
             };
             let Some(mut query_buffer) = query_buffer else { continue };
-            if self.executor.replication.upstream().takes_bytes(&self.executor.server, handle)
+            if peers::takes_bytes(&self.executor, handle)
                 && let Some(connection) = self.connections.get_mut(handle)
                 && !receive_bytes(&mut self.executor, connection, &mut query_buffer)
             {
@@ -401,8 +401,8 @@ impl EventLoop {
         self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
-        if self.executor.replication.has_replicas() {
-            touched.extend(self.executor.replication.replicas_with_output());
+        if peers::has_streams(&self.executor) {
+            touched.extend(peers::with_stream_output(&self.executor));
         }
         for &handle in &touched {
             self.write(handle);
@@ -475,7 +475,8 @@ impl QueryBuffer {
     /// Runs the parsed requests of a client in order, until one blocks it.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let handle = self.handle;
-        let is_primary = executor.server.clients[handle].is_primary;
+        let client = &executor.server.clients[handle];
+        let (is_primary, is_peer) = (client.is_primary, client.is_peer());
         let (is_tracing, received_us) = (executor.is_tracing(), self.received_us());
         loop {
             if self.is_cold()
@@ -493,6 +494,13 @@ impl QueryBuffer {
                 continue;
             }
             let Some(request) = self.next_request() else { return };
+            if is_peer {
+                slot_migration::apply(executor, handle, request, reply);
+                if !executor.accepts_requests(handle) {
+                    return;
+                }
+                continue;
+            }
             let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
             let flow = executor.execute_into(handle, request, reply);
             // Fetched again: keeping the request across the call cost 20 instructions per command.

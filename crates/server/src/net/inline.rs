@@ -8,11 +8,11 @@ use super::outgoing::receive_bytes;
 use super::query_buffer::{QueryBuffer, QueryBuffers};
 use super::replicas::write_to_replica;
 use super::sockets::Sockets;
-use crate::engine::Executor;
 use crate::engine::client_limits::{
     check_input_limit, check_output_limit, count_unauthenticated, limits_client_memory,
 };
 use crate::engine::gate::needs_authentication;
+use crate::engine::{Executor, peers};
 use crate::session::ClientHandle;
 use std::io;
 use wire::request::{Limits, REQUEST_LEN_MAX};
@@ -65,7 +65,7 @@ impl Exchange for Inline<'_> {
         if self.executor.server.clients[handle].is_closing() {
             query_buffer.discard();
         }
-        if self.executor.replication.upstream().takes_bytes(&self.executor.server, handle)
+        if peers::takes_bytes(self.executor, handle)
             && !receive_bytes(self.executor, connection, query_buffer)
         {
             return false;
@@ -141,7 +141,8 @@ impl Exchange for Inline<'_> {
 
     #[inline]
     fn write_stream(&mut self, connection: &mut Connection) -> Sent {
-        match self.executor.server.clients[connection.handle()].is_replica {
+        let client = &self.executor.server.clients[connection.handle()];
+        match client.is_replica || client.is_slot_target() {
             true => write_to_replica(self.executor, connection),
             false => Sent::All,
         }

@@ -1,4 +1,4 @@
-//! Outgoing connections, to the primary. Each belongs to a client that the executor creates, and sends that client's
+//! Outgoing connections, to the primary and to targets of slot migrations. Each belongs to a client that the executor creates, and sends that client's
 //! output. The executor receives the input unparsed until the stream of commands begins, which is then served like a
 //! client's requests.
 
@@ -9,7 +9,7 @@ use super::inline::Inline;
 use super::query_buffer::{QueryBuffer, Transfer};
 use super::sockets::Sockets;
 use super::transport::{TlsPeer, Transport};
-use crate::engine::Executor;
+use crate::engine::{Executor, peers};
 use crate::server::Target;
 use crate::session::ClientHandle;
 use rustix::fd::AsRawFd;
@@ -37,7 +37,7 @@ impl EventLoop {
         let (connection, address) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                self.executor.replication.upstream().connecting_failed(handle, &error);
+                peers::connecting_failed(&mut self.executor, handle, &error);
                 return self.executor.disconnect(handle);
             }
         };
@@ -57,7 +57,7 @@ pub(super) fn go_on_connecting(
     let is_established = match connection.go_on_connecting(sockets) {
         Ok(is_established) => is_established,
         Err(error) => {
-            inline.executor.replication.upstream().connecting_failed(handle, &error);
+            peers::connecting_failed(inline.executor, handle, &error);
             return Stay::Leaves;
         }
     };
@@ -67,7 +67,7 @@ pub(super) fn go_on_connecting(
         if let Some(address) = connection.transport.local_address() {
             figures.local_address = address.to_string();
         }
-        inline.executor.connected(handle);
+        peers::connected(inline.executor, handle);
     }
     Stay::Stays
 }
@@ -81,9 +81,9 @@ pub(super) fn receive_bytes(
 ) -> bool {
     let handle = connection.handle();
     for _ in 0..READS_PER_TURN {
-        let taken = executor.received(handle, query_buffer.unparsed());
+        let taken = peers::received(executor, handle, query_buffer.unparsed());
         query_buffer.skip(taken);
-        if !executor.replication.upstream().takes_bytes(&executor.server, handle) {
+        if !peers::takes_bytes(executor, handle) {
             return true;
         }
         if !executor.has_room_for_bytes(handle) {
@@ -95,9 +95,9 @@ pub(super) fn receive_bytes(
         };
         executor.count_input(handle, count);
     }
-    let taken = executor.received(handle, query_buffer.unparsed());
+    let taken = peers::received(executor, handle, query_buffer.unparsed());
     query_buffer.skip(taken);
-    !executor.replication.upstream().takes_bytes(&executor.server, handle)
+    !peers::takes_bytes(executor, handle)
 }
 
 /// Begins to connect. Resolving a host name blocks the loop; an address does not.

@@ -406,7 +406,7 @@ impl EventLoop {
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
         // Replicas and the primary stay with the thread that has the stream.
-        if is_idle || client.is_replica || client.is_primary {
+        if is_idle || client.is_replica || client.is_peer() {
             return None;
         }
         if self.connections.get(handle).is_some() {

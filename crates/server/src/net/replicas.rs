@@ -1,4 +1,4 @@
-//! Replicas' sockets: writes the stream to them without copying, and reads the snapshot from a child's pipe. Each turn of
+//! Sockets of replicas and of targets of slot migrations: writes the stream to them without copying, and reads the snapshot from a child's pipe. Each turn of
 //! the loop writes once to each replica.
 //!
 //! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#writes-to-replicas).
@@ -8,7 +8,7 @@ use super::connection::{Connection, Sent, WRITE_BYTES_MAX, WRITE_RUNS_MAX};
 use super::event_loop::EventLoop;
 use super::poller::Token;
 use super::transport::{Stopped, Transport};
-use crate::engine::{Executor, ReplicaSockets};
+use crate::engine::{Executor, ReplicaSockets, peers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, RawFd};
 use std::io::{self, IoSlice};
@@ -27,7 +27,7 @@ pub(super) fn write_to_replica(executor: &mut Executor, connection: &mut Connect
     let (mut written_bytes, mut stopped) = (0, Sent::Share);
     while written_bytes < WRITE_BYTES_MAX {
         let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
-        let count = executor.replication.output_for(&mut executor.server, handle, &mut runs);
+        let count = peers::stream_output_for(executor, handle, &mut runs);
         if count == 0 {
             stopped = Sent::Full;
             break;
@@ -41,12 +41,11 @@ pub(super) fn write_to_replica(executor: &mut Executor, connection: &mut Connect
             Err(Stopped::Closed) => return Sent::Closed,
         };
         written_bytes += sent;
-        executor.replica_output_sent(handle, sent);
+        peers::stream_output_sent(executor, handle, sent);
     }
     let server = &mut executor.server;
     server.clients[handle].connection.output_bytes_total += written_bytes as u64;
-    server.observed.statistics.replication_output_bytes += written_bytes as u64;
-    if executor.replication.has_output_for(handle) || connection.transport.has_unsent() {
+    if peers::has_stream_output_for(executor, handle) || connection.transport.has_unsent() {
         stopped
     } else {
         Sent::All
@@ -57,7 +56,7 @@ impl EventLoop {
     /// Watches the pipe of a child that writes for replicas, while there is room for its output. A pipe that was closed
     /// has left the poller.
     pub(super) fn watch_sync_pipe(&mut self) {
-        let pipe = self.executor.replication.sync_pipe();
+        let pipe = peers::child_pipe(&self.executor);
         let number = pipe.as_ref().map(|(number, _)| *number);
         if number == self.watched_pipe {
             return;
@@ -67,7 +66,7 @@ impl EventLoop {
                 log::warn!("Cannot watch a child's pipe: {error}");
                 return;
             }
-        } else if let Some(fd) = self.executor.replication.sync_pipe_fd() {
+        } else if let Some(fd) = peers::child_pipe_fd(&self.executor) {
             let _ = self.sockets.poller.remove(fd);
         }
         self.watched_pipe = number;

@@ -165,6 +165,10 @@ pub struct Statistics {
     pub replication_input_bytes: u64,
     /// Bytes sent to replicas beside replies.
     pub replication_output_bytes: u64,
+    /// Bytes received from sources of slot migrations.
+    pub slot_import_bytes: u64,
+    /// Bytes sent to targets of slot migrations.
+    pub slot_export_bytes: u64,
 }
 
 impl Statistics {

@@ -8,6 +8,7 @@
 //! it until this node or the slot's next owner removes it.
 
 use super::aof::rewrite::{KEYS_PER_PROGRESS, command, write_key};
+use super::rdb::save::pause;
 use crate::db::Db;
 use std::io::{self, BufWriter, Write};
 use wire::cluster_bus::SlotSet;
@@ -16,11 +17,12 @@ use wire::cluster_bus::SlotSet;
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Writes the keys of `slots` in all databases; returns their number. `progress` receives the number of keys written so
-/// far. Without a cluster there are no slots, and nothing is written.
+/// far; `key_delay_us` is that of snapshots. Without a cluster there are no slots, and nothing is written.
 pub fn write_slots(
     output: impl Write,
     db: &Db,
     slots: &SlotSet,
+    key_delay_us: i32,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<u64> {
     let mut sink = BufWriter::with_capacity(BUFFER_BYTES, output);
@@ -32,6 +34,10 @@ pub fn write_slots(
             for entry in database.iter_slot(slot) {
                 write_key(&mut sink, db, entry)?;
                 keys += 1;
+                if key_delay_us != 0 {
+                    sink.flush()?;
+                    pause(key_delay_us, keys);
+                }
                 if keys % KEYS_PER_PROGRESS == 0 {
                     progress(keys);
                 }

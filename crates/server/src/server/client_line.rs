@@ -28,6 +28,8 @@ pub fn flags(client: &Client) -> String {
         ('e', client.no_evict),
         ('T', client.no_touch),
         ('I', client.import_source),
+        ('i', client.is_slot_source()),
+        ('E', client.is_slot_target()),
     ];
     let flags: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| letter).collect();
     if flags.is_empty() { "N".to_owned() } else { flags }

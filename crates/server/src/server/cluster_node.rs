@@ -4,7 +4,7 @@
 use crate::clock::Reading;
 use crate::config::ClusterEndpointType;
 use crate::session::client::ConnectionFigures;
-use cluster::{Cluster, Node, Now};
+use cluster::{Cluster, JobId, Node, Now};
 use structures::key_slot::SLOTS;
 use wire::cluster_bus::Kind;
 use wire::nodes_conf::{Direction, OpenSlot};
@@ -19,6 +19,10 @@ pub struct ClusterNode {
     pub is_reconfigured: bool,
     /// One for each slot; empty unless `cluster-slot-stats-enabled`.
     figures: Vec<SlotFigures>,
+    /// Of exports with a connection.
+    unsent_exports: Vec<(JobId, u64)>,
+    /// Memory of what exports have to send.
+    export_memory_bytes: u64,
 }
 
 /// Bytes of all frames of the bus.
@@ -73,7 +77,14 @@ pub fn now(reading: Reading) -> Now {
 impl ClusterNode {
     /// Creates a node with this view.
     pub fn new(view: Cluster) -> ClusterNode {
-        ClusterNode { view, traffic: BusTraffic::default(), is_reconfigured: false, figures: Vec::new() }
+        ClusterNode {
+            view,
+            traffic: BusTraffic::default(),
+            is_reconfigured: false,
+            figures: Vec::new(),
+            unsent_exports: Vec::new(),
+            export_memory_bytes: 0,
+        }
     }
 
     /// Returns whether SETSLOT has a slot in migrating or importing state.
@@ -92,6 +103,26 @@ impl ClusterNode {
     pub fn set_open_slots(&mut self, open_slots: &[OpenSlot]) {
         let of = |open: &OpenSlot| (open.slot, open.direction == Direction::Importing, open.node);
         self.view.set_open_slots(&open_slots.iter().map(of).collect::<Vec<_>>());
+    }
+
+    /// Publishes what the exports that have a connection have to send, and its memory.
+    pub fn publish_unsent_exports(&mut self, unsent: Vec<(JobId, u64)>, memory_bytes: u64) {
+        (self.unsent_exports, self.export_memory_bytes) = (unsent, memory_bytes);
+    }
+
+    /// Returns the memory of what exports have to send.
+    pub fn export_memory_bytes(&self) -> u64 {
+        self.export_memory_bytes
+    }
+
+    /// Returns the unsent bytes of the exports that have a connection, as of the turn's end.
+    pub fn unsent_exports(&self) -> &[(JobId, u64)] {
+        &self.unsent_exports
+    }
+
+    /// Returns the unsent bytes of an export.
+    pub fn unsent_export_bytes(&self, id: JobId) -> u64 {
+        self.unsent_exports.iter().find(|(job, _)| *job == id).map_or(0, |(_, bytes)| *bytes)
     }
 
     /// Returns the figures of a slot.

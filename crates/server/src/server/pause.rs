@@ -1,7 +1,8 @@
-//! Pauses of commands: by CLIENT PAUSE, during a shutdown, during a failover. Each ends separately, and a command held
-//! by any of them waits.
+//! Pauses of commands: by CLIENT PAUSE, during a shutdown, during a failover, and of writes to slots that are about to go to
+//! another node. Each ends separately, and a command held by any of them waits.
 
 use crate::clock::Reading;
+use wire::cluster_bus::SlotSet;
 use wire::convert::signed_count;
 
 /// The reason of a pause.
@@ -54,9 +55,41 @@ pub struct Pauses {
     are_any: bool,
     /// Pauses have eased since held clients were last checked.
     have_eased: bool,
+    slots: Option<PausedSlots>,
+}
+
+/// Slots to which writes are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PausedSlots {
+    slots: SlotSet,
+    /// On the monotonic clock.
+    until_us: u64,
 }
 
 impl Pauses {
+    /// Holds writes to these slots, and to no others: keys of all slots still expire and are evicted. Replaces the slots held
+    /// before.
+    pub fn pause_slots(&mut self, slots: SlotSet, until_us: u64) {
+        self.have_eased |= self.slots.is_some();
+        self.slots = Some(PausedSlots { slots, until_us });
+    }
+
+    /// Ends the pause of slots.
+    pub fn end_slots(&mut self) {
+        self.have_eased |= self.slots.take().is_some();
+    }
+
+    /// Returns whether writes to some slots are held.
+    #[inline]
+    pub fn hold_slots(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// Returns whether writes to this slot are held.
+    pub fn hold_slot(&self, slot: u16) -> bool {
+        self.slots.as_ref().is_some_and(|paused| paused.slots.contains(slot))
+    }
+
     /// Returns whether a pause is in force.
     #[inline]
     pub fn are_any(&self) -> bool {
@@ -96,6 +129,9 @@ impl Pauses {
 
     /// Ends expired pauses.
     pub fn end_those_due(&mut self, now_us: u64) {
+        if self.slots.as_ref().is_some_and(|paused| paused.until_us <= now_us) {
+            self.end_slots();
+        }
         if self.next_end_us().is_some_and(|end_us| end_us <= now_us) {
             let is_due = |pause: &mut Pause| pause.until_us <= now_us;
             self.change(|by_purpose| {
@@ -115,7 +151,8 @@ impl Pauses {
 
     /// Returns when the next pause ends.
     pub fn next_end_us(&self) -> Option<u64> {
-        self.in_force().map(|(_, pause)| pause.until_us).min()
+        let of_slots = self.slots.as_ref().map(|paused| paused.until_us);
+        self.in_force().map(|(_, pause)| pause.until_us).chain(of_slots).min()
     }
 
     /// Returns whether held clients may have become free since the last call.
@@ -126,13 +163,18 @@ impl Pauses {
     /// For INFO: the purpose (of several, the longest), whether all commands are held, and milliseconds to the end.
     pub fn shown(&self, now: Reading) -> Option<(&'static str, bool, i64)> {
         let all = self.hold_all();
-        let (purpose, pause) =
-            self.in_force().filter(|(_, pause)| pause.all == all).max_by_key(|(_, pause)| pause.until_us)?;
-        let left_ms = match pause.until_us {
+        let in_force = self.in_force().filter(|(_, pause)| pause.all == all);
+        let longest = in_force.max_by_key(|(_, pause)| pause.until_us);
+        let (purpose, until_us) = match (longest, &self.slots) {
+            (Some((purpose, pause)), _) => (purpose.name(), pause.until_us),
+            (None, Some(paused)) => ("slot_migration_in_progress", paused.until_us),
+            (None, None) => return None,
+        };
+        let left_ms = match until_us {
             Pause::WITHOUT_END => i64::MAX - now.unix_ms(),
             until_us => signed_count(until_us.saturating_sub(now.monotonic_us) / 1000),
         };
-        Some((purpose.name(), all, left_ms))
+        Some((purpose, all, left_ms))
     }
 }
 
@@ -170,5 +212,19 @@ mod tests {
         // An expired pause does not count.
         pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 300, all: false }, 200);
         assert_eq!((pauses.next_end_us(), pauses.hold_all()), (Some(300), false));
+    }
+
+    #[test]
+    fn a_pause_of_slots_holds_no_others() {
+        let mut pauses = Pauses::default();
+        pauses.pause_slots([3, 4].into_iter().collect(), 100);
+        assert!(pauses.hold_slot(3) && !pauses.hold_slot(5) && !pauses.are_any());
+        assert_eq!(pauses.next_end_us(), Some(100));
+        pauses.pause_slots([4].into_iter().collect(), 200);
+        assert!(pauses.take_eased(), "slot 3 may be written to");
+        pauses.end_those_due(199);
+        assert!(pauses.hold_slot(4) && !pauses.take_eased());
+        pauses.end_those_due(200);
+        assert!(!pauses.hold_slots() && pauses.take_eased());
     }
 }

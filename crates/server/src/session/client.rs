@@ -10,6 +10,7 @@ use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
 use crate::command::flag::Flags;
 use crate::command::registry::CommandId;
+use cluster::JobId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use wire::convert::{signed_count, usize_of};
@@ -47,6 +48,8 @@ pub struct Routing {
     pub reads_replicas: bool,
     /// ASKING: the number of the following commands, the current one included, that may use a slot which this node imports.
     pub asking: u8,
+    /// It is the other node of a slot migration.
+    pub slot_link: Option<SlotLink>,
 }
 
 /// An open transaction.
@@ -393,7 +396,7 @@ pub struct Client {
     pub replica: Option<Box<ReplicaProfile>>,
     /// It is this server's primary.
     pub is_primary: bool,
-    /// It is the primary before the stream begins: hidden from lists.
+    /// It is the primary before the stream begins, or the target of a slot migration before the keys: hidden from lists.
     pub is_linking: bool,
     /// CLIENT NO-EVICT: its memory is not limited by `maxmemory-clients`.
     pub no_evict: bool,
@@ -425,7 +428,34 @@ pub struct Client {
     pub unauthenticated_bytes: usize,
 }
 
+/// The connection of a slot migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotLink {
+    /// The job.
+    pub job: JobId,
+    /// The slots go to the client's node; otherwise they come from there.
+    pub is_export: bool,
+}
+
 impl Client {
+    /// Returns whether it is another server that sends changes of data, or receives those of slots.
+    #[inline]
+    pub fn is_peer(&self) -> bool {
+        self.is_primary || self.routing.slot_link.is_some()
+    }
+
+    /// Returns whether it is the source of a slot migration.
+    #[inline]
+    pub fn is_slot_source(&self) -> bool {
+        self.routing.slot_link.is_some_and(|link| !link.is_export)
+    }
+
+    /// Returns whether it is the target of a slot migration.
+    #[inline]
+    pub fn is_slot_target(&self) -> bool {
+        self.routing.slot_link.is_some_and(|link| link.is_export)
+    }
+
     /// Creates a newly connected client.
     pub fn new(
         id: ClientId,

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A node with a short timeout.
-struct Node {
-    process: Process,
+pub struct Node {
+    pub process: Process,
     bus_port: u16,
 }
 
 impl Node {
-    fn start(options: &[&str]) -> Node {
+    pub fn start(options: &[&str]) -> Node {
         let bus_port = free_port();
         let (port, own) =
             (bus_port.to_string(), ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
@@ -23,7 +23,7 @@ impl Node {
     }
 
     /// A node of its own cluster, with all slots.
-    fn alone(options: &[&str]) -> (Node, Client<TcpStream>) {
+    pub fn alone(options: &[&str]) -> (Node, Client<TcpStream>) {
         let node = Node::start(options);
         let mut client = node.process.connect();
         assert_eq!(client.ask("CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
@@ -31,12 +31,12 @@ impl Node {
         (node, client)
     }
 
-    fn meet(&self, other: &Node) {
+    pub fn meet(&self, other: &Node) {
         let command = format!("CLUSTER MEET 127.0.0.1 {} {}", other.process.port, other.bus_port);
         assert_eq!(self.process.connect().ask(&command), "OK");
     }
 
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         self.process.connect().ask("CLUSTER MYID")
     }
 
@@ -45,14 +45,19 @@ impl Node {
         lines.lines().count() == nodes && !lines.contains("handshake")
     }
 
-    fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.process.connect().ask("CLUSTER INFO").contains("cluster_state:ok")
     }
 }
 
 /// Three primaries with a third of the slots each, and this number of replicas of the first.
 fn cluster(replicas: usize) -> Vec<Node> {
-    let nodes: Vec<Node> = (0..3 + replicas).map(|_| Node::start(&[])).collect();
+    cluster_with(replicas, &[])
+}
+
+/// As [`cluster`], of nodes with these options.
+pub fn cluster_with(replicas: usize, options: &[&str]) -> Vec<Node> {
+    let nodes: Vec<Node> = (0..3 + replicas).map(|_| Node::start(options)).collect();
     for (at, range) in ["0 5460", "5461 10922", "10923 16383"].iter().enumerate() {
         let mut client = nodes[at].process.connect();
         assert_eq!(client.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1)), "OK");

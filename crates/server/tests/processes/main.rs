@@ -43,6 +43,7 @@ mod replica;
 mod replication;
 mod scripts;
 mod signals;
+mod slot_migration;
 mod started;
 mod stops;
 mod supervised;

@@ -41,7 +41,7 @@ fn lived(config: &Config, seed: u64) -> Life {
 
 fn written(life: &Life, slots: &SlotSet) -> (Vec<u8>, u64) {
     let (mut out, mut told) = (Vec::new(), 0);
-    let keys = write_slots(&mut out, &life.executor.db, slots, &mut |keys| told = keys).unwrap();
+    let keys = write_slots(&mut out, &life.executor.db, slots, 0, &mut |keys| told = keys).unwrap();
     assert_eq!(keys, told);
     (out, keys)
 }

@@ -10,7 +10,7 @@ use cluster::{Bumped, Failover};
 use wire::nodes_conf::BUS_PORT_OFFSET;
 
 /// The client, as the log names it.
-fn requested_by(ctx: &Context<'_>) -> String {
+pub(super) fn requested_by(ctx: &Context<'_>) -> String {
     let client = &ctx.server.clients[ctx.client];
     let name = ctx.server.users.name(client.user());
     format!("id={} addr={} user={}", client.id, client.connection.address, name.escape_ascii())

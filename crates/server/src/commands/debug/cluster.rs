@@ -44,6 +44,16 @@ pub(super) fn disable_random_ping(ctx: &mut Context<'_>, args: Args<'_>) -> Outc
     change(ctx, |faults| faults.no_random_ping = disables)
 }
 
+/// `SLOTMIGRATION PREVENT-PAUSE | PREVENT-FAILOVER 0|1`.
+pub(super) fn slot_migration(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let prevents = switch_at(args, 3);
+    match () {
+        () if args.is(2, "PREVENT-PAUSE") => change(ctx, |faults| faults.no_migration_pause = prevents),
+        () if args.is(2, "PREVENT-FAILOVER") => change(ctx, |faults| faults.no_migration_failover = prevents),
+        () => Err(ClientError::Syntax),
+    }
+}
+
 /// `CLUSTERLINK KILL to|from|all node-id`.
 pub(super) fn kill_link(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const DISABLED: ClientError =

@@ -150,11 +150,14 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
         ("total_commands_processed", statistics.commands_processed),
         ("instantaneous_ops_per_sec", rates.commands.mean()),
         ("total_net_input_bytes", statistics.input_bytes),
-        ("total_net_output_bytes", statistics.output_bytes + statistics.replication_output_bytes),
+        (
+            "total_net_output_bytes",
+            statistics.output_bytes + statistics.replication_output_bytes + statistics.slot_export_bytes,
+        ),
         ("total_net_repl_input_bytes", statistics.replication_input_bytes),
         ("total_net_repl_output_bytes", statistics.replication_output_bytes),
-        ("total_net_cluster_slot_import_bytes", 0),
-        ("total_net_cluster_slot_export_bytes", 0),
+        ("total_net_cluster_slot_import_bytes", statistics.slot_import_bytes),
+        ("total_net_cluster_slot_export_bytes", statistics.slot_export_bytes),
     ]);
     lines.field("instantaneous_input_kbps", kilobytes(rates.input_bytes.mean()));
     lines.field("instantaneous_output_kbps", kilobytes(rates.output_bytes.mean()));

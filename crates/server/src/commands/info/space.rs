@@ -4,6 +4,7 @@ use super::{Lines, Sources, human_bytes, ratio};
 use crate::config::Named;
 use crate::observe::memory::ALLOCATOR_NAME;
 use crate::server::Server;
+use crate::server::cluster_node::ClusterNode;
 use std::sync::atomic::Ordering;
 use wire::convert::signed_count;
 
@@ -23,6 +24,10 @@ pub(in crate::commands) struct Breakdown {
     pub replicas_bytes: u64,
     /// The primary's stream that this replica buffers during a full sync.
     pub kept_stream_bytes: u64,
+    /// Clients that are sources of slot migrations.
+    pub slot_import_bytes: u64,
+    /// What exports of slots have to send.
+    pub slot_export_bytes: u64,
     /// The ghost of an s3fifo policy; `None` with other policies.
     pub ghost_bytes: Option<u64>,
     /// Bucket tables of each database that has keys, and of the first, by database number.
@@ -60,8 +65,12 @@ impl Breakdown {
         let backlog_bytes = replication.buffer_bytes - replicas_bytes;
         let kept_stream_bytes = replication.kept_memory_bytes;
         let ghost_bytes = db.access.queues().map(|queues| queues.figures().ghost_bytes);
+        let sources = server.clients.iter().filter(|client| client.is_slot_source());
+        let slot_import_bytes = sources.map(|client| client.counted_bytes as u64).sum();
+        let slot_export_bytes = server.cluster.as_deref().map_or(0, ClusterNode::export_memory_bytes);
         let overhead_bytes = memory.startup_bytes
             + clients_bytes
+            + slot_export_bytes
             + log_buffer_bytes
             + replication.buffer_bytes
             + kept_stream_bytes
@@ -78,6 +87,8 @@ impl Breakdown {
             backlog_bytes,
             replicas_bytes,
             kept_stream_bytes,
+            slot_import_bytes,
+            slot_export_bytes,
             ghost_bytes,
             tables_bytes,
             overhead_bytes,
@@ -167,18 +178,26 @@ fn fragmentation(server: &Server, lines: &mut Lines) {
 
 fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
     let Breakdown {
-        clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, kept_stream_bytes, ..
+        clients_bytes,
+        log_buffer_bytes,
+        backlog_bytes,
+        replicas_bytes,
+        kept_stream_bytes,
+        slot_import_bytes,
+        slot_export_bytes,
+        ..
     } = *breakdown;
+    let stream_bytes = backlog_bytes + replicas_bytes + kept_stream_bytes;
     lines.fields(&[
-        ("mem_not_counted_for_evict", log_buffer_bytes + backlog_bytes + replicas_bytes + kept_stream_bytes),
+        ("mem_not_counted_for_evict", log_buffer_bytes + stream_bytes + slot_export_bytes),
         ("mem_replication_backlog", backlog_bytes),
         ("mem_total_replication_buffers", backlog_bytes + replicas_bytes + kept_stream_bytes),
         ("mem_replicas_repl_buffer", kept_stream_bytes),
         ("mem_clients_slaves", replicas_bytes),
         ("mem_clients_normal", clients_bytes),
         ("mem_cluster_links", 0),
-        ("mem_cluster_slot_import", 0),
-        ("mem_cluster_slot_export", 0),
+        ("mem_cluster_slot_import", slot_import_bytes),
+        ("mem_cluster_slot_export", slot_export_bytes),
         ("mem_aof_buffer", log_buffer_bytes),
     ]);
     lines.field("mem_allocator", ALLOCATOR_NAME);

@@ -12,6 +12,7 @@
 
 use super::super::Executor;
 use super::super::loading::{LOAD_STEP_US, Loads};
+use super::super::slot_migration;
 use super::link::{Stage, Upstream};
 use super::snapshot_frame::MARK_BYTES;
 use super::transfer::SIGN_PERIOD_US;
@@ -223,6 +224,7 @@ impl Executor {
             log::info!("PRIMARY <-> REPLICA sync: Swapping active DB with loaded DB");
         }
         self.leave_replaced_history();
+        slot_migration::data_is_replaced(self, "Full resynchronization occurred");
         self.db.replace_all(*db, self.server.config.replica_lazy_flush);
         self.db.change_log.flushed(None);
         self.db.change_log.audit.forget_unpropagated();
@@ -231,7 +233,8 @@ impl Executor {
         if keeps_data {
             log::info!("PRIMARY <-> REPLICA sync: Discarding old DB in background");
         }
-        let Loaded { figures, stream_db, open_slots, .. } = loaded;
+        let Loaded { figures, stream_db, open_slots, slot_imports, .. } = loaded;
+        slot_migration::take_up(self, slot_imports);
         note_loaded(&mut self.server, figures);
         rdb_loaded(&mut self.server, figures);
         self.loads.set_stream_db(stream_db);

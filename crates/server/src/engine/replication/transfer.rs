@@ -6,6 +6,7 @@
 
 use super::super::Executor;
 use super::super::loading::RestoreError;
+use super::super::slot_migration;
 use super::channels::Main;
 use super::link::{Stage, Upstream};
 use super::received_file::ReceivedFile;
@@ -248,6 +249,7 @@ impl Executor {
     /// Removes the data that the snapshot replaces, and the state that depends on it.
     pub(super) fn remove_replaced_data(&mut self) {
         self.leave_replaced_history();
+        slot_migration::data_is_replaced(self, "Full resynchronization occurred");
         empty_all(&mut self.db, self.server.config.replica_lazy_flush);
         self.server.scripts.flush_functions();
         self.apply_effects(None);

@@ -236,7 +236,7 @@ fn write_key<W: Write>(
     write_asides(writer, &value)
 }
 
-pub(super) fn pause(delay_us: i32, keys: u64) {
+pub(in crate::persist) fn pause(delay_us: i32, keys: u64) {
     match delay_us {
         0 => {}
         1.. => std::thread::sleep(Duration::from_micros(delay_us as u64)),
