@@ -51,7 +51,8 @@ pub(super) fn migrate_slots(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut requests: Vec<MigrationRequest> = Vec::new();
     let mut at = 2;
     while at < args.len() {
-        if !args.is(at, "SLOTSRANGE") {
+        // valkey-cli 9.1 counts the byte after the word's end with it.
+        if !args.is(at, "SLOTSRANGE") && !args.is(at, "SLOTSRANGE\0") {
             return Err(ClientError::Syntax);
         }
         let (ranges, owner, next) = ranges_at(view, args, at + 1)?;
