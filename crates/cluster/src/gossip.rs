@@ -19,7 +19,7 @@ const TAKEN_OVER: NodeFlags = {
 };
 
 impl Cluster {
-    /// Reads gossip about other nodes; `sender` is `None` for a node that sends MEET and is not known.
+    /// Reads gossip about other nodes; `sender` is `None` for a node that sends MEET where no more nodes fit.
     pub(crate) fn read_gossip(&mut self, sender: Option<NodeId>, gossip: &Gossip) {
         for entry in &gossip.entries {
             self.log_with(Level::Debug, |_| {
@@ -111,7 +111,7 @@ impl Cluster {
         Some(Whereabouts { address: entry.address.clone()?, tcp_port, tls_port, bus_port: entry.bus_port })
     }
 
-    /// A known node knows one that this node does not.
+    /// A known node, or one in handshake, knows one that this node does not.
     fn read_about_new(&mut self, sender: Option<NodeId>, entry: &GossipEntry) {
         let refused = NodeFlags::NO_ADDRESS | NodeFlags::HANDSHAKE;
         // A full table would have each entry of each frame make a node in vain.

@@ -224,7 +224,8 @@ impl Cluster {
                 self.save();
             }
         }
-        self.read_gossip(None, gossip);
+        // From here on the sender is a node in handshake: what it knows helps where the handshake fails.
+        self.read_gossip(self.links.node(link), gossip);
     }
 
     /// Where the sender of a frame is: at the address that it announces, or at the link's other end.

@@ -1,7 +1,10 @@
 //! Tests of single nodes: commands, and what they change.
 
 use structures::random::Random;
-use wire::cluster_bus::{Address, Extensions, Gossip, GossipEntry, NodeFlags, NodeId, SLOTS, SlotSet};
+use wire::cluster_bus::{
+    Address, Body, Extensions, Frame, Gossip, GossipEntry, Header, MessageFlags, NodeFlags, NodeId, SLOTS,
+    SlotSet,
+};
 use wire::nodes_conf::FaultKind;
 
 use super::*;
@@ -465,4 +468,45 @@ fn open_slots_of_the_primary_may_name_nodes_that_are_not_known_yet() {
     cluster.step(Input::Tick, at(200));
     assert!(cluster.node(unknown).unwrap().is_linked());
     end(&mut cluster, 200);
+}
+
+#[test]
+fn what_a_new_node_knows_stays_known_if_its_handshake_fails() {
+    let mut cluster = cluster();
+    let (sender, other) = (cluster.new_id(), cluster.new_id());
+    let ip = "10.0.0.2".parse().unwrap();
+    let link = LinkId::accepted(0);
+    cluster.step(Input::LinkAccepted { link, peer: ip, local: "10.0.0.1".parse().unwrap() }, at(1));
+    let entry = GossipEntry {
+        id: other,
+        ping_sent_s: 0,
+        pong_received_s: 0,
+        address: Address::parse("10.0.0.3"),
+        port: 6379,
+        other_port: 0,
+        bus_port: 16379,
+        flags: NodeFlags::PRIMARY,
+    };
+    let header = Header {
+        sender,
+        port: 6379,
+        other_port: 0,
+        bus_port: 16379,
+        current_epoch: 0,
+        config_epoch: 0,
+        offset: 0,
+        slots: SlotSet::new(),
+        replica_of: None,
+        address: None,
+        flags: NodeFlags::PRIMARY,
+        is_state_ok: false,
+        mflags: MessageFlags::default(),
+    };
+    let gossip = Gossip { entries: vec![entry], extensions: Extensions::default() };
+    let meet = Frame::Full(Box::new(header), Body::Meet(gossip));
+    cluster.step(Input::Frame(link, meet), at(2));
+    assert_eq!(cluster.node_count(), 3);
+    cluster.step(Input::Tick, at(15_003));
+    assert!(cluster.node(other).is_some());
+    assert_eq!(cluster.node_count(), 2);
 }
