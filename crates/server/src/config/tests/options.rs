@@ -208,6 +208,7 @@ fn errors_of_values() {
         ),
         ("cluster-announce-human-nodename", "a,b", "Announced human node name contained invalid character"),
         ("cluster-announce-ip", "a;b", "cluster-announce-ip contains invalid character"),
+        ("cluster-announce-ip", "a\0", "cluster-announce-ip contains invalid character"),
         ("dbfilename", "", "dbfilename can't be empty"),
         ("dbfilename", "a/b", "dbfilename can't be a path, just a filename"),
         ("dir", "", "dir can't be empty"),
