@@ -65,7 +65,7 @@ pub struct Cluster {
     /// Number of the latest save.
     saves: u64,
     effects: Vec<Effect>,
-    outbox: Vec<BusAction>,
+    pub(crate) outbox: Vec<BusAction>,
 }
 
 /// What the end of the turn does.

@@ -68,6 +68,17 @@ impl Cluster {
         })
     }
 
+    /// Returns the memory of all links, with what waits to be sent, and what this turn sends.
+    pub fn links_memory_bytes(&self) -> u64 {
+        let records = self.links.table.len() * size_of::<Link>();
+        let waiting: u64 = self.links.table.values().map(|link| link.backlog_bytes).sum();
+        let frames = self.outbox.iter().map(|action| match action {
+            BusAction::Send(_, frame) => frame.expected_len(),
+            _ => 0,
+        });
+        (records + frames.sum::<usize>()) as u64 + waiting
+    }
+
     /// DEBUG CLUSTERLINK KILL: closes the link to a node, the one from it, or both.
     pub fn kill_links(&mut self, id: NodeId, to: bool, from: bool) {
         let Some(node) = self.nodes.get(id) else { return };

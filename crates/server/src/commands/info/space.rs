@@ -24,6 +24,8 @@ pub(in crate::commands) struct Breakdown {
     pub replicas_bytes: u64,
     /// The primary's stream that this replica buffers during a full sync.
     pub kept_stream_bytes: u64,
+    /// Links of the cluster bus, with what they have to send.
+    pub cluster_links_bytes: u64,
     /// Clients that are sources of slot migrations.
     pub slot_import_bytes: u64,
     /// What exports of slots have to send.
@@ -68,7 +70,9 @@ impl Breakdown {
         let sources = server.clients.iter().filter(|client| client.is_slot_source());
         let slot_import_bytes = sources.map(|client| client.counted_bytes as u64).sum();
         let slot_export_bytes = server.cluster.as_deref().map_or(0, ClusterNode::export_memory_bytes);
+        let cluster_links_bytes = server.cluster.as_deref().map_or(0, |node| node.view.links_memory_bytes());
         let overhead_bytes = memory.startup_bytes
+            + cluster_links_bytes
             + clients_bytes
             + slot_export_bytes
             + log_buffer_bytes
@@ -87,6 +91,7 @@ impl Breakdown {
             backlog_bytes,
             replicas_bytes,
             kept_stream_bytes,
+            cluster_links_bytes,
             slot_import_bytes,
             slot_export_bytes,
             ghost_bytes,
@@ -183,6 +188,7 @@ fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
         backlog_bytes,
         replicas_bytes,
         kept_stream_bytes,
+        cluster_links_bytes,
         slot_import_bytes,
         slot_export_bytes,
         ..
@@ -195,7 +201,7 @@ fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
         ("mem_replicas_repl_buffer", kept_stream_bytes),
         ("mem_clients_slaves", replicas_bytes),
         ("mem_clients_normal", clients_bytes),
-        ("mem_cluster_links", 0),
+        ("mem_cluster_links", cluster_links_bytes),
         ("mem_cluster_slot_import", slot_import_bytes),
         ("mem_cluster_slot_export", slot_export_bytes),
         ("mem_aof_buffer", log_buffer_bytes),
