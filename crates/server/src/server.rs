@@ -507,13 +507,20 @@ impl Server {
         self.resumed.push_back(handle);
     }
 
-    /// Adds to the figures of a slot.
-    pub fn count_slot(&mut self, slot: u16, elapsed_ns: u64, bytes_in: u64, bytes_out: u64) {
+    /// Adds a client's command to the figures of a slot; `bytes_out`: its reply and its bytes in the replication stream. The
+    /// primary gets no replies.
+    pub fn count_slot(
+        &mut self,
+        client: ClientHandle,
+        slot: u16,
+        elapsed_ns: u64,
+        [bytes_in, bytes_out]: [u64; 2],
+    ) {
         if let Some(node) = &mut self.cluster {
             let figures = node.figures_mut(slot);
             figures.cpu_ns += elapsed_ns;
             figures.bytes_in += bytes_in;
-            figures.bytes_out += bytes_out;
+            figures.bytes_out += if self.clients[client].is_primary { 0 } else { bytes_out };
         }
     }
 

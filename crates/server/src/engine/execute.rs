@@ -383,7 +383,7 @@ impl Executor {
     fn observe(&mut self, call: &Call<'_>, start: usize, failed: bool, reply: &ReplyBuffer) {
         let elapsed_ns = self.lap_ns();
         let reply_bytes = reply.len().saturating_sub(start);
-        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
+        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed, script_slot: None });
     }
 
     /// Applies what CONFIG SET has prepared; returns whether that failed, and replaces the reply, which begins at

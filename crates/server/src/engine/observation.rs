@@ -25,6 +25,8 @@ pub(super) struct Finished<'a> {
     pub reply_bytes: usize,
     /// Whether the reply is an error.
     pub failed: bool,
+    /// The slot of the keys that a script's commands had, if it declared none and kept to one slot.
+    pub script_slot: Option<u16>,
 }
 
 #[inline(never)]
@@ -81,9 +83,9 @@ fn note_slot(server: &mut Server, finished: Finished<'_>, stream_bytes: u64) {
     if call.origin.in_script || call.origin.in_transaction {
         return;
     }
-    if let Some(slot) = slot_of_keys(call) {
-        let bytes_in = call.args.request_bytes_encoded();
-        server.count_slot(slot, elapsed_ns, bytes_in as u64, reply_bytes as u64 + stream_bytes);
+    if let Some(slot) = slot_of_keys(call).or(finished.script_slot) {
+        let bytes_in = call.args.request_bytes_encoded() as u64;
+        server.count_slot(call.client, slot, elapsed_ns, [bytes_in, reply_bytes as u64 + stream_bytes]);
     }
 }
 
@@ -220,20 +222,21 @@ impl Executor {
     }
 
     /// Records a command that ran others, EXEC or a script, which began at `started_ns` on the stopwatch: its time is
-    /// that of all of them, and a preceding CLIENT CACHING covered it.
+    /// that of all of them, and a preceding CLIENT CACHING covered it. `script_slot`: the slot that a script kept to.
     pub(super) fn observe_composite(
         &mut self,
         call: &Call<'_>,
         started_ns: u64,
         reply_bytes: usize,
         failed: bool,
+        script_slot: Option<u16>,
     ) {
         if let Some(tracking) = &mut self.server.clients[call.client].tracking {
             tracking.caching_given = false;
         }
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - started_ns;
-        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed });
+        self.observe_call(Finished { call, elapsed_ns, reply_bytes, failed, script_slot });
     }
 }
 

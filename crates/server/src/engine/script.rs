@@ -30,6 +30,8 @@ use wire::reply::ReplyBuffer;
 struct ScriptRun {
     handle: ClientHandle,
     id: CommandId,
+    /// Where the script's command came from: figures of slots count those of a transaction with its EXEC.
+    origin: Origin,
     /// The client's database: a script's SELECT does not affect the client.
     db_index: usize,
     /// The frozen time of the script and its transaction, however long they take.
@@ -135,14 +137,14 @@ impl Executor {
         script: script::Call,
         reply: &mut ReplyBuffer,
     ) -> ScriptEnd {
-        let &Call { client: handle, id, args, .. } = call;
+        let &Call { client: handle, id, args, origin, .. } = call;
         if !self.server.monitors.is_empty() {
             show_to_monitors(&mut self.server, &self.clock, call);
         }
         let client = &self.server.clients[handle];
         let is_streamed = client.is_primary;
         let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
-        let run = ScriptRun { handle, id, db_index, now, started_ns };
+        let run = ScriptRun { handle, id, origin, db_index, now, started_ns };
         let scripts = &mut self.server.scripts;
         let mut interpreter = scripts.take(script.mode);
         let arguments = push_call(&mut interpreter, &script, args);
@@ -198,8 +200,9 @@ impl Executor {
         self.server.clients[run.handle].db_index = run.db_index;
         self.gate.close();
         let reply_bytes = reply.len().saturating_sub(start);
-        let call = Call::new(&self.server.registry, run.handle, run.id, args);
-        self.observe_composite(&call, run.started_ns, reply_bytes, written.failed);
+        let call = Call { origin: run.origin, ..Call::new(&self.server.registry, run.handle, run.id, args) };
+        let slot = running.slot.filter(|_| !running.call.crosses_slots);
+        self.observe_composite(&call, run.started_ns, reply_bytes, written.failed, slot);
     }
 
     /// Returns whether a script is suspended: only this script may change data then.

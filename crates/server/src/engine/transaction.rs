@@ -121,7 +121,7 @@ impl Executor {
         let stream_bytes = if self.server.counts_slots { self.replication.take_command_bytes() } else { 0 };
         let reply_bytes = reply.len().saturating_sub(start);
         let exec = Call::new(&self.server.registry, handle, run.id, run.args.view());
-        self.observe_composite(&exec, run.started_ns, reply_bytes, false);
+        self.observe_composite(&exec, run.started_ns, reply_bytes, false, None);
         if self.server.counts_slots
             && let Some(slot) = Redirections::of(self).slot_of_queue(&run.transaction)
         {
@@ -129,7 +129,7 @@ impl Executor {
             let queued = run.transaction.queued.iter().map(|(_, args)| args.view().request_bytes_encoded());
             let bytes_in = MULTI_BYTES + exec.args.request_bytes_encoded() + queued.sum::<usize>();
             let bytes_out = (QUEUED_BYTES * run.transaction.queued.len() + reply_bytes) as u64 + stream_bytes;
-            self.server.count_slot(slot, elapsed_ns, bytes_in as u64, bytes_out);
+            self.server.count_slot(handle, slot, elapsed_ns, [bytes_in as u64, bytes_out]);
         }
         feed_monitors(&mut self.server, &self.clock, &exec, false);
         ScriptEnd::Done

@@ -8,6 +8,7 @@ use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
 use crate::session::{BlockedOn, Client, ClientHandle, ClientId};
+use structures::key_slot::key_slot;
 
 impl Server {
     /// Returns whether the client exists and `own` may redirect invalidations to it: to another user's only with all
@@ -101,7 +102,13 @@ impl Server {
 
     /// As [`Server::publish`], for a shard channel.
     pub fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        self.pubsub.publish_to_shard(&mut self.clients, channel, message)
+        let delivered = self.pubsub.publish_to_shard(&mut self.clients, channel, message);
+        if self.counts_slots
+            && let Some(node) = &mut self.cluster
+        {
+            node.figures_mut(key_slot(channel)).bytes_out += delivered.bytes as u64;
+        }
+        delivered.listeners
     }
 
     /// See [`PubSub::leave_shard_channels`](crate::session::pubsub::PubSub::leave_shard_channels).

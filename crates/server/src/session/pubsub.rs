@@ -187,33 +187,44 @@ impl PubSub {
     pub fn publish(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let mut receivers = 0;
         if let Some(handles) = self.channels.get(channel) {
-            receivers += deliver(clients, handles, &[b"message", channel, message]);
+            receivers += deliver(clients, handles, &[b"message", channel, message]).listeners;
         }
         for (pattern, handles) in self.patterns.iter() {
             if wire::glob::matches(pattern, channel) {
-                receivers += deliver(clients, handles, &[b"pmessage", pattern, channel, message]);
+                receivers += deliver(clients, handles, &[b"pmessage", pattern, channel, message]).listeners;
             }
         }
         receivers
     }
 
-    /// Delivers to the shard channel's listeners; returns their number.
-    pub fn publish_to_shard(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
-        let Some(handles) = self.shard_channels.get(channel) else { return 0 };
+    /// Delivers to the shard channel's listeners.
+    pub fn publish_to_shard(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> Delivered {
+        let Some(handles) = self.shard_channels.get(channel) else { return Delivered::default() };
         deliver(clients, handles, &[b"smessage", channel, message])
     }
 }
 
+/// What a message was delivered to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Number of listeners.
+    pub listeners: usize,
+    /// Bytes that they are sent.
+    pub bytes: usize,
+}
+
 /// Encodes the message once per protocol version in use, and copies it to each listener.
-fn deliver(clients: &mut Clients, handles: &Members<ClientHandle>, parts: &[&[u8]]) -> usize {
+fn deliver(clients: &mut Clients, handles: &Members<ClientHandle>, parts: &[&[u8]]) -> Delivered {
+    let mut bytes = 0;
     let mut texts = [const { None }; 2];
     for (handle, _) in handles.iter() {
         let protocol = clients[handle].protocol();
         let text =
             texts[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| written(protocol, parts));
+        bytes += text.read_back().len();
         clients.push(handle, |reply| reply.raw(text.read_back()));
     }
-    handles.len()
+    Delivered { listeners: handles.len(), bytes }
 }
 
 fn written(protocol: Protocol, parts: &[&[u8]]) -> ReplyBuffer {

@@ -478,9 +478,13 @@ fn a_failed_save_is_the_reply_to_saveconfig() {
 
 #[test]
 fn a_slot_counts_replies_and_what_replicas_are_sent() {
-    let (primary, _replica) = pair(&[]);
-    let mut client = primary.process.connect();
-    assert_eq!(client.ask("CONFIG SET cluster-slot-stats-enabled yes"), "OK");
+    let (primary, replica) = pair(&[]);
+    let (mut client, mut of_replica) = (primary.process.connect(), replica.process.connect());
+    let mut subscriber = primary.process.connect();
+    subscriber.ask("SSUBSCRIBE {b}c");
+    for client in [&mut client, &mut of_replica] {
+        assert_eq!(client.ask("CONFIG SET cluster-slot-stats-enabled yes"), "OK");
+    }
     let mut sent = 0;
     let mut count = |commands: &[&str], expected: u64| {
         pipeline(&mut client, commands);
@@ -496,6 +500,19 @@ fn a_slot_counts_replies_and_what_replicas_are_sent() {
     count(&["SET {b}1 v", "SET {b}1 v"], 2 * ("+OK\r\n".len() as u64 + set));
     count(&["GET {b}1"], "$1\r\nv\r\n".len() as u64);
     count(&["MULTI", "SET {b}1 v", "EXEC"], "+QUEUED\r\n*1\r\n+OK\r\n".len() as u64 + set);
+    // A script that keeps to a slot counts for it; in a transaction, with the transaction.
+    let script = "EVAL #!lua\nreturn(redis.call('GET','{b}1'))";
+    count(&[&format!("{script} 0")], "$1\r\nv\r\n".len() as u64);
+    count(&["MULTI", &format!("{script} 1 {{b}}1"), "EXEC"], "+QUEUED\r\n*1\r\n$1\r\nv\r\n".len() as u64);
+    let message = "*3\r\n$8\r\nsmessage\r\n$4\r\n{b}c\r\n$1\r\nm\r\n";
+    count(&["SPUBLISH {b}c m"], ":1\r\n".len() as u64 + message.len() as u64);
+    // A replica does not reply to its primary.
+    assert_eq!(pipeline(&mut client, &["SET {b}1 v", "WAIT 1 60000"]), ["OK", "1"]);
+    let figures = of_replica.ask("CLUSTER SLOT-STATS SLOTSRANGE 3300 3300");
+    assert!(
+        figures.ends_with("network-bytes-out 0]]") && !figures.contains("network-bytes-in 0 "),
+        "{figures}"
+    );
 }
 
 #[test]
