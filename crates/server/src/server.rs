@@ -178,6 +178,10 @@ pub struct Shutdown {
     pub force: bool,
     /// Waits for no replica.
     pub now: bool,
+    /// Does not end a node of a cluster that has slots.
+    pub safe: bool,
+    /// A replica that has all data takes the slots of this node of a cluster over.
+    pub hands_over: bool,
     /// Requested by a signal, without a reply: a script that does not end cannot prevent it.
     pub by_signal: bool,
     /// The server starts again, after this time.

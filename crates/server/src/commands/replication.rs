@@ -12,6 +12,7 @@ use crate::observe::replication::LinkState;
 use crate::server::{FailoverRequest, Point, ReplicationRequest};
 use crate::session::client::ReplicaProfile;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use wire::cluster_bus::NodeId;
 use wire::convert::{signed_count, signed_len};
 use wire::request::split_args;
 
@@ -179,6 +180,7 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
             if ctx.server.cluster.is_none() {
                 return Err(ClientError::text("ERR This instance has cluster support disabled"));
             }
+            profile.node_id = NodeId::parse(value);
         }
         _ => {
             let option = quoted(args.at(at));

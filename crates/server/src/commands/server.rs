@@ -93,11 +93,7 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !args.from(1).iter().all(known) || abort && others || has("save") && has("nosave") {
         return Err(ClientError::Syntax);
     }
-    // In a cluster the word is that of a later version.
-    if has("failover") && ctx.server.cluster.is_some() {
-        return Err(ClientError::Syntax);
-    }
-    if has("failover") {
+    if has("failover") && ctx.server.cluster.is_none() {
         return Err(ClientError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
     if abort {
@@ -109,15 +105,15 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    if has("safe")
-        && !has("force")
-        && ctx.server.cluster.as_ref().is_some_and(|node| node.view.myself().has_vote())
-    {
-        log::warn!("This is a voting primary. Shutting down may cause the cluster to go down. Can't exit.");
-        return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
-    }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    let how = Shutdown { save, force: has("force"), now: has("now"), ..Shutdown::default() };
+    let how = Shutdown {
+        save,
+        force: has("force"),
+        now: has("now"),
+        safe: has("safe"),
+        hands_over: has("failover"),
+        ..Shutdown::default()
+    };
     ctx.next = Next::Persist(PersistRequest::Shutdown(how));
     Ok(())
 }

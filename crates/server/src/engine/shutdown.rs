@@ -329,6 +329,9 @@ impl Executor {
     /// Prepares the end; returns whether the process may end. The log has the reason if not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         self.replication.log_lagging_replicas(&self.server);
+        if how.safe && !may_stop_voting_primary(&self.server, how) {
+            return failed_to_end();
+        }
         if !self.aof.may_stop_first_rewrite(how) {
             return failed_to_end();
         }
@@ -370,6 +373,9 @@ impl Executor {
                 log::warn!("Error trying to save the DB. Exit anyway.");
             }
         }
+        if how.hands_over {
+            self.replication.name_successor(&mut self.db, &mut self.server, &self.clock);
+        }
         self.server.process_requests.push(ProcessRequest::Shutdown);
         self.server.restarts_after = how.restarts_after;
         self.ending.is_over = true;
@@ -380,6 +386,16 @@ impl Executor {
 /// Returns whether a script may not be ended: it has made changes, or its changes are those of the primary.
 fn must_run_whole(running: &Running) -> bool {
     running.wrote || running.is_streamed
+}
+
+/// Returns whether a server that is to stop only if that is safe may stop; a node that has slots leaves them unserved.
+fn may_stop_voting_primary(server: &Server, how: Shutdown) -> bool {
+    if !server.cluster.as_ref().is_some_and(|node| node.view.myself().has_vote()) {
+        return true;
+    }
+    let ending = if how.force { "Exit anyway." } else { "Can't exit." };
+    log::warn!("This is a voting primary. Shutting down may cause the cluster to go down. {ending}");
+    how.force
 }
 
 /// Logs that the process continues.

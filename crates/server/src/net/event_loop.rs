@@ -276,11 +276,12 @@ impl EventLoop {
                 flags if flags.has(ShutdownFlags::SAVE) => Some(true),
                 flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
             };
-            let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
             self.executor.request_shutdown(Shutdown {
                 save,
-                force,
-                now,
+                force: flags.has(ShutdownFlags::FORCE),
+                now: flags.has(ShutdownFlags::NOW),
+                safe: flags.has(ShutdownFlags::SAFE),
+                hands_over: flags.has(ShutdownFlags::FAILOVER),
                 by_signal: true,
                 restarts_after: None,
             });

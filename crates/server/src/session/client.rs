@@ -13,6 +13,7 @@ use crate::command::registry::CommandId;
 use cluster::JobId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use wire::cluster_bus::NodeId;
 use wire::convert::{signed_count, usize_of};
 use wire::reply::{Protocol, ReplyBuffer};
 
@@ -302,6 +303,8 @@ pub struct ReplicaProfile {
     pub rdb_client: Option<ClientId>,
     /// 0x090102 is 9.1.2; 0: not sent.
     pub version: u32,
+    /// Which node of the cluster it is.
+    pub node_id: Option<NodeId>,
     /// It needs no stream after the snapshot.
     pub snapshot_only: bool,
     /// It accepts a snapshot without keys.

@@ -550,3 +550,22 @@ fn a_primary_that_shuts_down_may_name_its_successor() {
     eventually("writes", || replica.process.connect().ask("SET {b}2 v") == "OK");
     assert_eq!(replica.process.connect().ask("DBSIZE"), "2");
 }
+
+#[test]
+fn a_primary_that_shuts_down_hands_its_slots_to_a_replica_that_has_all_data() {
+    let mut nodes = cluster(1);
+    let (primary, rest) = nodes.split_first_mut().unwrap();
+    let replica = &rest[2];
+    // Only what the primary sends can make it begin an election.
+    assert_eq!(replica.process.connect().ask("CONFIG SET cluster-replica-no-failover yes"), "OK");
+    let mut client = primary.process.connect();
+    assert_eq!(client.ask("SHUTDOWN SAFE"), "ERR Errors trying to SHUTDOWN. Check logs.");
+    for number in 0..100 {
+        assert_eq!(client.ask(&format!("SET {{b}}{number} v")), "OK");
+    }
+    client.stream.write_all(&encode(&[b"SHUTDOWN", b"NOSAVE", b"FAILOVER"])).unwrap();
+    assert!(primary.process.wait().success());
+    eventually("the successor", || replica.process.connect().ask("ROLE").starts_with("[master"));
+    eventually("writes", || replica.process.connect().ask("SET {b}0 w") == "OK");
+    assert_eq!(replica.process.connect().ask("DBSIZE"), "100");
+}

@@ -12,9 +12,12 @@ use crate::db::Db;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire, quoted};
 use crate::server::{Point, ReplicationRequest, Server};
 use crate::session::{BlockedOn, ClientHandle, TimeoutReply};
+use wire::aof::write_command;
 use wire::reply::ReplyBuffer;
 
 const SECOND_US: u64 = 1_000_000;
+/// The first version that takes CLUSTER FAILOVER with REPLICAID from the stream, 9.0.0.
+const TAKES_SUCCESSOR_VERSION_MIN: u32 = 0x09_00_00;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
@@ -275,6 +278,33 @@ impl Replication {
     /// Returns whether all replicas have all data; those receiving a snapshot do not.
     pub(in crate::engine) fn has_all_replicas_synced(&self) -> bool {
         !self.replicas.any(|replica| !self.is_synced(replica))
+    }
+
+    /// Tells the replicas of a primary in a cluster, which is about to stop, which of them is to take its slots over: one
+    /// that has all data. Replicas of versions that do not know the command would lose their link over it, so none is told
+    /// where there are such.
+    pub(in crate::engine) fn name_successor(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
+        if !self.feeds_stream(&server.config) || server.cluster.is_none() {
+            return;
+        }
+        let is_old = |(handle, _): (ClientHandle, &Replica)| {
+            profile_of(server, handle).version < TAKES_SUCCESSOR_VERSION_MIN
+        };
+        if self.replicas.iter().any(is_old) {
+            log::info!("Unable to perform auto failover on shutdown since there are legacy replicas.");
+            return;
+        }
+        let synced =
+            self.replicas.iter().filter(|(_, replica)| replica.is_online() && self.is_synced(replica));
+        let Some(id) = synced.filter_map(|(handle, _)| profile_of(server, handle).node_id).last() else {
+            log::info!("Unable to find a replica to perform the auto failover on shutdown.");
+            return;
+        };
+        log::info!("Perform auto failover to replica {id} on shutdown.");
+        let mut command = Vec::new();
+        let words = [&b"CLUSTER"[..], b"FAILOVER", b"FORCE", b"REPLICAID", id.as_bytes()];
+        write_command(&mut command, words.into_iter()).expect("writing to memory cannot fail");
+        self.append_control(db, server, clock, &command);
     }
 
     /// Logs the lag of each replica.
