@@ -211,6 +211,8 @@ pub struct ReplicaStanding {
     pub acknowledged: Vec<AcknowledgedOffsets>,
     /// Number of replicas within `min-replicas-max-lag`.
     pub good: usize,
+    /// Number of online replicas that take CLUSTER SETSLOT from the stream.
+    pub know_slots: usize,
     /// A client has begun to wait: acknowledgements of the replicas are requested.
     pub acknowledgements_requested: bool,
     /// Rdb channels for each of which the stream is kept until a main channel names it.

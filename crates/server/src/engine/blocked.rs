@@ -202,3 +202,20 @@ fn may_change_paused_slot(executor: &Executor, call: &Call<'_>) -> bool {
     slot.is_none_or(|slot| executor.server.pauses.hold_slot(slot))
         && call.row.control != Control::SlotMigration
 }
+
+/// Runs a CLUSTER SETSLOT that the replicas have run.
+pub(super) fn go_on_with_slot(executor: &mut Executor, handle: ClientHandle) {
+    if executor.ending.is_over() {
+        return;
+    }
+    let server = &mut executor.server;
+    let Some(blocked) = server.blocked.unblock(&mut server.clients, handle) else { return };
+    server.clients[handle].routing.replicas_know_slot = true;
+    executor.execute_held(handle, blocked.all_args().view());
+    let server = &mut executor.server;
+    server.clients[handle].routing.replicas_know_slot = false;
+    server.clients.push(handle, |_| ());
+    if server.clients[handle].blocked.is_none() {
+        server.resumed.push_back(handle);
+    }
+}

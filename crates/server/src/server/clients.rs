@@ -78,7 +78,7 @@ impl Server {
         let Some(blocked) = &client.blocked else { return false };
         // Waits for a pause, a load, the disk or the process's end have no timeout.
         match blocked.on {
-            BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => {}
+            BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } | BlockedOn::SlotReplicas(_) => {}
             BlockedOn::Pause | BlockedOn::Save { .. } | BlockedOn::Loading | BlockedOn::Shutdown => {
                 return false;
             }

@@ -8,7 +8,7 @@ use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::db::Kind;
 use crate::db::stream::StreamId;
-use crate::server::Acknowledgements;
+use crate::server::{Acknowledgements, TOO_FEW_REPLICAS};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Bound, Range};
@@ -37,6 +37,9 @@ pub enum BlockedOn {
         /// Whether those replicas must have it on disk.
         on_disk: bool,
     },
+    /// Acknowledgements of the client's last change by this many replicas, which know of a slot what the command says: it
+    /// then runs (CLUSTER SETSLOT).
+    SlotReplicas(usize),
     /// The end of CLIENT PAUSE: the command then runs.
     Pause,
     /// The save of nodes.conf with this number: the command has run, and what it has changed is on disk then.
@@ -90,6 +93,8 @@ pub enum TimeoutReply {
     NullArray,
     /// For WAIT: the number of replicas that acknowledged the client's last change.
     Replicas,
+    /// The error for too few replicas.
+    TooFewReplicas,
     /// For WAITAOF: whether this server's append-only file has the change on disk (0 or 1), and the number of replicas that do.
     OnDisk,
 }
@@ -101,6 +106,7 @@ impl TimeoutReply {
             TimeoutReply::Null => reply.null(),
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Replicas => reply.count(acknowledged.replicas),
+            TimeoutReply::TooFewReplicas => reply.error(TOO_FEW_REPLICAS),
             TimeoutReply::OnDisk => {
                 reply.array(2);
                 reply.integer(acknowledged.local.into());
@@ -175,6 +181,7 @@ impl Blocked {
                 Cow::Owned(self.args.with_inserted(keys.start, names))
             }
             BlockedOn::Acknowledgement { .. }
+            | BlockedOn::SlotReplicas(_)
             | BlockedOn::Pause
             | BlockedOn::Save { .. }
             | BlockedOn::Loading
@@ -361,6 +368,10 @@ impl BlockedTable {
                 self.for_acknowledgement.insert(blocked.arrival, handle);
                 self.for_own_file += usize::from(local);
             }
+            BlockedOn::SlotReplicas(_) => {
+                blocked.args = args.to_owned();
+                self.for_acknowledgement.insert(blocked.arrival, handle);
+            }
             BlockedOn::Save { number, reply } => {
                 blocked.args = args.to_owned();
                 self.for_save.insert((number, blocked.arrival), (handle, reply));
@@ -429,6 +440,9 @@ impl BlockedTable {
             BlockedOn::Acknowledgement { local, .. } => {
                 self.for_acknowledgement.remove(&blocked.arrival);
                 self.for_own_file -= usize::from(*local);
+            }
+            BlockedOn::SlotReplicas(_) => {
+                self.for_acknowledgement.remove(&blocked.arrival);
             }
             BlockedOn::Save { number, .. } => {
                 self.for_save.remove(&(*number, blocked.arrival));

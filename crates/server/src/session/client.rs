@@ -51,6 +51,8 @@ pub struct Routing {
     pub asking: u8,
     /// It is the other node of a slot migration.
     pub slot_link: Option<SlotLink>,
+    /// The CLUSTER SETSLOT that runs now has waited for the replicas.
+    pub replicas_know_slot: bool,
 }
 
 /// An open transaction.

@@ -2,6 +2,7 @@
 //! and restarts.
 
 use crate::process::{Client, Process, encode, eventually, free_port, shown};
+use rustix::process::Signal;
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -568,4 +569,31 @@ fn a_primary_that_shuts_down_hands_its_slots_to_a_replica_that_has_all_data() {
     eventually("the successor", || replica.process.connect().ask("ROLE").starts_with("[master"));
     eventually("writes", || replica.process.connect().ask("SET {b}0 w") == "OK");
     assert_eq!(replica.process.connect().ask("DBSIZE"), "100");
+}
+
+#[test]
+fn a_slot_is_set_when_the_replicas_know_it() {
+    let nodes = cluster(1);
+    let (primary, other, replica) = (&nodes[0], nodes[1].id(), &nodes[3]);
+    let mut client = primary.process.connect();
+    let migrating = format!("[0->-{other}]");
+    let shows = |node: &Node| node.process.connect().ask("CLUSTER NODES").contains(&migrating);
+    replica.process.signal(Signal::STOP);
+    let command = format!("CLUSTER SETSLOT 0 MIGRATING {other} TIMEOUT 300");
+    assert_eq!(client.ask(&command), "NOREPLICAS Not enough good replicas to write.");
+    assert!(!shows(primary));
+    replica.process.signal(Signal::CONT);
+    let command = format!("CLUSTER SETSLOT 0 MIGRATING {other} TIMEOUT 0");
+    assert_eq!(client.ask(&command), "OK");
+    assert!(shows(replica) && shows(primary));
+    // What is refused is not sent to replicas, and has the same reply as without them.
+    let replies =
+        ["NODE", "IMPORTING"].map(|word| client.ask(&format!("CLUSTER SETSLOT 0 {word} {}", primary.id())));
+    assert_eq!(replies, ["OK", "ERR I'm already the owner of hash slot 0"]);
+    assert_eq!(client.ask("CLUSTER SETSLOT 0 STABLE"), "OK");
+    assert!(!shows(replica) && !shows(primary));
+    // Neither a transaction nor a script waits.
+    let replies = pipeline(&mut client, &["MULTI", &command, "EXEC"]);
+    assert_eq!(replies.last().unwrap(), "[OK]");
+    eventually("the transaction's slot", || shows(replica));
 }

@@ -4,8 +4,11 @@ use super::{answer_saved, node, refused, reply_saved, slot_at};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::ClientError;
-use crate::session::SavedReply;
+use crate::session::{BlockRequest, BlockedOn, SavedReply, TimeoutReply};
 use cluster::SlotState;
+
+/// How long SETSLOT waits for the replicas if it does not say.
+const SETSLOT_TIMEOUT_US: u64 = 2_000_000;
 
 /// The slots from argument 2 on, each a range of one.
 fn singles(args: Args<'_>) -> Result<Vec<(u16, u16)>, ClientError> {
@@ -52,7 +55,7 @@ pub(super) fn flush(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 /// `SETSLOT slot MIGRATING id | IMPORTING id | NODE id | STABLE [TIMEOUT ms]`. The replicas of a primary get it by the
-/// replication stream.
+/// replication stream first: should it fail as soon as other nodes know of the change, its successor knows it too.
 pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     const ACTION: ClientError =
         ClientError::text("ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP");
@@ -64,21 +67,45 @@ pub(super) fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"stable" => (SlotState::Stable, 4),
         _ => return Err(ACTION),
     };
-    if args.is(used, "TIMEOUT") {
-        if args.len() == used + 1 {
-            return Err(ClientError::text("ERR Missing timeout value"));
-        }
-        let timeout = args.integer(used + 1).map_err(|_| ClientError::TimeoutNotInteger)?;
-        if timeout < 0 {
-            return Err(ClientError::TimeoutNegative);
-        }
-    }
+    let timeout_us = timeout_us(args, used)?;
     let keys = slots::keys_in(ctx.db, slot) as u64;
     let from_primary = ctx.server.clients[ctx.client].is_primary;
-    node(ctx)?.view.set_slot(slot, state, keys, from_primary).map_err(refused)?;
-    // Replicas know the same of the slot, should they take over.
-    let db_index = ctx.db.selected();
-    ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
+    let node = node(ctx)?;
+    node.view.check_set_slot(slot, state, keys, from_primary).map_err(refused)?;
+    let is_primary = node.view.myself().is_primary();
+    if !ctx.server.clients[ctx.client].routing.replicas_know_slot {
+        let db_index = ctx.db.selected();
+        ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
+        if is_primary && waits_for_replicas(ctx, timeout_us) {
+            return Ok(());
+        }
+    }
+    super::node(ctx)?.view.set_slot(slot, state, keys, from_primary).map_err(refused)?;
     reply_saved(ctx, SavedReply::Ok);
     Ok(())
+}
+
+/// Reads `[TIMEOUT ms]` at this argument; `None`: for ever.
+fn timeout_us(args: Args<'_>, at: usize) -> Result<Option<u64>, ClientError> {
+    if !args.is(at, "TIMEOUT") {
+        return Ok(Some(SETSLOT_TIMEOUT_US));
+    }
+    if args.len() == at + 1 {
+        return Err(ClientError::text("ERR Missing timeout value"));
+    }
+    let timeout_ms = args.integer(at + 1).map_err(|_| ClientError::TimeoutNotInteger)?;
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| ClientError::TimeoutNegative)?;
+    Ok(Some(timeout_ms.saturating_mul(1_000)).filter(|timeout_us| *timeout_us > 0))
+}
+
+/// Blocks the client until all replicas that are online have run its SETSLOT; the command then runs here. Returns whether
+/// the client waits: there may be no replica, and transactions and scripts do not wait.
+fn waits_for_replicas(ctx: &mut Context<'_>, timeout_us: Option<u64>) -> bool {
+    let replicas = ctx.server.replicas.know_slots;
+    let timeout_reply = TimeoutReply::TooFewReplicas;
+    let request =
+        BlockRequest { on: BlockedOn::SlotReplicas(replicas), timeout_us, timeout_reply, claim: None };
+    let waits = replicas > 0 && !ctx.is_repeated() && ctx.block(request);
+    ctx.server.replicas.acknowledgements_requested |= waits;
+    waits
 }

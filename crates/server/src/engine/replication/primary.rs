@@ -1,6 +1,7 @@
 //! The primary's role: attachment of replicas, their commands, and their detachment.
 
 use super::super::Executor;
+use super::super::blocked::go_on_with_slot;
 use super::failover;
 use super::history::Refusal;
 use super::rdb_channel::{offer_rdb_channel, takes_rdb_channel};
@@ -420,9 +421,17 @@ impl Executor {
         let handles: Vec<ClientHandle> = self.server.blocked.for_acknowledgement().collect();
         structures::work::visited(handles.len());
         for handle in handles {
-            let blocked = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
-            let Some(&BlockedOn::Acknowledgement { local, replicas, on_disk }) = blocked else { continue };
+            let Some(client) = self.server.clients.get(handle) else { continue };
+            let blocked = client.blocked.as_ref().map(|blocked| &blocked.on);
             let acknowledged = self.server.acknowledged_by(handle);
+            let (local, replicas, on_disk) = match blocked {
+                Some(&BlockedOn::Acknowledgement { local, replicas, on_disk }) => (local, replicas, on_disk),
+                Some(&BlockedOn::SlotReplicas(replicas)) if acknowledged.replicas >= replicas => {
+                    go_on_with_slot(self, handle);
+                    continue;
+                }
+                _ => continue,
+            };
             if local && !self.server.durability.aof_enabled {
                 let line = NO_LOG_TO_WAIT_FOR.to_string();
                 self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));

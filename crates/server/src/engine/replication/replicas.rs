@@ -10,6 +10,8 @@ use crate::session::client::ReplicaProfile;
 use indexmap::IndexMap;
 
 const SECOND_US: u64 = 1_000_000;
+/// The first version whose replicas take CLUSTER SETSLOT from the stream, 8.0.0.
+const KNOWS_SLOTS_VERSION_MIN: u32 = 0x08_00_00;
 
 /// State of a replica.
 pub(crate) enum Stage {
@@ -251,6 +253,9 @@ impl Replicas {
         // Compares whole seconds, as they are shown.
         let lag_us = |replica: &Replica| now_us.saturating_sub(replica.last_ack_us) / SECOND_US * SECOND_US;
         server.replicas.good = online().filter(|replica| lag_us(replica) <= max_lag_us).count();
+        let versions = self.iter().filter(|(_, replica)| replica.is_online());
+        let versions = versions.map(|(handle, _)| profile_of(server, handle).version);
+        server.replicas.know_slots = versions.filter(|version| *version >= KNOWS_SLOTS_VERSION_MIN).count();
         let figures = self.iter().map(|(handle, replica)| {
             let (address, port) = replica_address(server, handle);
             let (state, acknowledged) = (replica.state(), replica.acknowledged.stream.unwrap_or(0));
