@@ -511,7 +511,7 @@ fn a_slot_counts_replies_and_what_replicas_are_sent() {
     assert_eq!(pipeline(&mut client, &["SET {b}1 v", "WAIT 1 60000"]), ["OK", "1"]);
     let figures = of_replica.ask("CLUSTER SLOT-STATS SLOTSRANGE 3300 3300");
     assert!(
-        figures.ends_with("network-bytes-out 0]]") && !figures.contains("network-bytes-in 0 "),
+        figures.ends_with("network-bytes-out 0]]]") && !figures.contains("network-bytes-in 0 "),
         "{figures}"
     );
 }
