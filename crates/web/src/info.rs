@@ -1,8 +1,10 @@
-//! Converts INFO, LATENCY HISTOGRAM and SLOWLOG to families of metrics.
+//! Converts INFO, LATENCY HISTOGRAM, SLOWLOG and, of a node of a cluster, four commands of CLUSTER to families of metrics.
 //!
 //! 1. Every numeric or boolean field of INFO becomes a metric: by its row in [`rows`](crate::rows), or under its own
 //!    name.
 //! 2. Lists within a line (`cmdstat_get:calls=1,...`) become one metric for each member, with a label for the line.
+
+mod cluster;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -246,6 +248,7 @@ pub fn families(replies: &Replies) -> Vec<Family> {
     describe_link(&mut collected, &fields);
     add_histograms(&mut collected, replies, &fields);
     add_slow_log(&mut collected, replies);
+    cluster::add(&mut collected, replies, &fields);
     collected.families
 }
 
@@ -261,7 +264,7 @@ fn number(field: &str, text: &str) -> Option<f64> {
     }
     match text {
         "ok" | "up" => return Some(1.0),
-        "err" | "down" => return Some(0.0),
+        "err" | "down" | "fail" => return Some(0.0),
         _ => {}
     }
     let digits = text.strip_suffix('%').unwrap_or(text);
@@ -283,6 +286,7 @@ fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f
             }
         }
         None if thread_of(field).is_some() || !is_measured => {}
+        None if cluster::bus_messages(field).is_some() => cluster::add_bus_messages(collected, field, value),
         None => {
             let name = unlisted_name(field);
             let help = format!("The field {field} of INFO");
@@ -330,7 +334,10 @@ pub fn metric_of(field: &str) -> String {
     match (row, thread_of(field)) {
         (Some(row), _) => format!("warmline_{}", row.name),
         (None, Some(_)) => format!("warmline_{THREAD_TIME}"),
-        (None, None) => unlisted_name(field),
+        (None, None) => match cluster::bus_messages(field) {
+            Some(messages) => messages.metric(),
+            None => unlisted_name(field),
+        },
     }
 }
 

@@ -47,8 +47,21 @@ const OPENMETRICS: &str = "application/openmetrics-text";
 /// histograms. In parts, because a command of more than ten arguments closes a connection that is not authenticated.
 const INFO: [&[&str]; 2] = [
     &["INFO", "server", "tls", "clients", "memory", "persistence", "threads", "stats"],
-    &["INFO", "replication", "cpu", "commandstats", "errorstats", "cluster", "scriptingengines", "keyspace"],
+    &[
+        "INFO",
+        "replication",
+        "cpu",
+        "commandstats",
+        "errorstats",
+        "cluster",
+        "cluster_info",
+        "scriptingengines",
+        "keyspace",
+    ],
 ];
+
+/// Slots with figures of their own, for each order: a node has up to 16,384.
+const TOP_SLOTS: &str = "10";
 
 /// The number of INFO commands, the first of [`commands`].
 pub const INFO_PARTS: usize = INFO.len();
@@ -57,6 +70,29 @@ pub const INFO_PARTS: usize = INFO.len();
 pub fn commands() -> Vec<Vec<&'static str>> {
     let others: [&[&str]; 3] = [&["LATENCY", "HISTOGRAM"], &["SLOWLOG", "LEN"], &["SLOWLOG", "GET", "1"]];
     INFO.iter().chain(&others).map(|words| words.to_vec()).collect()
+}
+
+/// Returns the commands of a scrape that only a node of a cluster answers; of other servers, and of a node that loads its
+/// data and would refuse them, none.
+pub fn cluster_commands(info: &str) -> Vec<Vec<&'static str>> {
+    let says = |line: &str| info.lines().any(|other| other == line);
+    if !says("cluster_enabled:1") || says("loading:1") || says("async_loading:1") {
+        return Vec::new();
+    }
+    let orders: &[&str] = match says("cluster_slot_stats_enabled:1") {
+        true => &["KEY-COUNT", "CPU-USEC", "NETWORK-BYTES-IN", "NETWORK-BYTES-OUT"],
+        false => &[],
+    };
+    let tops = orders.iter().map(|order| {
+        let mut words = vec!["CLUSTER", "SLOT-STATS", "ORDERBY"];
+        words.extend([*order, "LIMIT", TOP_SLOTS, "DESC"]);
+        words
+    });
+    ["NODES", "LINKS", "GETSLOTMIGRATIONS"]
+        .map(|word| vec!["CLUSTER", word])
+        .into_iter()
+        .chain(tops)
+        .collect()
 }
 
 /// The replies; `None` where the user lacks the permission.
@@ -70,6 +106,14 @@ pub struct Replies {
     pub slow_len: Option<Value>,
     /// The reply to SLOWLOG GET 1.
     pub slow_last: Option<Value>,
+    /// The reply to CLUSTER NODES.
+    pub cluster_nodes: Option<Value>,
+    /// The reply to CLUSTER LINKS.
+    pub cluster_links: Option<Value>,
+    /// The reply to CLUSTER GETSLOTMIGRATIONS.
+    pub slot_migrations: Option<Value>,
+    /// The replies to CLUSTER SLOT-STATS; a slot may be in several.
+    pub slot_stats: Vec<Value>,
 }
 
 /// The type of a metric.

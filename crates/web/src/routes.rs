@@ -153,7 +153,22 @@ impl Routes {
         }
         // A part that the user may not request is left out.
         let mut next = || replies.next().filter(|value| !value.is_error());
-        Ok(Replies { info, histograms: next(), slow_len: next(), slow_last: next() })
+        let (histograms, slow_len, slow_last) = (next(), next(), next());
+        let of_cluster = metrics::cluster_commands(&info);
+        let mut replies = session.ask(&of_cluster).await?.into_iter();
+        let mut next = || replies.next().filter(|value| !value.is_error());
+        let (cluster_nodes, cluster_links, slot_migrations) = (next(), next(), next());
+        let slot_stats = replies.filter(|value| !value.is_error()).collect();
+        Ok(Replies {
+            info,
+            histograms,
+            slow_len,
+            slow_last,
+            cluster_nodes,
+            cluster_links,
+            slot_migrations,
+            slot_stats,
+        })
     }
 
     /// Returns whether the server answers, even with an error.

@@ -137,6 +137,8 @@ pub const ROWS: &[Row] = rows! {
     gauge "mem_clients_normal", "memory_clients_bytes", ONE, "mem_clients_normal", "Memory of clients' connections";
     gauge "mem_cluster_links", "memory_cluster_links_bytes", ONE, "mem_cluster_links_bytes",
         "Memory of cluster links";
+    gauge "mem_cluster_slot_import", "memory_slot_imports_bytes", ONE, "", "Memory of connections of slot imports";
+    gauge "mem_cluster_slot_export", "memory_slot_exports_bytes", ONE, "", "Memory of connections of slot exports";
     gauge "mem_aof_buffer", "memory_aof_buffer_bytes", ONE, "mem_aof_buffer_bytes",
         "Memory of buffers not yet written to the append-only file";
     gauge "used_memory_dictionaries", "memory_dictionaries_bytes", ONE, "",
@@ -224,6 +226,8 @@ pub const ROWS: &[Row] = rows! {
         "Bytes received from the primary";
     counter "total_net_repl_output_bytes", "replication_output_bytes", ONE, "net_repl_output_bytes",
         "Bytes sent to replicas";
+    counter "total_net_cluster_slot_import_bytes", "slot_imports_input_bytes", ONE, "", "Bytes received by slot imports";
+    counter "total_net_cluster_slot_export_bytes", "slot_exports_output_bytes", ONE, "", "Bytes sent by slot exports";
     gauge "instantaneous_input_kbps", "network_input_bytes_per_second", KILOBYTES, "instantaneous_input_kbps",
         "Bytes received from clients per second";
     gauge "instantaneous_output_kbps", "network_output_bytes_per_second", KILOBYTES, "instantaneous_output_kbps",
@@ -339,6 +343,37 @@ pub const ROWS: &[Row] = rows! {
         "Time during which the main thread was active";
     gauge "engines_count", "scripting_engines", ONE, "", "Script engines";
     gauge "cluster_enabled", "cluster_enabled", ONE, "cluster_enabled", "Whether cluster mode is enabled";
+    gauge "cluster_connections", "cluster_connections", ONE, "", "Links to and from other nodes";
+    // Cluster, on nodes
+    gauge "cluster_state", "cluster_ok", ONE, "cluster_state", "Whether the node serves its keys: the cluster's state is ok";
+    gauge "cluster_slots_assigned", "cluster_slots_assigned", ONE, "cluster_slots_assigned", "Slots with an owner";
+    gauge "cluster_slots_ok", "cluster_slots_ok", ONE, "cluster_slots_ok", "Slots whose owner is reached";
+    gauge "cluster_slots_pfail", "cluster_slots_pfail", ONE, "cluster_slots_pfail", "Slots whose owner this node does not reach";
+    gauge "cluster_slots_fail", "cluster_slots_fail", ONE, "cluster_slots_fail", "Slots whose owner has failed";
+    gauge "cluster_nodes_pfail", "cluster_nodes_pfail", ONE, "", "Nodes that this node does not reach";
+    gauge "cluster_nodes_fail", "cluster_nodes_fail", ONE, "", "Nodes that have failed";
+    gauge "cluster_voting_nodes_pfail", "cluster_voting_nodes_pfail", ONE, "",
+        "Primaries with slots that this node does not reach";
+    gauge "cluster_voting_nodes_fail", "cluster_voting_nodes_fail", ONE, "", "Primaries with slots that have failed";
+    gauge "cluster_known_nodes", "cluster_known_nodes", ONE, "cluster_known_nodes", "Known nodes, this one included";
+    gauge "cluster_size", "cluster_size", ONE, "cluster_size", "Primaries with slots";
+    gauge "cluster_current_epoch", "cluster_current_epoch", ONE, "cluster_current_epoch", "Highest epoch of the cluster";
+    gauge "cluster_my_epoch", "cluster_my_epoch", ONE, "cluster_my_epoch", "Epoch of this node's slots";
+    counter "cluster_stats_bytes_sent", "cluster_bus_sent_bytes", ONE, "", "Bytes sent to other nodes";
+    counter "cluster_stats_bytes_received", "cluster_bus_received_bytes", ONE, "", "Bytes received from other nodes";
+    counter "cluster_stats_pubsub_bytes_sent", "cluster_bus_pubsub_sent_bytes", ONE, "",
+        "Bytes of clients' messages sent to other nodes";
+    counter "cluster_stats_pubsub_bytes_received", "cluster_bus_pubsub_received_bytes", ONE, "",
+        "Bytes of clients' messages received from other nodes";
+    counter "cluster_stats_module_bytes_sent", "cluster_bus_module_sent_bytes", ONE, "",
+        "Always 0: modules are not supported";
+    counter "cluster_stats_module_bytes_received", "cluster_bus_module_received_bytes", ONE, "",
+        "Always 0: modules are not supported";
+    counter "total_cluster_links_buffer_limit_exceeded", "cluster_link_buffer_limit_disconnections", ONE, "",
+        "Links closed because of the send buffer limit";
+    gauge "cluster_own_slots", "cluster_own_slots", ONE, "", "Slots of this node; of a replica, those of its primary";
+    gauge "cluster_own_slot_keys", "cluster_own_slot_keys", ONE, "", "Keys in the node's slots, in all databases";
+    gauge "cluster_slot_stats_enabled", "cluster_slot_stats_enabled", ONE, "", "Whether figures of slots are kept";
 };
 
 /// Counters that are gauges in redis_exporter, since their names there do not end in `_total`.

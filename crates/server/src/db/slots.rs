@@ -42,6 +42,15 @@ pub fn keys_in(db: &Db, slot: u16) -> usize {
     db.keyspace.iter().map(|(_, database)| database.keys_in_slot(slot)).sum()
 }
 
+/// Number of keys of these slots in all databases.
+pub fn keys_in_all(db: &Db, slots: &SlotSet) -> usize {
+    let in_database = |index: usize| {
+        let database = db.database(index);
+        slots.iter().map(|slot| database.keys_in_slot(slot)).sum::<usize>()
+    };
+    db.databases_in_use().map(in_database).sum()
+}
+
 /// The slots that have keys in some database, in order.
 pub fn with_keys(db: &Db) -> impl Iterator<Item = u16> {
     let databases: Vec<&Database> = db.databases_in_use().map(|index| db.database(index)).collect();

@@ -137,6 +137,7 @@ fn histograms_have_rising_buckets() {
             Value::Integer(1),
             Value::Integer(2500),
         ])])),
+        ..Replies::default()
     };
     let text = exposition(&replies, Form::OpenMetrics);
     for line in [
@@ -158,8 +159,133 @@ fn nothing_that_the_server_may_answer_panics() {
         histograms: Some(Value::Array(vec![Value::Null, Value::Integer(i64::MIN)])),
         slow_len: Some(Value::Null),
         slow_last: Some(Value::Array(vec![Value::NullArray])),
+        cluster_nodes: Some(text("\nx\n a b c \nid addr myself,x - 0 0 1 connected [ [->- 5-\n")),
+        cluster_links: Some(Value::Array(vec![Value::Null, Value::Map(Vec::new())])),
+        slot_migrations: Some(Value::Array(vec![Value::Integer(1), Value::Map(Vec::new())])),
+        slot_stats: vec![Value::Null, Value::Array(vec![Value::Array(vec![Value::Null, Value::Null])])],
     };
     exposition(&replies, Form::Prometheus);
+}
+
+fn text(words: &str) -> Value {
+    Value::Bulk(words.as_bytes().to_vec())
+}
+
+fn pairs(members: &[(&str, Value)]) -> Value {
+    Value::Array(members.iter().flat_map(|(name, value)| [text(name), value.clone()]).collect())
+}
+
+#[test]
+fn nodes_and_links_are_told_apart_by_labels() {
+    let link = |direction: &str, bytes: i64| {
+        pairs(&[
+            ("direction", text(direction)),
+            ("node", text("bb")),
+            ("send-buffer-used", Value::Integer(bytes)),
+        ])
+    };
+    let nodes = "aa 10.0.0.1:1@2 myself,master - 0 0 1 connected 0-9 [5->-bb] [6->-bb] [12-<-bb]\n\
+                 bb 10.0.0.2:1@2,name master - 0 5 2 connected 10-20\n\
+                 cc ::1:1@2 slave,fail? bb 0 5 2 disconnected\n\
+                 dd 10.0.0.4:1@2 handshake - 0 0 0 disconnected\n";
+    let replies = Replies {
+        cluster_nodes: Some(text(nodes)),
+        cluster_links: Some(Value::Array(vec![link("to", 7), link("from", 1), link("from", 2)])),
+        ..Replies::default()
+    };
+    let shown = exposition(&replies, Form::Prometheus);
+    for line in [
+        "warmline_cluster_open_slots{state=\"migrating\"} 2.0\n",
+        "warmline_cluster_open_slots{state=\"importing\"} 1.0\n",
+        "warmline_cluster_node_ok{node=\"bb\",address=\"10.0.0.2:1\",role=\"primary\"} 1.0\n",
+        "warmline_cluster_node_ok{node=\"cc\",address=\"::1:1\",role=\"replica\"} 0.0\n",
+        "warmline_cluster_link_connected{direction=\"to\",node=\"bb\"} 1.0\n",
+        "warmline_cluster_link_connected{direction=\"from\",node=\"bb\"} 1.0\n",
+        "warmline_cluster_link_connected{direction=\"to\",node=\"cc\"} 0.0\n",
+        "warmline_cluster_link_connected{direction=\"from\",node=\"cc\"} 0.0\n",
+        "warmline_cluster_link_send_buffer_bytes{direction=\"to\",node=\"bb\"} 7.0\n",
+        "warmline_cluster_link_send_buffer_bytes{direction=\"from\",node=\"bb\"} 3.0\n",
+    ] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
+    assert!(!shown.contains("\"dd\"") && !shown.contains("node=\"aa\""), "{shown}");
+}
+
+#[test]
+fn slot_migrations_in_progress_are_counted_by_state() {
+    let job = |operation: &str, state: &str, updated_s: i64, bytes: i64| {
+        pairs(&[
+            ("operation", text(operation)),
+            ("state", text(state)),
+            ("last_update_time", Value::Integer(updated_s)),
+            ("remaining_repl_size", Value::Integer(bytes)),
+        ])
+    };
+    let jobs = [
+        job("EXPORT", "snapshotting", 940, 5),
+        job("EXPORT", "snapshotting", 990, 6),
+        job("EXPORT", "connecting", 999, 0),
+        job("EXPORT", "success", 1, 0),
+        job("IMPORT", "failed", 1, 0),
+    ];
+    let replies = Replies {
+        info: "server_time_usec:1000000000\r\n".to_owned(),
+        slot_migrations: Some(Value::Array(jobs.to_vec())),
+        ..Replies::default()
+    };
+    let shown = exposition(&replies, Form::Prometheus);
+    for line in [
+        "warmline_cluster_slot_migrations{operation=\"export\",state=\"snapshotting\"} 2.0\n",
+        "warmline_cluster_slot_migrations{operation=\"export\",state=\"connecting\"} 1.0\n",
+        "warmline_cluster_slot_migration_remaining_bytes{operation=\"export\"} 11.0\n",
+        "warmline_cluster_slot_migration_state_seconds{operation=\"export\"} 60.0\n",
+        "warmline_cluster_slot_migration_state_seconds{operation=\"import\"} 0.0\n",
+    ] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
+    assert_eq!(shown.matches("warmline_cluster_slot_migrations{").count(), 2, "{shown}");
+}
+
+#[test]
+fn a_slot_that_leads_twice_is_one_series() {
+    let slot = |number: i64, usec: i64| {
+        let figures = pairs(&[("key-count", Value::Integer(3)), ("cpu-usec", Value::Integer(usec))]);
+        Value::Array(vec![Value::Integer(number), figures])
+    };
+    let by_keys = Value::Array(vec![slot(1, 10), slot(2, 20)]);
+    let by_time = Value::Array(vec![slot(2, 20), slot(3, 5)]);
+    let shown =
+        exposition(&Replies { slot_stats: vec![by_keys, by_time], ..Replies::default() }, Form::Prometheus);
+    assert_eq!(shown.matches("warmline_cluster_slot_keys{").count(), 3, "{shown}");
+    assert!(shown.contains("warmline_cluster_slot_processor_seconds_total{slot=\"2\"} 0.00002\n"), "{shown}");
+}
+
+#[test]
+fn messages_of_the_bus_are_told_apart_by_type() {
+    let shown = scraped(
+        "cluster_state:fail\ncluster_stats_messages_auth-req_sent:4\ncluster_stats_messages_sent:9\n\
+         cluster_stats_messages_ping_received:2\ncluster_stats_bytes_sent:77\n",
+    );
+    for line in [
+        "warmline_cluster_ok 0.0\n",
+        "warmline_cluster_bus_sent_messages_total{type=\"auth-req\"} 4.0\n",
+        "warmline_cluster_bus_received_messages_total{type=\"ping\"} 2.0\n",
+        "redis_cluster_messages_sent_total 9.0\n",
+        "warmline_cluster_bus_sent_bytes_total 77.0\n",
+    ] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
+    assert_eq!(metric_of("cluster_stats_messages_ping_sent"), "warmline_cluster_bus_sent_messages");
+}
+
+#[test]
+fn only_a_node_that_has_its_data_is_asked_about_its_cluster() {
+    let asked = |info: &str| crate::metrics::cluster_commands(info).len();
+    assert_eq!(asked("cluster_enabled:0\r\n"), 0);
+    assert_eq!(asked("cluster_enabled:1\r\nloading:1\r\n"), 0);
+    assert_eq!(asked("loading:0\r\nasync_loading:1\r\ncluster_enabled:1\r\n"), 0);
+    assert_eq!(asked("loading:0\r\ncluster_enabled:1\r\ncluster_slot_stats_enabled:0\r\n"), 3);
+    assert_eq!(asked("loading:0\r\ncluster_enabled:1\r\ncluster_slot_stats_enabled:1\r\n"), 7);
 }
 
 #[test]

@@ -31,11 +31,17 @@ pub(super) fn answer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Filter::Order { metric, limit, ascending } => {
             let mut ranked: Vec<(u64, u16)> =
                 slots.iter().map(|&slot| (value_of(ctx, slot, metric), slot)).collect();
-            ranked.sort_by(|a, b| {
+            let compare = |a: &(u64, u16), b: &(u64, u16)| {
                 let order = a.0.cmp(&b.0);
                 (if ascending { order } else { order.reverse() }).then(a.1.cmp(&b.1))
-            });
-            slots = ranked.into_iter().take(limit).map(|(_, slot)| slot).collect();
+            };
+            // Of a few, only these are sorted.
+            if limit < ranked.len() {
+                ranked.select_nth_unstable_by(limit, compare);
+                ranked.truncate(limit);
+            }
+            ranked.sort_unstable_by(compare);
+            slots = ranked.into_iter().map(|(_, slot)| slot).collect();
         }
     }
     ctx.reply.array(slots.len());

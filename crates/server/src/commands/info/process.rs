@@ -3,6 +3,7 @@
 use super::super::connection::COMPATIBLE_VERSION;
 use super::{Lines, Sources};
 use crate::config::Config;
+use crate::db::slots;
 use crate::observe::IoThreadFigures;
 use crate::observe::process::{CpuTimes, Whose, cpu_times};
 use crate::observe::supervisor;
@@ -145,9 +146,13 @@ pub(super) fn cluster(sources: &mut Sources<'_>, lines: &mut Lines) {
 }
 
 pub(super) fn cluster_info(sources: &mut Sources<'_>, lines: &mut Lines) {
-    if let Some(node) = &sources.server.cluster {
-        node.info_lines().iter().for_each(|(name, value)| lines.field(name, value));
-    }
+    let Some(node) = &sources.server.cluster else { return };
+    node.info_lines().iter().for_each(|(name, value)| lines.field(name, value));
+    // The following are not in CLUSTER INFO.
+    let own = node.view.my_primary().slots();
+    lines.field("cluster_own_slots", own.len());
+    lines.field("cluster_own_slot_keys", slots::keys_in_all(sources.db, own));
+    lines.field("cluster_slot_stats_enabled", u8::from(sources.server.config.cluster_slot_stats_enabled));
 }
 
 /// The script engine is listed as a module, as in MODULE LIST.
