@@ -8,8 +8,8 @@ databases and a client that keeps writing. Fails when a scrape failed, when prom
 there is not, or when the alert rules of contrib/ do not do what their unit tests say. Every loop is bounded; servers listen on 127.0.0.1 only.
 
 With --alerts (and `openssl`) it asks instead which of the rules fire, as they are shipped and without the time for which each waits: of a
-default server, of a primary and its replica with all that can be switched on, each under a load, and of one whose certificate ends in a
-week and which is then killed. Fails when one fires that should not or does not that should, and when a metric says of what is not
+default server, of a primary and its replica with all that can be switched on, each under a load, of a node of a cluster, whose other node
+and open slot it should speak of, and of one whose certificate ends in a week and which is then killed. Fails when one fires that should not or does not that should, and when a metric says of what is not
 there that it is below nothing.
 """
 import argparse, json, os, shutil, socket, subprocess, sys, tempfile, threading, time, urllib.parse, urllib.request
@@ -129,9 +129,19 @@ def alerts(o, rules):
         servers['primary'] = start('primary', *EVERYTHING, *tls, '--tls-port', str(tls_port), '--min-replicas-to-write', '0')
         servers['replica'] = start('replica', *EVERYTHING, *tls, '--tls-port', str(free_port()), '--replicaof', '127.0.0.1 %d' % tls_port)
         servers['ending'] = start('ending', *certificates(directory, 7), '--tls-port', str(free_port()))
+        node = ('--cluster-enabled', 'yes', '--cluster-slot-stats-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-require-full-coverage', 'no')
+        buses = [free_port(), free_port()]
+        servers['node'], servers['lost'] = (start(name, *node, '--cluster-port', str(bus)) for name, bus in zip(['node', 'lost'], buses))
+        nodes = [Client(servers[name][0]) for name in ('node', 'lost')]
+        nodes[0]('CLUSTER', 'ADDSLOTSRANGE', 0, 16383)
+        nodes[0]('CLUSTER', 'MEET', '127.0.0.1', servers['lost'][0], buses[1])
+        eventually('the node is known', lambda: nodes[0]('CLUSTER', 'NODES').count(b' connected') == 2 and b'handshake' not in nodes[0]('CLUSTER', 'NODES'))
+        if nodes[0]('CLUSTER', 'SETSLOT', 5, 'MIGRATING', nodes[1]('CLUSTER', 'MYID').decode()) != b'OK': sys.exit('no slot can be opened')
+        started['lost'].kill(); started['lost'].wait(20)
+        del servers['lost']
         loads = [Load(servers['default'][0], None, stop), Load(servers['primary'][0], 'secret', stop)]
         def targets(*names): return ', '.join('{targets: ["127.0.0.1:%d"], labels: {server: %s}}' % (servers[name][1], name) for name in names)
-        scrape = ['{job_name: warmline, static_configs: [%s]}' % targets('default', 'ending'),
+        scrape = ['{job_name: warmline, static_configs: [%s]}' % targets('default', 'ending', 'node'),
             '{job_name: with-password, basic_auth: {username: default, password: secret}, static_configs: [%s], relabel_configs: [{target_label: job, replacement: warmline}]}' % targets('primary', 'replica')]
         with open(directory + '/prometheus.yml', 'w') as f:
             f.write('global: {scrape_interval: %ds, evaluation_interval: 5s}\nrule_files: [alerts.yml, impatient.yml]\nscrape_configs: [%s]\n' % (o.interval_s, ', '.join(scrape)))
@@ -152,7 +162,10 @@ def alerts(o, rules):
         new = {'WarmlineRestarted', 'ImpatientRestarted'}
         wanted = {name: set(new) for name in servers}
         wanted['ending'] |= {'WarmlineCertificateExpires', 'ImpatientCertificateExpires'}
-        wrong = []
+        # Which node a failing one is told by does not matter: the alert has its own labels.
+        wanted['node'].add('ImpatientClusterSlotsOpen')
+        failing = {name for name in seen.get('?', {}) if 'Cluster' in name}
+        wrong = [] if failing == {'WarmlineClusterNodeFails', 'ImpatientClusterNodeFails'} else ['of a lost node fires %s' % sorted(failing)]
         for name in servers:
             print('%s: %s' % (name, ', '.join('%s %d' % pair for pair in sorted(seen.get(name, {}).items()))))
             wrong += ['%s fires of %s' % (alert, name) for alert in seen.get(name, {}).keys() - wanted[name]]

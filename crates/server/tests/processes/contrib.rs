@@ -1,7 +1,7 @@
 //! The dashboard and the alert rules in `contrib/` name metrics that servers have, and every alert says what to do.
 
 use crate::process::certificates::Certificates;
-use crate::process::{Process, free_port};
+use crate::process::{Process, eventually, free_port};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,6 +36,27 @@ fn scraped(port: u16) -> BTreeSet<String> {
     samples.filter_map(|line| line.split([' ', '{']).next()).map(str::to_owned).collect()
 }
 
+/// Two nodes of a cluster of which the first has all slots, each with its port for HTTP.
+fn cluster() -> [(Process, u16); 2] {
+    let nodes = [(); 2].map(|()| {
+        let bus_port = free_port().to_string();
+        let options = ["--cluster-enabled", "yes", "--cluster-slot-stats-enabled", "yes"];
+        let (process, http_port) = start(&[&options[..], &["--cluster-port", &bus_port]].concat());
+        (process, http_port, bus_port)
+    });
+    let mut client = nodes[0].0.connect();
+    assert_eq!(client.ask("CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
+    let (other, _, bus_port) = &nodes[1];
+    assert_eq!(client.ask(&format!("CLUSTER MEET 127.0.0.1 {} {bus_port}", other.port)), "OK");
+    eventually("the cluster", || {
+        let lines = client.ask("CLUSTER NODES");
+        lines.matches(" connected").count() == 2 && !lines.contains("handshake")
+    });
+    eventually("the state", || client.ask("CLUSTER INFO").contains("cluster_state:ok"));
+    assert_eq!(client.ask("SET key value"), "OK");
+    nodes.map(|(process, http_port, _)| (process, http_port))
+}
+
 #[test]
 fn what_is_drawn_and_watched_is_measured() {
     let (primary, primary_http) = start(&["--appendonly", "yes"]);
@@ -55,6 +76,14 @@ fn what_is_drawn_and_watched_is_measured() {
     let mut measured = scraped(primary_http);
     measured.extend(scraped(replica_http));
     measured.extend(scraped(tls_http));
+    // Only nodes have these.
+    for name in ["ok", "slots_ok", "node_ok", "open_slots", "own_slots"] {
+        assert!(!measured.contains(&format!("warmline_cluster_{name}")), "{name}");
+    }
+    let nodes = cluster();
+    measured.extend(scraped(nodes[0].1));
+    // Its scrape is no error there.
+    assert_eq!(nodes[0].0.info("total_error_replies").as_deref(), Some("0"));
     for path in [
         "contrib/grafana/warmline.json",
         "contrib/prometheus/alerts.yml",
