@@ -541,6 +541,50 @@ def see_a_replica(browser, server, other):
     browser.wait('it is a primary', lambda: browser.figure('Role') == 'primary' and browser.text('#link') == 'live')
     browser.driver.get_log('browser')
 
+def see_a_cluster(browser, nodes):
+    """Three nodes: who has which slot, what is open, what has moved. A server that is no node has no such view."""
+    if 'Cluster' in browser.text('nav').split('\n'): sys.exit('a server that is no node shows a cluster')
+    clients = [node.start() for node in nodes]
+    for at, (client, (first, last)) in enumerate(zip(clients, [(0, 5460), (5461, 10922), (10923, 16383)])):
+        client('CLUSTER', 'SET-CONFIG-EPOCH', at + 1)
+        client('CLUSTER', 'ADDSLOTSRANGE', first, last)
+        if at: clients[0]('CLUSTER', 'MEET', '127.0.0.1', nodes[at].port, nodes[at].bus)
+    browser.wait('the cluster', lambda: all(b'cluster_state:ok' in client('CLUSTER', 'INFO') and b'cluster_known_nodes:3' in client('CLUSTER', 'INFO') for client in clients), 60)
+    ids = [client('CLUSTER', 'MYID').decode() for client in clients]
+    if clients[0]('CLUSTER', 'SETSLOT', 100, 'MIGRATING', ids[1]) != b'OK': sys.exit('a slot cannot be opened')
+    browser.driver.get('http://127.0.0.1:%d/#/cluster' % nodes[0].http)
+    log_in(browser, 'default', PASSWORD)
+    browser.wait('the view', lambda: len(browser.rows('Nodes')) == 3)
+    browser.driver.get_log('browser')
+    def told():
+        return sorted(('127.0.0.1:%d' % node[b'port'], node[b'health'].decode(), format(sum(last - first + 1 for first, last in zip(shard[b'slots'][::2], shard[b'slots'][1::2])), ','))
+            for shard in clients[0]('CLUSTER', 'SHARDS') for node in shard[b'nodes'])
+    def shown(): return sorted((row[0].split(' ')[0], row[3], row[4]) for row in browser.rows('Nodes'))
+    agrees(browser, 'nodes', shown, told)
+    same('its state', browser.figure('State'), 'ok')
+    agrees(browser, 'open slots', lambda: browser.rows('Open slots'), lambda: [['100', 'migrating', 'to 127.0.0.1:%d' % nodes[1].port]])
+    agrees(browser, 'links', lambda: len(browser.rows('Links')), lambda: len(clients[0]('CLUSTER', 'LINKS')))
+    canvas = browser.find('canvas.slots')
+    if 'each of the 16,384 slots has an owner' not in canvas.get_attribute('aria-label'): sys.exit('not all slots are drawn')
+    canvas.send_keys(Keys.ARROW_DOWN, *[Keys.ARROW_RIGHT] * 100)
+    browser.shows('Slot 100: 127.0.0.1:%d, migrating to 127.0.0.1:%d' % (nodes[0].port, nodes[1].port))
+    clients[0]('CLUSTER', 'SETSLOT', 100, 'STABLE')
+    browser.shows('No slot is open.')
+    if clients[0]('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', 200, 300, 'NODE', ids[2]) != b'OK': sys.exit('slots cannot be moved')
+    browser.wait('slots have moved', lambda: [row[:3] for row in browser.rows('Slot migrations')] == [['200\u2013300', 'to 127.0.0.1:%d' % nodes[2].port, 'success']], 60)
+    agrees(browser, 'nodes', shown, told)
+    for width, height in [(1280, 900), (360, 740)]:
+        browser.size(width, height)
+        for theme in ['light', 'dark']:
+            what = 'cluster-%s-%d' % (theme, width)
+            browser.theme(theme)
+            time.sleep(2.2)
+            browser.check(what); browser.accessible(what); browser.picture(what)
+    browser.size(1280, 900)
+    nodes[2].stop()
+    browser.wait('a node has failed', lambda: 'fail' in [row[3] for row in browser.rows('Nodes')] and browser.figure('State') == 'fail', 60)
+    browser.check('a cluster that is down')
+
 class Server:
     def __init__(self, program, http=None, options=()):
         self.program, self.options, self.port, self.http, self.process = program, list(options), free_port(), http or free_port(), None
@@ -561,12 +605,16 @@ class Server:
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('axe'); p.add_argument('--keys', type=int, default=1000000); p.add_argument('--pictures')
-    p.add_argument('--page-port', type=int, help='another server of the page, for work on it'); p.add_argument('--only', choices=[*VIEWS, 'changes'])
+    p.add_argument('--page-port', type=int, help='another server of the page, for work on it'); p.add_argument('--only', choices=[*VIEWS, 'changes', 'cluster'])
     p.add_argument('--seconds', type=int, default=5, help='how long the charts fill before they are looked at')
     p.add_argument('--http-port', type=int); p.add_argument('--io-threads', type=int, default=1); o = p.parse_args()
     with open(o.axe) as f: axe = f.read()
     options = ['--io-threads', str(o.io_threads)]
     server, other = Server(o.server, o.http_port, options), Server(o.server, None, options)
+    nodes = [Server(o.server, None, options) for _ in range(3)]
+    for node in nodes:
+        node.bus = free_port()
+        node.options += ['--cluster-enabled', 'yes', '--cluster-port', str(node.bus), '--cluster-node-timeout', '2000', '--primaryauth', PASSWORD]
     browser = load = None
     try:
         client = server.start()
@@ -575,7 +623,7 @@ def main():
         attack_from_outside(server.http)
         browser = Browser('http://127.0.0.1:%d/' % (o.page_port or server.http), axe, o.pictures)
         browser.load = load
-        if o.only != 'changes': run(o, browser, client)
+        if o.only not in ('changes', 'cluster'): run(o, browser, client)
         if client('PING') != b'PONG': sys.exit('the server is gone')
         if o.only in (None, 'changes'):
             browser.driver.get(browser.address)
@@ -589,13 +637,16 @@ def main():
             see_it_restart(browser, server, o.keys)
             other.start()
             see_a_replica(browser, server, other)
+        if o.only in (None, 'cluster'):
+            if o.only: browser.driver.get(browser.address); browser.driver.get_log('browser'); log_in(browser, 'default', PASSWORD); browser.shows('Commands')
+            see_a_cluster(browser, nodes)
         for fault in browser.faults: print(fault)
         if browser.faults: sys.exit('%d faults' % len(browser.faults))
         print('each view works, and axe finds no serious fault')
     finally:
         if load: load.runs = False
         if browser: browser.driver.quit()
-        for one in (server, other):
+        for one in (server, other, *nodes):
             one.stop()
             shutil.rmtree(one.directory, ignore_errors=True)
 

@@ -39,7 +39,8 @@ export function quantile(latencies, part, firstNs) {
   return null;
 }
 
-function prepared(canvas) {
+/** A canvas at the density of the screen, with nothing on it. */
+export function prepared(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const density = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * density)) canvas.width = Math.round(width * density);
@@ -54,7 +55,7 @@ function prepared(canvas) {
 
 // Colours with a light and a dark side are resolved by the browser where they are used.
 const probe = h('span', { hidden: true });
-function colour(name) {
+export function colour(name) {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;

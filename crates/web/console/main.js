@@ -2,6 +2,7 @@
 import { fieldsOf, isAbort, login, reasonsUnready, run, Unanswered } from './api.js';
 import { announce, each, h, heading, notice } from './page.js';
 import * as clients from './clients.js';
+import * as cluster from './cluster.js';
 import * as configuration from './configuration.js';
 import * as hot from './hot.js';
 import * as keys from './keys.js';
@@ -11,7 +12,7 @@ import * as replication from './replication.js';
 import * as slow from './slow.js';
 import * as terminal from './terminal.js';
 
-const VIEWS = { overview, memory, hot, slow, clients, replication, configuration, keys, terminal };
+const VIEWS = { overview, memory, hot, slow, clients, replication, cluster, configuration, keys, terminal };
 
 const root = document.getElementById('view');
 const nav = document.getElementById('views');
@@ -21,6 +22,8 @@ const leave = document.getElementById('leave');
 let stop = () => {};
 // A view that is still being made when another is chosen must not appear.
 let turn = 0;
+// The server is a node of a cluster: others have no view of it.
+let isNode = false;
 // Why clients should not be sent to the server, as it was told last.
 let reasons = '';
 // It could not be reached, or had no data yet; and whether it did not answer what the view that is chosen needs.
@@ -28,11 +31,13 @@ let [isAway, isEmpty, isMissing] = [false, false, false];
 
 function viewName() {
   const name = location.hash.replace(/^#\/?/, '').split('?')[0];
-  return Object.hasOwn(VIEWS, name) ? name : 'overview';
+  return Object.hasOwn(VIEWS, name) && isOffered(name) ? name : 'overview';
 }
 
+const isOffered = name => name !== 'cluster' || isNode;
+
 function drawNav(current) {
-  nav.replaceChildren(h('ul', {}, Object.entries(VIEWS).map(([name, view]) =>
+  nav.replaceChildren(h('ul', {}, Object.entries(VIEWS).filter(([name]) => isOffered(name)).map(([name, view]) =>
     h('li', {}, h('a', { href: `#/${name}`, 'aria-current': name === current ? 'page' : undefined }, view.title)))));
 }
 
@@ -136,8 +141,11 @@ function askLogin(message) {
 /** Says above which server this is; whether somebody has to log in. */
 async function describe() {
   try {
-    const [info] = await run([['INFO', 'server']]);
+    const [info] = await run([['INFO', 'server', 'cluster']]);
     const fields = fieldsOf(info);
+    const wasNode = isNode;
+    isNode = fields.get('cluster_enabled') === '1';
+    if (isNode !== wasNode && nav.firstChild) drawNav(viewName());
     const version = fields.get('warmline_version') ?? fields.get('valkey_version') ?? '';
     document.getElementById('server').textContent = fields.size
       ? `${location.host} · version ${version} · port ${fields.get('tcp_port')} · process ${fields.get('process_id')}` : location.host;

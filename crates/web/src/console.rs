@@ -37,6 +37,7 @@ files!(
     "api.js" SCRIPT,
     "charts.js" SCRIPT,
     "clients.js" SCRIPT,
+    "cluster.js" SCRIPT,
     "configuration.js" SCRIPT,
     "hot.js" SCRIPT,
     "keys.js" SCRIPT,

@@ -34,6 +34,11 @@ fn what_changes_nothing_may_run() {
         "POLICY LIST",
         "HOTKEYS TOP",
         "MEMORY BIGKEYS",
+        "CLUSTER SHARDS",
+        "CLUSTER INFO",
+        "CLUSTER LINKS",
+        "CLUSTER GETSLOTMIGRATIONS",
+        "CLUSTER SLOT-STATS ORDERBY KEY-COUNT",
     ] {
         assert_eq!(reply(&gate, line), Ok(()), "{line}");
     }
@@ -72,6 +77,12 @@ fn what_changes_nothing_may_run() {
         "ACL LOG",
         "ACL GENPASS",
         "MODULE LOAD x",
+        "CLUSTER MEET a 1",
+        "CLUSTER FORGET x",
+        "CLUSTER MIGRATESLOTS SLOTSRANGE 1 1 NODE x",
+        "CLUSTER CANCELSLOTMIGRATIONS",
+        "CLUSTER SETSLOT 1 STABLE",
+        "CLUSTER SAVECONFIG",
     ] {
         let refused = reply(&gate, line).unwrap_err();
         assert!(refused.starts_with("NOPERM") || refused.starts_with("ERR unknown"), "{line}: {refused}");
