@@ -240,6 +240,8 @@ hostname\t''
 unknown-endpoint\t''"
 complete -c warmline-server -l cluster-slot-stats-enabled -d 'Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
+complete -c warmline-server -l cluster-slot-migration-log-max-len -d 'The number of jobs of slot migration that are listed, those that have ended included; a job that goes on always is. Takes 0 or more; default 1000' -r
+complete -c warmline-server -l slot-migration-max-failover-repl-bytes -d 'Writes to slots that move to another node are paused when at most this is unsent; after two seconds they are paused in any case. Takes a size, or -1 for no limit; default 0' -r
 complete -c warmline-server -l cluster-announce-ip -d 'The announced address, if it is not the one by which other nodes and clients reach this node. Takes text; default ""' -r
 complete -c warmline-server -l cluster-announce-client-ipv4 -d 'The announced address for clients that use IPv4. Takes text; default ""' -r
 complete -c warmline-server -l cluster-announce-client-ipv6 -d 'The announced address for clients that use IPv6. Takes text; default ""' -r

@@ -172,6 +172,8 @@ _warmline-server() {
 '--cluster-blacklist-ttl=[For how many seconds a forgotten node is not added again. Takes 0 or more seconds; default 60]:VALUE:_default' \
 '--cluster-preferred-endpoint-type=[What clients get as the endpoint of a node\: its address, its host name, or nothing. Takes ip, hostname, unknown-endpoint; default ip]:VALUE:(ip hostname unknown-endpoint)' \
 '--cluster-slot-stats-enabled=[Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS. Takes yes, no; default no]:VALUE:(yes no)' \
+'--cluster-slot-migration-log-max-len=[The number of jobs of slot migration that are listed, those that have ended included; a job that goes on always is. Takes 0 or more; default 1000]:VALUE:_default' \
+'--slot-migration-max-failover-repl-bytes=[Writes to slots that move to another node are paused when at most this is unsent; after two seconds they are paused in any case. Takes a size, or -1 for no limit; default 0]:VALUE:_default' \
 '--cluster-announce-ip=[The announced address, if it is not the one by which other nodes and clients reach this node. Takes text; default ""]:VALUE:_default' \
 '--cluster-announce-client-ipv4=[The announced address for clients that use IPv4. Takes text; default ""]:VALUE:_default' \
 '--cluster-announce-client-ipv6=[The announced address for clients that use IPv6. Takes text; default ""]:VALUE:_default' \

@@ -481,12 +481,12 @@ options! {
         Choice;
     /// Whether processor time and traffic are counted by slot, for CLUSTER SLOT-STATS.
     cluster_slot_stats_enabled: bool = false, "cluster-slot-stats-enabled", YesNo;
-    /// The number of finished slot migrations that are remembered. Not supported: slots are moved by SETSLOT and MIGRATE.
-    cluster_slot_migration_log_max_len: u64 = 1000, "cluster-slot-migration-log-max-len", Integer(0, LONG_MAX),
-        NO_EFFECT;
-    /// As above: the size of missing data up to which a slot's writes are paused.
+    /// The number of jobs of slot migration that are listed, those that have ended included; a job that goes on always is.
+    cluster_slot_migration_log_max_len: u64 = 1000, "cluster-slot-migration-log-max-len", Integer(0, LONG_MAX);
+    /// Writes to slots that move to another node are paused when at most this is unsent; after two seconds they are paused in
+    /// any case.
     slot_migration_max_failover_repl_bytes: i64 = 0, "slot-migration-max-failover-repl-bytes",
-        SignedMemory(-1, LONG_MAX), NO_EFFECT;
+        SignedMemory(-1, LONG_MAX);
     /// The announced address, if it is not the one by which other nodes and clients reach this node.
     cluster_announce_ip: Option<Vec<u8>> = None, "cluster-announce-ip", Text(checks::cluster_announce_ip);
     /// The announced address for clients that use IPv4.
