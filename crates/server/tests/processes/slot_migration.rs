@@ -50,7 +50,7 @@ fn three() -> Vec<Node> {
     cluster_with(0, &["--enable-debug-command", "yes"])
 }
 
-/// Writes to keys of the slot, following redirections, until it is told to end; returns the acknowledged values.
+/// Writes to keys of the slot, following redirections, until `ends` is set; returns the acknowledged values.
 fn write_on(ports: &[u16], name: &str, ends: &AtomicBool) -> HashMap<String, u64> {
     let connect = |port: u16| Client::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
     let mut clients: HashMap<u16, Client<TcpStream>> =

@@ -281,9 +281,9 @@ impl Replication {
         !self.replicas.any(|replica| !self.is_synced(replica))
     }
 
-    /// Tells the replicas of a primary in a cluster, which is about to stop, which of them is to take its slots over: one
-    /// that has all data. Replicas of versions that do not know the command would lose their link over it, so none is told
-    /// where there are such.
+    /// Names to the replicas of a primary in a cluster, which is about to stop, the one that is to take its slots over: one
+    /// that has all data. A replica of a version that does not know the command would close its link: with such a replica
+    /// the command is sent to none.
     pub(in crate::engine) fn name_successor(&mut self, db: &mut Db, server: &mut Server, clock: &Clock) {
         if !self.feeds_stream(&server.config) || server.cluster.is_none() {
             return;
