@@ -46,6 +46,9 @@ impl Cluster {
             self.take_claim(sender, header.config_epoch, &header.slots);
             self.correct_claim(sender, header);
         }
+        if self.myself().primary == Some(sender) {
+            self.close_imports_of_primary(&header.slots);
+        }
         let is_primary = self.nodes.get(sender).is_some_and(Node::is_primary);
         if is_primary && self.myself().is_primary() && header.config_epoch == self.myself().config_epoch {
             self.resolve_collision(sender);
@@ -61,6 +64,15 @@ impl Cluster {
         let Some(node) = self.nodes.get(sender) else { return false };
         let has_open_slots = !self.slots.migrating.is_empty() || !self.slots.importing.is_empty();
         has_open_slots && node.slots != *claimed || !node.slots.equals_without(&self.slots.unclaimed, claimed)
+    }
+
+    /// This node's primary claims slots that were being imported: the import has ended.
+    pub(crate) fn close_imports_of_primary(&mut self, claimed: &SlotSet) {
+        let before = self.slots.importing.len();
+        self.slots.importing.retain(|slot, _| !claimed.contains(*slot));
+        if self.slots.importing.len() < before {
+            self.save();
+        }
     }
 
     /// A sender is a replica. Returns whether its frame is read further: not if it is older than what is known.

@@ -169,14 +169,15 @@ impl Cluster {
         if owner == Some(primary) && is_shard_empty && node != primary {
             self.lost_last_slot(node);
         }
-        let is_for_me = self.is_me(node);
-        if !is_for_me && self.myself().primary != Some(node) {
+        if !self.is_me(node) {
+            // A replica leaves the slot in importing state until its primary claims it: should the primary fail before, the
+            // source still owns the slot for all others, and the keys that have moved must not be deleted.
             return;
         }
         let was_importing = self.slots.importing.remove(&slot).is_some();
         // Others, the former owner included, believe it by an epoch that beats the owner's. That the slot was being
         // imported may have been forgotten: a claim of the owner meanwhile is enough.
-        if is_for_me && (was_importing || owner.is_some_and(|owner| owner != node)) {
+        if was_importing || owner.is_some_and(|owner| owner != node) {
             if matches!(self.bump_epoch(), Bumped::Bumped(_)) {
                 self.log(Level::Notice, format!("ConfigEpoch updated after importing slot {slot}"));
             }

@@ -134,6 +134,34 @@ fn a_slot_moves_by_set_slot() {
 }
 
 #[test]
+fn a_replica_keeps_an_import_open_until_its_primary_claims_the_slot() {
+    let replica = || {
+        let mut cluster = cluster();
+        let primary = known(&mut cluster, "10.0.0.2", NodeFlags::PRIMARY);
+        let source = known(&mut cluster, "10.0.0.3", NodeFlags::PRIMARY);
+        cluster.move_slot(source, 9);
+        cluster.replicate(primary.as_bytes(), true, at(0)).unwrap();
+        cluster.set_slot(9, SlotState::Importing(source.as_bytes()), 0, true).unwrap();
+        cluster.set_slot(9, SlotState::Node(primary.as_bytes()), 5, true).unwrap();
+        assert_eq!(cluster.owner(9).map(Node::id), Some(primary));
+        end(&mut cluster, 1);
+        (cluster, source)
+    };
+    // The primary fails in mid-air, and the source still says that the slot is its own: the keys are here alone.
+    let (mut cluster, source) = replica();
+    cluster.move_slot(source, 9);
+    cluster.set_as_primary(cluster.my_id());
+    cluster.verify_data(&[9].into_iter().collect());
+    let effects = cluster.take_effects();
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::DeleteKeysInSlots(_))), "{effects:?}");
+    assert_eq!(cluster.importing_from(9).map(Node::id), Some(source));
+    // The primary claims it.
+    let (mut cluster, _) = replica();
+    cluster.close_imports_of_primary(&[9].into_iter().collect());
+    assert!(cluster.importing_from(9).is_none());
+}
+
+#[test]
 fn a_primary_that_gives_its_last_slot_away_becomes_a_replica_or_stays_empty() {
     for allow_replica_migration in [true, false] {
         let mut cluster = cluster();
