@@ -117,7 +117,7 @@ pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option
         for_7_2: false,
         logs_keys: !config.hide_user_data_from_log,
         without_data: false,
-        open_slots: Vec::new(),
+        open_slots: None,
         slot_imports: slot_imports(server),
         place,
     }

@@ -258,18 +258,34 @@ fn a_new_replica_learns_which_slots_are_open() {
     let (mut from, from_id, to_id) = (nodes[0].process.connect(), nodes[0].id(), nodes[1].id());
     assert_eq!(from.ask(&format!("CLUSTER SETSLOT 3300 MIGRATING {to_id}")), "OK");
     assert_eq!(from.ask(&format!("CLUSTER SETSLOT 6000 IMPORTING {to_id}")), "OK");
+    let own_line = |client: &mut Client<TcpStream>| {
+        let lines = client.ask("CLUSTER NODES");
+        lines.lines().find(|line| line.contains("myself")).unwrap_or_default().to_owned()
+    };
+    let directory = Directory::new();
+    let options = ["--dir", directory.0.to_str().unwrap()];
     for diskless in ["yes", "no"] {
         from.ask(&format!("CONFIG SET repl-diskless-sync {diskless}"));
-        let replica = Node::start(&[]);
+        let mut replica = Node::start(if diskless == "no" { &options } else { &[] });
         nodes[0].meet(&replica);
         let mut client = replica.process.connect();
         eventually("the primary", || client.ask(&format!("CLUSTER REPLICATE {from_id}")) == "OK");
         eventually("the open slots", || {
-            let lines = client.ask("CLUSTER NODES");
-            let own = lines.lines().find(|line| line.contains("myself")).unwrap_or_default();
+            let own = own_line(&mut client);
             own.contains(&format!("[3300->-{to_id}]")) && own.contains(&format!("[6000-<-{to_id}]"))
         });
+        replica.process.signal(rustix::process::Signal::KILL);
+        replica.process.wait();
     }
+    // What was closed while it was away is closed when it is back.
+    for slot in [3300, 6000] {
+        let command = format!("CLUSTER SETSLOT {slot} STABLE");
+        eventually("the end of the open slot", || from.ask(&command) == "OK");
+    }
+    let again = Node::start(&options);
+    let mut client = again.process.connect();
+    again.process.eventually_shows("master_link_status", "up");
+    eventually("no open slot", || !own_line(&mut client).contains('['));
 }
 
 #[test]

@@ -300,7 +300,7 @@ impl Replication {
         let mut snapshot = configured_snapshot(server, false, self.place_in_stream(server));
         snapshot.for_7_2 = format.version == VERSION_OF_7_2;
         snapshot.without_data = format.without_data;
-        snapshot.open_slots = server.cluster.as_ref().map(|node| node.open_slots()).unwrap_or_default();
+        snapshot.open_slots = server.cluster.as_ref().map(|node| node.open_slots());
         if format.without_functions {
             snapshot.libraries.clear();
         }

@@ -45,8 +45,8 @@ pub struct Snapshot {
     pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
-    /// Slots of the cluster that are moved by hand: for replicas.
-    pub open_slots: Vec<OpenSlot>,
+    /// Slots of the cluster that are moved by hand: for replicas, which have no others open from then on.
+    pub open_slots: Option<Vec<OpenSlot>>,
     /// Slots of the cluster that are being imported.
     pub slot_imports: Vec<SlotImport>,
     /// Position in the replication stream, if there is one.
@@ -120,8 +120,8 @@ pub fn write_snapshot<W: Write>(
         about.push(("repl-offset", place.offset.to_string()));
     }
     about.push(("aof-base", u8::from(snapshot.aof_base).to_string()));
-    if !snapshot.open_slots.is_empty() {
-        about.push((OPEN_SLOTS, open_slots_text(&snapshot.open_slots)));
+    if let Some(open_slots) = &snapshot.open_slots {
+        about.push((OPEN_SLOTS, open_slots_text(open_slots)));
     }
     for (name, value) in about {
         writer.byte(opcode::AUX)?;
