@@ -30,7 +30,7 @@ mod replay;
 mod replication;
 mod saving;
 mod script;
-mod shutdown;
+pub mod shutdown;
 pub mod slot_migration;
 pub mod tracing;
 pub mod transaction;

@@ -12,6 +12,7 @@ use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Flags, ROWS, Row, Startup};
 use crate::engine::cluster::join;
 use crate::engine::loading::RestoreError;
+use crate::engine::shutdown::stop_requests;
 use crate::engine::users::UsersError;
 use crate::engine::users::warning_about_password;
 use crate::engine::{Executor, Seeds};
@@ -35,9 +36,14 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use structures::hash::HashSeed;
 use summary::{DataFiles, Loaded};
+
+/// Period of looks for signals during the wait for a restart.
+const RESTART_LOOK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Why the process cannot serve, or has not ended well.
 #[derive(Debug)]
@@ -130,8 +136,7 @@ pub fn version_line() -> String {
 /// Serves until stopped.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let directory = std::env::current_dir();
-    let Some(delay) = serve_once(arguments)? else { return Ok(()) };
-    std::thread::sleep(delay);
+    let Some(_) = serve_once(arguments)?.filter(Restart::wait) else { return Ok(()) };
     // Names in the arguments are relative to the directory of the start.
     let source = match directory {
         Ok(directory) => process::start_again(&directory, arguments),
@@ -140,8 +145,38 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     Err(StartError::System { doing: "Starting again", source })
 }
 
-/// Serves until stopped; returns after which time the server is to start again, if it is.
-fn serve_once(arguments: &[OsString]) -> Result<Option<Duration>, StartError> {
+/// The start of the server after its end.
+struct Restart {
+    after: Duration,
+    /// Set by signals that end the process.
+    stop_requests: [Arc<AtomicBool>; 2],
+}
+
+impl Restart {
+    /// Returns whether the server is to start again, and when.
+    fn of(executor: &Executor) -> Option<Restart> {
+        let after = executor.server.restarts_after?;
+        Some(Restart { after, stop_requests: stop_requests(executor) })
+    }
+
+    /// Waits for its time; `false`: a signal has requested that the process end.
+    fn wait(&self) -> bool {
+        let until = Instant::now() + self.after;
+        loop {
+            if self.stop_requests.iter().any(|request| request.load(Ordering::Relaxed)) {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(RESTART_LOOK_PERIOD));
+        }
+    }
+}
+
+/// Serves until stopped; returns the restart, if the server is to start again.
+fn serve_once(arguments: &[OsString]) -> Result<Option<Restart>, StartError> {
     // The log file is created as the configuration is loaded.
     process::keep_own_files_usable();
     let startup = Config::load(arguments).map_err(StartError::Config)?;
@@ -180,7 +215,7 @@ fn serve_once(arguments: &[OsString]) -> Result<Option<Duration>, StartError> {
     result
 }
 
-fn run(startup: Startup) -> Result<Option<Duration>, StartError> {
+fn run(startup: Startup) -> Result<Option<Restart>, StartError> {
     let mut event_loop = open(startup)?;
     let config = &event_loop.executor.server.config;
     supervisor::notify_of_start(config.supervised);
@@ -190,7 +225,7 @@ fn run(startup: Startup) -> Result<Option<Duration>, StartError> {
     let files = DataFiles::find(config);
     let began_us = event_loop.executor.clock.monotonic_us();
     if !event_loop.load().map_err(StartError::Load)? {
-        return Ok(None);
+        return Ok(Restart::of(&event_loop.executor));
     }
     let duration_us = event_loop.executor.clock.monotonic_us() - began_us;
     let loaded = Loaded::of(&mut event_loop.executor, Duration::from_micros(duration_us));
@@ -207,7 +242,7 @@ fn run(startup: Startup) -> Result<Option<Duration>, StartError> {
     drop(pid_file);
     match event_loop.executor.loses_changes() {
         true => result.and(Err(StartError::Unsaved)),
-        false => result.map(|()| event_loop.executor.server.restarts_after),
+        false => result.map(|()| Restart::of(&event_loop.executor)),
     }
 }
 

@@ -242,6 +242,9 @@ const WORDS: &[Word] = &[
 ];
 
 fn restart(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if ctx.origin.in_transaction || ctx.origin.in_script {
+        return Err(ClientError::text("ERR DEBUG RESTART is not allowed in a transaction"));
+    }
     let delay_ms = if args.len() > 2 { args.integer(2)? } else { 0 };
     let restarts_after = Some(Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
     if ctx.server.config.config_file.is_some() {

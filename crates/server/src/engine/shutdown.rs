@@ -65,6 +65,11 @@ impl Ending {
     }
 }
 
+/// Returns what is set when a signal requests that the process end.
+pub fn stop_requests(executor: &Executor) -> [Arc<AtomicBool>; 2] {
+    executor.ending.requests.clone()
+}
+
 /// Result of starting a shutdown.
 enum Begun {
     Ends,

@@ -17,6 +17,7 @@ tests_with_io_threads!(
     a_signal_ends_what_a_command_waits_for,
     a_stop_that_cannot_save_does_not_happen,
     a_stop_that_a_pause_has_held_is_the_last_command,
+    a_restart_is_the_same_process_with_the_same_data,
 );
 
 /// A directory for files that outlive servers.
@@ -426,4 +427,28 @@ fn a_stop_that_a_pause_has_held_is_the_last_command() {
     let server = files.start(&[]);
     let kept = loaded(&server).ask("EXISTS behind") == "1";
     assert!(kept || !acknowledged, "a write was acknowledged behind the final save");
+}
+
+fn a_restart_is_the_same_process_with_the_same_data() {
+    let files = Files::new("restart");
+    let server = files.start(&["--appendonly", "yes"]);
+    let (mut client, run) = (server.connect(), server.info("run_id"));
+    assert_eq!(client.ask("SET a 1"), "OK");
+    client.ask("MULTI");
+    client.ask("DEBUG RESTART");
+    assert_eq!(client.ask("EXEC"), "[ERR DEBUG RESTART is not allowed in a transaction]");
+    client.send(&[b"DEBUG", b"RESTART", b"100"]);
+    assert!(client.is_closed_by_server());
+    let connect = || TcpStream::connect(("127.0.0.1", server.port));
+    eventually("the restart", || connect().is_ok());
+    let mut client = server.connect();
+    eventually("the data", || client.ask("GET a") == "1");
+    assert_ne!(server.info("run_id"), run);
+    assert_eq!(server.info("process_id"), Some(server.pid().to_string()));
+    // A signal ends the wait.
+    client.send(&[b"DEBUG", b"RESTART", b"600000"]);
+    assert!(client.is_closed_by_server());
+    server.signal(Signal::TERM);
+    let mut server = server;
+    assert!(server.wait().success());
 }
