@@ -130,12 +130,13 @@ impl Executor {
     /// Ends a request whose reply begins at `start`.
     #[inline(never)]
     fn follow_up(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) -> Flow {
+        // Also of a command that waits for the disk: the next one may be another client's.
+        carry_out_effects(self);
         if self.is_waiting(handle) {
             // The reply, or the reply to be suppressed, follows later.
             self.let_through_deferred(handle, reply);
             return Flow::Stop;
         }
-        carry_out_effects(self);
         self.after_command(handle, start, reply);
         // The source of a slot migration sends commands of another kind from now on.
         let became_peer = self.server.clients[handle].routing.slot_link.is_some();
