@@ -411,10 +411,14 @@ impl Bus {
     }
 }
 
-/// As [`Bus::stop`], without looking at the last events.
+/// As [`Bus::stop`]; of the last events only a failed save is of interest.
 impl Drop for Bus {
     fn drop(&mut self) {
-        self.end(|_| ());
+        self.end(|event| {
+            if let BusEvent::SaveFailed { .. } = event {
+                log::warn!("The last changes of the cluster's configuration are not saved");
+            }
+        });
     }
 }
 
