@@ -51,7 +51,7 @@ pub fn keys_in_all(db: &Db, slots: &SlotSet) -> usize {
     db.databases_in_use().map(in_database).sum()
 }
 
-/// The slots that have keys in some database, in order.
+/// The slots that have keys in some database and are not hidden, in order.
 pub fn with_keys(db: &Db) -> impl Iterator<Item = u16> {
     let databases: Vec<&Database> = db.databases_in_use().map(|index| db.database(index)).collect();
     let mut from = 0;

@@ -10,7 +10,7 @@ use crate::command::{Args, Control, Group, Next, Origin, flag};
 use crate::db::Turn;
 use crate::db::stream::Stream;
 use crate::session::blocked::{Arrival, Blocked};
-use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
+use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle, TimeoutReply};
 
 impl Executor {
     pub(super) fn block(&mut self, call: &Call<'_>, request: BlockRequest) {
@@ -120,6 +120,9 @@ impl Executor {
         while let Some(handle) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[handle].blocked.as_ref().map(|blocked| blocked.timeout_reply);
             self.server.note_given_up(handle, false);
+            if answer == Some(TimeoutReply::TooFewReplicas) {
+                self.server.observed.statistics.count_error("NOREPLICAS");
+            }
             let acknowledged = self.server.acknowledged_by(handle);
             self.server.wake(handle, |reply| answer.unwrap_or(TimeoutReply::Null).write(acknowledged, reply));
         }
@@ -201,6 +204,16 @@ fn may_change_paused_slot(executor: &Executor, call: &Call<'_>) -> bool {
     let slot = Redirections::of(executor).slot_of_call(call);
     slot.is_none_or(|slot| executor.server.pauses.hold_slot(slot))
         && call.row.control != Control::SlotMigration
+}
+
+/// Runs each CLUSTER SETSLOT that waits for replicas: this node has become one, and refuses it.
+pub(super) fn refuse_waiting_slots(executor: &mut Executor) {
+    let waits = |client: &&Client| {
+        client.blocked.as_ref().is_some_and(|blocked| matches!(blocked.on, BlockedOn::SlotReplicas(_)))
+    };
+    let waiting: Vec<ClientHandle> =
+        executor.server.clients.iter().filter(waits).map(|client| client.handle).collect();
+    waiting.into_iter().for_each(|handle| go_on_with_slot(executor, handle));
 }
 
 /// Runs a CLUSTER SETSLOT that the replicas have run.

@@ -14,6 +14,7 @@
 //!    everything for the end of a load of this server's own data.
 
 use super::Executor;
+use super::blocked::refuse_waiting_slots;
 use super::redirection::redirect_blocked;
 use super::replication::follow_in_cluster;
 use super::slot_migration;
@@ -257,6 +258,7 @@ fn carry_out(executor: &mut Executor, effect: Effect) {
         Effect::ReplicateFrom { address, port, full_sync } => {
             let host = address.to_string().into_bytes();
             follow_in_cluster(executor, ReplicaOf { host, port }, full_sync);
+            refuse_waiting_slots(executor);
         }
         Effect::BecomePrimary => executor.promote(),
         Effect::Flush(why) => flush(executor, why),

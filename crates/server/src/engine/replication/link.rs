@@ -387,7 +387,7 @@ pub(super) fn end_waiting_of_all(server: &mut Server) {
     let is_waiting = |client: &&Client| {
         client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
             BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
-            // Runs as a replica's, which refuses it, or times out.
+            // A command of clusters, where roles change in another way.
             BlockedOn::SlotReplicas(_) => false,
             // These waits end in any role.
             BlockedOn::Pause | BlockedOn::Save { .. } | BlockedOn::Loading | BlockedOn::Shutdown => false,
