@@ -2,11 +2,12 @@
 
 use super::Executor;
 use super::call::Call;
-use super::gate::flags_with_queue;
-use super::redirection::Redirections;
+use super::gate::{flags_with_queue, run_by};
+use super::redirection::slot_named;
+use super::script::flags_of;
 use super::slot_migration;
 use crate::command::args::OwnedArgs;
-use crate::command::{Args, Control, Group, Next, Origin, flag};
+use crate::command::{Args, Command, Control, Group, Next, Origin, flag};
 use crate::db::Turn;
 use crate::db::stream::Stream;
 use crate::session::blocked::{Arrival, Blocked};
@@ -199,11 +200,24 @@ impl Executor {
     }
 }
 
-/// Returns whether a command that writes may change keys of slots that are paused: a script may, unless its keys are others'.
+/// Returns whether a command that writes may change keys of slots that are paused. A script may change keys that it does not
+/// name, and a command without keys any: both wait, also in a transaction.
 fn may_change_paused_slot(executor: &Executor, call: &Call<'_>) -> bool {
-    let slot = Redirections::of(executor).slot_of_call(call);
-    slot.is_none_or(|slot| executor.server.pauses.hold_slot(slot))
-        && call.row.control != Control::SlotMigration
+    let server = &executor.server;
+    let is_held = |row: &Command, args: Args<'_>| {
+        let slot = slot_named(row, args);
+        row.group == Group::Scripting || slot.is_none_or(|slot| server.pauses.hold_slot(slot))
+    };
+    match run_by(server, call) {
+        _ if call.row.control == Control::SlotMigration => false,
+        None => is_held(call.row, call.args),
+        Some(transaction) => transaction.queued.iter().any(|(id, args)| {
+            let row = server.registry.row(*id);
+            let writes =
+                flags_of(&server.scripts, row, args.view()) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+            writes && is_held(row, args.view())
+        }),
+    }
 }
 
 /// Runs each CLUSTER SETSLOT that waits for replicas: this node has become one, and refuses it.

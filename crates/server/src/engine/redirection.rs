@@ -104,12 +104,17 @@ fn slots_of(row: &Command, args: Args<'_>) -> Slots {
     if valid { slots } else { Slots::None }
 }
 
-/// Returns the slot of a command's keys, if they have one in common.
-pub(super) fn slot_of_keys(call: &Call<'_>) -> Option<u16> {
-    match slots_of(call.row, call.args) {
+/// Returns the slot of the keys of a command, if they have one in common.
+pub(super) fn slot_named(row: &Command, args: Args<'_>) -> Option<u16> {
+    match slots_of(row, args) {
         Slots::One(slot) => Some(slot),
         Slots::None | Slots::Several => None,
     }
+}
+
+/// Returns the slot of a command's keys, if they have one in common.
+pub(super) fn slot_of_keys(call: &Call<'_>) -> Option<u16> {
+    slot_named(call.row, call.args)
 }
 
 /// Returns whether the command names a database other than this one.
