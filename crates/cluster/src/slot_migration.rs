@@ -50,6 +50,8 @@ const MESSAGE_LEN_MAX: usize = 1 << 14;
 pub(crate) struct Migrations {
     jobs: VecDeque<Job>,
     next: u64,
+    /// Jobs that are not finished.
+    unfinished: usize,
     /// The pause in force as the executor knows it.
     paused: Option<(SlotSet, u64)>,
 }
@@ -191,7 +193,7 @@ impl Cluster {
 
     /// Returns whether a job is not finished.
     pub fn has_migrations(&self) -> bool {
-        self.migrations.jobs.iter().any(|job| !job.state.is_finished())
+        self.migrations.unfinished > 0
     }
 
     /// Returns whether an export is not finished.
@@ -216,7 +218,11 @@ impl Cluster {
     }
 
     fn unfinished(&self, operation: Operation) -> impl Iterator<Item = &Job> {
-        let jobs = self.migrations.jobs.iter();
+        // Mostly there are none.
+        let jobs = self.migrations.jobs.iter().take(match self.migrations.unfinished {
+            0 => 0,
+            _ => usize::MAX,
+        });
         jobs.filter(move |job| job.operation == operation && !job.state.is_finished())
     }
 
@@ -283,6 +289,8 @@ impl Cluster {
                 self.log(Level::Warning, text);
                 self.fail_migration(id, "Unknown SYNCSLOTS subcommand used");
             }
+            // What the target sends now changes nothing: its claim, or the end of the pause, decides.
+            (Operation::Export, MigrationEvent::CommandFailed) if job.state == JobState::Granted => {}
             (_, MigrationEvent::CommandFailed) => self.fail_migration(
                 id,
                 "Failed to process command during slot migration. Check logs for more information",
@@ -333,7 +341,7 @@ impl Cluster {
             self.acknowledge(id);
         }
         self.publish_pause();
-        self.trim_migrations(self.settings.slot_migration_log_len_max);
+        self.trim_migration_log();
     }
 
     fn end_if_silent(&mut self, id: JobId) {
@@ -372,11 +380,27 @@ impl Cluster {
         }
     }
 
-    /// Fails all jobs in progress, because data was removed that they depend on.
+    /// Fails all jobs in progress, because data was removed that they depend on. An export whose target may have the slots
+    /// already goes on: its writes wait.
     pub fn fail_migrations(&mut self, message: &str, now: Now) {
+        self.fail_those(|_| true, message, now);
+    }
+
+    /// As [`Self::fail_migrations`], jobs of one slot.
+    pub fn fail_migrations_of(&mut self, slot: u16, message: &str, now: Now) {
+        self.fail_those(|job| job.slots.contains(slot), message, now);
+    }
+
+    /// Fails all exports: their targets would lack a change.
+    pub fn fail_exports(&mut self, message: &str, now: Now) {
+        self.fail_those(Job::is_export, message, now);
+    }
+
+    fn fail_those(&mut self, fails: impl Fn(&Job) -> bool, message: &str, now: Now) {
         self.now = now;
-        let in_progress = self.migrations.jobs.iter().filter(|job| job.state.is_in_progress());
-        for id in in_progress.map(|job| job.id).collect::<Vec<_>>() {
+        let may_fail =
+            |job: &&Job| job.state.is_in_progress() && job.state != JobState::Granted && fails(job);
+        for id in self.migrations.jobs.iter().filter(may_fail).map(|job| job.id).collect::<Vec<_>>() {
             self.fail_migration(id, message);
         }
         self.publish_pause();
@@ -401,6 +425,11 @@ impl Cluster {
         self.trim_migrations(0);
     }
 
+    /// Forgets the oldest of the jobs that have ended, as the option wants it.
+    pub(crate) fn trim_migration_log(&mut self) {
+        self.trim_migrations(self.settings.slot_migration_log_len_max);
+    }
+
     fn trim_migrations(&mut self, len_max: usize) {
         let mut surplus = self.migrations.jobs.len().saturating_sub(len_max);
         if surplus == 0 {
@@ -415,6 +444,21 @@ impl Cluster {
             }
         }
         self.migrations.jobs = kept;
+    }
+
+    /// Returns the owner of all slots of a job, unless they have several; `None`: slots have not changed owners since the
+    /// last call.
+    fn look_at_owner(&mut self, id: JobId) -> Option<Option<NodeId>> {
+        let changes = self.slots.changes;
+        let job = self.job_mut(id)?;
+        if job.looked_at == Some(changes) {
+            return None;
+        }
+        job.looked_at = Some(changes);
+        let job = self.migration(id)?;
+        let mut owner = None;
+        let has_one = job.ranges.iter().all(|range| self.check_range(*range, &mut owner).is_ok());
+        Some(owner.filter(|_| has_one))
     }
 
     fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
@@ -438,6 +482,7 @@ impl Cluster {
 
     fn add_job(&mut self, mut job: Job) {
         job.description = self.describe(&job);
+        self.migrations.unfinished += 1;
         self.migrations.jobs.push_front(job);
     }
 
@@ -464,7 +509,9 @@ impl Cluster {
             job.state.name(),
             state.name()
         );
+        let ends = state.is_finished() && !job.state.is_finished();
         (job.state, job.updated_s) = (state, now_s);
+        self.migrations.unfinished -= usize::from(ends);
         self.log(Level::Notice, text);
     }
 

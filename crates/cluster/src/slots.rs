@@ -26,6 +26,8 @@ pub(crate) struct Slots {
     pub(crate) unclaimed: SlotSet,
     pub(crate) migrating: BTreeMap<u16, NodeId>,
     pub(crate) importing: BTreeMap<u16, NodeId>,
+    /// How often a slot has got or lost its owner.
+    pub(crate) changes: u64,
     /// Slots that have lost their owners since the latest [`crate::Effect::SlotsLeft`].
     pub(crate) left: SlotSet,
 }
@@ -37,6 +39,7 @@ impl Slots {
             unclaimed: SlotSet::new(),
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
+            changes: 0,
             left: SlotSet::new(),
         }
     }
@@ -98,6 +101,7 @@ impl Cluster {
             return;
         }
         self.slots.owners[usize::from(slot)] = place.0;
+        self.slots.changes += 1;
         self.slots.unclaimed.remove(slot);
         let is_first = self.nodes.at(place).is_some_and(|node| node.slot_count == 0);
         // A new primary deserves replicas if other primaries have some.
@@ -114,6 +118,7 @@ impl Cluster {
     pub(crate) fn delete_slot(&mut self, slot: u16) -> bool {
         let Some(place) = self.slots.owner(slot) else { return false };
         self.slots.owners[usize::from(slot)] = NONE;
+        self.slots.changes += 1;
         self.slots.unclaimed.remove(slot);
         self.slots.left.insert(slot);
         if let Some(node) = self.nodes.at_mut(place)

@@ -35,6 +35,7 @@ impl Cluster {
 
     fn tick(&mut self) {
         self.ticks += 1;
+        self.trim_migration_log();
         self.has_ticked = true;
         self.connect_to_all();
         if self.ticks.is_multiple_of(TICKS_PER_RANDOM_PING) && !self.faults.no_random_ping {

@@ -274,8 +274,8 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
-        if client.is_slot_source() {
-            self.server.observed.statistics.slot_import_bytes += bytes as u64;
+        if let Some(link) = client.routing.slot_link.filter(|link| !link.is_export) {
+            slot_migration::note_input(self, link, bytes);
         }
         let client = &self.server.clients[handle];
         if client.is_primary || client.is_replica {

@@ -8,11 +8,13 @@ use crate::cluster::Cluster;
 use crate::refusal::Refusal;
 
 /// A pause lasts this multiple of `cluster-manual-failover-timeout`.
-const PAUSE_FACTOR: u64 = 2;
+pub(super) const PAUSE_FACTOR: u64 = 2;
 /// A granted target has at least this time to claim the slots before writes go on.
-const CLAIM_TIME_MS: u64 = 2000;
+pub(super) const CLAIM_TIME_MS: u64 = 2000;
 /// A target that has all keys is not kept waiting for few unsent bytes for longer: under a steady load there may never be few.
 const WAIT_TO_PAUSE_MS: u64 = 2000;
+/// With more than this unsent there is no pause: it could end before the bytes have been sent.
+const PAUSE_BYTES_MAX: u64 = 16 << 20;
 
 /// What CLUSTER MIGRATESLOTS asks for one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,13 @@ impl Cluster {
             return Err(Refusal::NoMigrations);
         }
         for id in exports {
+            if let Some(job) = self.migration(id).filter(|job| job.state == JobState::Granted) {
+                let text = format!(
+                    "Write loss risk! Slot migration {} is canceled while its target may take the slots.",
+                    job.description
+                );
+                self.log(Level::Warning, text);
+            }
             self.end_migration(id, JobState::Cancelled, None);
         }
         self.publish_pause();
@@ -187,7 +196,7 @@ impl Cluster {
     fn grant(&mut self, id: JobId) {
         let now_ms = self.now_ms();
         let Some(job) = self.job_mut(id) else { return };
-        let Some(until_ms) = job.paused_until_ms.filter(|until_ms| *until_ms >= now_ms) else {
+        let Some(until_ms) = job.paused_until_ms.filter(|until_ms| *until_ms > now_ms) else {
             let text = format!(
                 "Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration {}, but we are not paused. Denying failover.",
                 job.description
@@ -196,6 +205,7 @@ impl Cluster {
             return self.fail_migration(id, "Unpaused before failover completed");
         };
         job.paused_until_ms = Some(until_ms.max(now_ms + CLAIM_TIME_MS));
+        self.publish_pause();
         self.send_word(id, Word::FailoverGranted);
         self.set_migration_state(id, JobState::Granted);
     }
@@ -224,13 +234,6 @@ impl Cluster {
                 self.set_migration_state(id, JobState::Snapshotting);
                 self.migration_effect(id, MigrationAction::Snapshot);
             }
-            JobState::Snapshotting => {
-                // The target may be silent until it has all keys.
-                let now_ms = self.now_ms();
-                if let Some(job) = self.job_mut(id) {
-                    job.heard_ms = now_ms;
-                }
-            }
             JobState::WaitingToPause if facts.may_pause => {
                 self.pause_if_few_unsent(id, (facts.unsent_bytes)(id))
             }
@@ -245,14 +248,14 @@ impl Cluster {
 
     /// Ends an export whose slots have gone: to its target, or elsewhere. Returns whether it goes on.
     fn still_owns_exported(&mut self, id: JobId) -> bool {
+        let owner = match self.look_at_owner(id) {
+            None => return self.migration(id).is_some(),
+            Some(owner) if owner == Some(self.my_id()) => return true,
+            Some(owner) => owner,
+        };
         let Some(job) = self.migration(id) else { return false };
-        let mut owner = None;
-        let has_one_owner = job.ranges.iter().all(|range| self.check_range(*range, &mut owner).is_ok());
-        if has_one_owner && owner == Some(self.my_id()) {
-            return true;
-        }
         let (description, target) = (job.description.clone(), job.other);
-        if has_one_owner && owner == target {
+        if owner.is_some() && owner == target {
             let text = format!("Slot migration {description} slots are now owned by target node.");
             self.log(Level::Notice, text);
             self.end_migration(id, JobState::Success, None);
@@ -274,7 +277,9 @@ impl Cluster {
         let pause_ms = settings.manual_failover_timeout_ms.saturating_mul(PAUSE_FACTOR);
         let Some(job) = self.job_mut(id) else { return };
         let since_ms = *job.waits_since_ms.get_or_insert(now_ms);
-        if unsent_bytes > unsent_bytes_max && now_ms.saturating_sub(since_ms) < WAIT_TO_PAUSE_MS {
+        let has_waited =
+            now_ms.saturating_sub(since_ms) >= WAIT_TO_PAUSE_MS && unsent_bytes <= PAUSE_BYTES_MAX;
+        if unsent_bytes > unsent_bytes_max && !has_waited {
             return;
         }
         job.paused_until_ms = Some(now_ms + pause_ms);
@@ -291,7 +296,7 @@ impl Cluster {
     fn end_if_pause_is_over(&mut self, id: JobId) {
         let now_ms = self.now_ms();
         let Some(job) = self.migration(id) else { return };
-        if job.paused_until_ms.is_some_and(|until_ms| until_ms >= now_ms) {
+        if job.paused_until_ms.is_some_and(|until_ms| until_ms > now_ms) {
             return;
         }
         let description = job.description.clone();

@@ -2,10 +2,14 @@
 
 use wire::cluster_bus::{NodeId, SlotSet};
 
+use super::export::{CLAIM_TIME_MS, PAUSE_FACTOR};
 use super::{Job, JobId, JobState, MigrationAction, MigrationEvent, Operation, Ranges, Word};
 use crate::action::{Level, Now};
 use crate::cluster::Cluster;
 use crate::refusal::Refusal;
+
+/// Time for a claim to reach the source.
+const CLAIM_MARGIN_MS: u64 = 250;
 
 impl Cluster {
     /// Returns the source of an import with this name.
@@ -15,6 +19,14 @@ impl Cluster {
             return Err(Refusal::SourceIsMyself);
         }
         Ok(node.id)
+    }
+
+    /// Refuses a name of an unfinished import.
+    pub fn check_name(&self, name: NodeId) -> Result<(), Refusal> {
+        match self.imports().any(|job| job.name == name) {
+            true => Err(Refusal::AlreadyImporting),
+            false => Ok(()),
+        }
     }
 
     /// Refuses slots of unfinished imports.
@@ -48,7 +60,7 @@ impl Cluster {
         id
     }
 
-    /// FINISH from this node's primary or from a file: the end of an import. Returns whether there is such a job.
+    /// FINISH from this node's primary or from a file: the end of an import. Returns whether there was such a job.
     pub fn finish_tracked_import(
         &mut self,
         name: &[u8],
@@ -57,14 +69,11 @@ impl Cluster {
         now: Now,
     ) -> bool {
         self.now = now;
-        let Some(job) = self.migrations.jobs.iter().find(|job| job.name.as_bytes() == name) else {
+        let Some(id) = self.imports().find(|job| job.name.as_bytes() == name).map(|job| job.id) else {
             return false;
         };
-        let (id, is_finished) = (job.id, job.state.is_finished());
-        if !is_finished {
-            // Its keys have been deleted by the commands before.
-            self.close_import(id, if succeeded { JobState::Success } else { JobState::Failed }, message);
-        }
+        // Its keys have been deleted by the commands before.
+        self.close_import(id, if succeeded { JobState::Success } else { JobState::Failed }, message);
         true
     }
 
@@ -84,10 +93,12 @@ impl Cluster {
                     "Slot migration {description} successfully received slot snapshot. Beginning incremental stream..."
                 );
                 self.log(Level::Notice, text);
+                self.note_request(id, |job, now_ms| job.asked_pause_ms = now_ms);
                 self.send_word(id, Word::RequestPause);
                 self.set_migration_state(id, JobState::WaitingForPaused);
             }
             (MigrationEvent::Received(Some(Word::Paused)), JobState::WaitingForPaused) => {
+                self.note_request(id, |job, now_ms| job.asked_slots_ms = now_ms);
                 self.send_word(id, Word::RequestFailover);
                 self.set_migration_state(id, JobState::FailoverRequested);
             }
@@ -139,12 +150,33 @@ impl Cluster {
             return;
         };
         let (slots, description) = (job.slots.clone(), job.description.clone());
+        if self.is_too_late_for_claim(job) {
+            let text = format!("Slot migration {description}: the source may serve the slots again");
+            self.log(Level::Warning, text);
+            return self.fail_migration(id, "The pause of the source ended before this node took the slots");
+        }
         self.claim_slots(&slots);
         let text = format!(
             "Slot migration {description} completed successfully. This node is now the owner of the slots"
         );
         self.log(Level::Notice, text);
         self.end_migration(id, JobState::Success, None);
+    }
+
+    /// The source pauses writes at the earliest when this node asks for it, and lengthens the pause when this node asks for the
+    /// slots. After that its clients may write: a claim would undo that.
+    fn is_too_late_for_claim(&self, job: &Job) -> bool {
+        let pause_ms = self.settings.manual_failover_timeout_ms.saturating_mul(PAUSE_FACTOR);
+        let paused_until_ms =
+            (job.asked_pause_ms.saturating_add(pause_ms)).max(job.asked_slots_ms + CLAIM_TIME_MS);
+        self.now_ms() + CLAIM_MARGIN_MS >= paused_until_ms
+    }
+
+    fn note_request(&mut self, id: JobId, note: impl FnOnce(&mut Job, u64)) {
+        let now_ms = self.now_ms();
+        if let Some(job) = self.job_mut(id) {
+            note(job, now_ms);
+        }
     }
 
     /// Deletes the keys of a failed import, and ends it.
@@ -169,13 +201,13 @@ impl Cluster {
 
     /// Fails an import whose slots are no longer its source's. Returns whether it goes on.
     fn has_source(&mut self, id: JobId) -> bool {
-        let Some(job) = self.migration(id) else { return false };
-        let mut owner = None;
-        let has_one_owner = job.ranges.iter().all(|range| self.check_range(*range, &mut owner).is_ok());
-        if has_one_owner && owner == job.other {
-            return true;
-        }
-        let message = match has_one_owner && owner == Some(self.my_id()) {
+        let source = self.migration(id).and_then(|job| job.other);
+        let owner = match self.look_at_owner(id) {
+            None => return source.is_some(),
+            Some(owner) if owner.is_some() && owner == source => return true,
+            Some(owner) => owner,
+        };
+        let message = match owner == Some(self.my_id()) {
             true => "Slots were unexpectedly assigned to myself during import",
             false => "Slots are no longer owned by source node",
         };

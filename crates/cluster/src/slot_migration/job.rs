@@ -169,6 +169,11 @@ pub struct Job {
     pub(super) waits_since_ms: Option<u64>,
     /// Until when writes to the slots wait.
     pub(super) paused_until_ms: Option<u64>,
+    /// When an import asked its source for a pause, and for the slots.
+    pub(super) asked_pause_ms: u64,
+    pub(super) asked_slots_ms: u64,
+    /// The number of changes of owners when the owner of the slots was last looked at.
+    pub(super) looked_at: Option<u64>,
     /// Memory that the snapshot's child had to copy.
     pub(super) copied_bytes: u64,
 }
@@ -202,6 +207,9 @@ impl Job {
             spoke_ms: now.monotonic_ms,
             waits_since_ms: None,
             paused_until_ms: None,
+            asked_pause_ms: 0,
+            asked_slots_ms: 0,
+            looked_at: None,
             copied_bytes: 0,
         }
     }

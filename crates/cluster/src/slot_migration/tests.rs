@@ -236,6 +236,22 @@ fn without_the_claim_writes_go_on_after_a_while() {
 }
 
 #[test]
+fn a_target_that_was_held_up_does_not_take_the_slots() {
+    let mut pair = Pair::new();
+    pair.target.set_faults(Faults { no_migration_failover: true, ..Faults::default() });
+    pair.start();
+    pair.until("failover-granted");
+    let facts =
+        MigrationFacts { may_fork: true, may_pause: true, authenticates: false, unsent_bytes: &|_| 0 };
+    // The source knows nothing of it yet, and its clients write again.
+    pair.target.set_faults(Faults::default());
+    pair.target.run_migrations(&facts, at(pair.ms + 9_800));
+    assert!(!pair.target.owns(3));
+    assert_eq!(pair.states().1, "cleaning-up");
+    assert!(pair.messages().1.starts_with("The pause of the source ended"), "{:?}", pair.messages());
+}
+
+#[test]
 fn what_a_failed_import_leaves_is_deleted_before_it_is_shown() {
     let mut pair = Pair::new();
     pair.source.set_faults(Faults { no_migration_pause: true, ..Faults::default() });

@@ -36,7 +36,7 @@ fn sinks<'a>(
 ) -> impl Iterator<Item = Sink<'a>> {
     let timestamp_s = timestamp_s(server);
     let file = aof.appender().map(|appender| Sink::AppendOnlyFile { appender, timestamp_s });
-    let exports = exports.are_any().then_some(Sink::Exports { exports, server });
+    let exports = exports.take_changes().then_some(Sink::Exports { exports, server });
     file.into_iter().chain(stream.map(Sink::Stream)).chain(exports)
 }
 
@@ -95,7 +95,7 @@ impl Executor {
     /// Returns whether there is a receiver.
     #[inline]
     pub(super) fn records_changes(&self) -> bool {
-        self.aof.is_on() || self.feeds_stream() || self.slot_exports.are_any()
+        self.aof.is_on() || self.feeds_stream() || self.slot_exports.take_changes()
     }
 
     /// Feeds the unit, as a transaction if it is more than one command; returns whether it held any.

@@ -33,10 +33,16 @@ pub use import::apply;
 
 /// Continues the jobs; called at the end of each turn of the view.
 pub(super) fn run(executor: &mut Executor) {
-    // Jobs that have ended are forgotten some time.
-    let has_jobs = |node: &ClusterNode| node.view.migrations().next().is_some();
+    let has_jobs = |node: &ClusterNode| node.view.has_migrations() || !node.unsent_exports().is_empty();
     if !executor.server.cluster.as_deref().is_some_and(has_jobs) {
         return;
+    }
+    if executor.slot_exports.take_lack() {
+        log::warn!("A change could not be read for the targets of slot migrations");
+        let now = now(executor.server.now);
+        if let Some(node) = &mut executor.server.cluster {
+            node.view.fail_exports("A change could not be propagated", now);
+        }
     }
     executor.slot_exports.enforce_limits(&mut executor.server);
     let now = now(executor.server.now);
@@ -66,6 +72,16 @@ pub(super) fn note(executor: &mut Executor, id: JobId, event: MigrationEvent) {
         node.view.migration_event(id, event, now);
     }
     carry_out_effects(executor);
+}
+
+/// Counts bytes from a source, which are a sign of life.
+#[cold]
+pub(super) fn note_input(executor: &mut Executor, link: SlotLink, bytes: usize) {
+    executor.server.observed.statistics.slot_import_bytes += bytes as u64;
+    let now = now(executor.server.now);
+    if let Some(node) = &mut executor.server.cluster {
+        node.view.note_migration_input(link.job, now);
+    }
 }
 
 /// Fails the job of a connection whose input is invalid.
@@ -220,9 +236,13 @@ pub(super) fn export_ended(executor: &mut Executor, succeeded: bool) {
 
 /// Handles the end of a job's connection. What follows is carried out at the end of the turn: the client is being removed.
 pub(super) fn link_closed(executor: &mut Executor, link: SlotLink) {
+    let has_child = executor.slot_exports.is_snapshot_of(link.job);
     executor.slot_exports.remove(link.job);
     let now = now(executor.server.now);
     if let Some(node) = &mut executor.server.cluster {
         node.view.migration_event(link.job, MigrationEvent::Disconnected, now);
+    }
+    if has_child {
+        end_slot_export(executor);
     }
 }

@@ -1,9 +1,10 @@
 //! The keys of a slot: COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT.
 
-use super::{slot_at, syntax_error};
+use super::{node, slot_at, syntax_error};
 use crate::command::{Args, Context, Outcome};
 use crate::db::slots;
 use crate::error::ClientError;
+use crate::server::cluster_node::now;
 use structures::key_slot::SLOTS;
 
 fn lenient_slot(args: Args<'_>, error: ClientError) -> Result<u16, ClientError> {
@@ -41,6 +42,9 @@ pub(super) fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(syntax_error(args)),
     };
     slots::clear(ctx.db, slot, in_background);
+    // The other node would keep the keys, or not have them.
+    let now = now(ctx.server.now);
+    node(ctx)?.view.fail_migrations_of(slot, "Data was flushed", now);
     ctx.reply.ok();
     Ok(())
 }

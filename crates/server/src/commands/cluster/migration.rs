@@ -14,11 +14,12 @@ use wire::convert::signed_count;
 use wire::reply::ReplyBuffer;
 
 /// Parses ranges of slots from argument `at` on, to the first that is no number. Returns the ranges, the owner of their slots
-/// and the position after them.
+/// and the position after them. `checks_owner`: they must have one owner.
 fn ranges_at(
     view: &Cluster,
     args: Args<'_>,
     mut at: usize,
+    checks_owner: bool,
 ) -> Result<(Ranges, Option<NodeId>, usize), ClientError> {
     let (mut ranges, mut owner) = (Ranges::new(), None);
     while at < args.len() && args.integer(at).is_ok() {
@@ -27,7 +28,11 @@ fn ranges_at(
             return Err(refused(Refusal::NoLastSlot));
         }
         let range = (first, slot_at(args, at + 1)?);
-        view.check_range(range, &mut owner).map_err(refused)?;
+        match checks_owner {
+            true => view.check_range(range, &mut owner).map_err(refused)?,
+            false if range.0 > range.1 => return Err(refused(Refusal::MigrationReversed(range.0, range.1))),
+            false => {}
+        }
         if let Some(earlier) = ranges.iter().find(|earlier| overlap(range, **earlier)) {
             return Err(refused(Refusal::RangesOverlap(range, *earlier)));
         }
@@ -55,7 +60,7 @@ pub(super) fn migrate_slots(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if !args.is(at, "SLOTSRANGE") && !args.is(at, "SLOTSRANGE\0") {
             return Err(ClientError::Syntax);
         }
-        let (ranges, owner, next) = ranges_at(view, args, at + 1)?;
+        let (ranges, owner, next) = ranges_at(view, args, at + 1, true)?;
         view.check_export(&ranges, owner).map_err(refused)?;
         let mut earlier = requests.iter().flat_map(|request| &request.ranges);
         if earlier.any(|earlier| ranges.iter().any(|range| overlap(*range, *earlier))) {
@@ -178,7 +183,8 @@ impl Establish {
                 establish.name = Some(id()?);
                 at += 2;
             } else if args.is(at, "SLOTSRANGE") && establish.ranges.is_none() {
-                let (ranges, owner, next) = ranges_at(view, args, at + 1)?;
+                // A copy of the data may know other owners.
+                let (ranges, owner, next) = ranges_at(view, args, at + 1, !is_repeated)?;
                 view.check_import(&ranges).map_err(refused)?;
                 establish.ranges = Some((ranges, owner));
                 at = next;
@@ -208,6 +214,7 @@ fn establish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if ctx.origin.in_transaction && !is_repeated || ctx.origin.in_script {
         return Err(ClientError::text("ERR CLUSTER SYNCSLOTS ESTABLISH is not allowed in a transaction"));
     }
+    node(ctx)?.view.check_name(name).map_err(refused)?;
     let now = now(ctx.server.now);
     let job = node(ctx)?.view.establish_import(name, source, ranges, now);
     if !is_repeated {

@@ -26,7 +26,7 @@ use structures::key_slot::key_slot;
 use structures::shared_log::SharedLog;
 use wire::aof::write_command;
 use wire::cluster_bus::SlotSet;
-use wire::request::{Limits, Parser, Progress};
+use wire::request::{Limits, Parser, Progress, REQUEST_LEN_MAX};
 
 /// Maximum read-ahead of the pipe.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
@@ -42,6 +42,8 @@ const PIPE_NUMBER: u64 = 1 << 63;
 pub struct SlotExports {
     exports: Vec<Export>,
     next_pipe: u64,
+    /// A change could not be read: the targets would lack it.
+    lacks_change: bool,
 }
 
 struct Export {
@@ -56,6 +58,8 @@ struct Export {
     pipe: Option<(u64, ChildPipe)>,
     /// The child runs, or its result has not been seen.
     awaits_child: bool,
+    /// The child has been started: the target needs all changes since.
+    takes_changes: bool,
     /// The database that the target has selected.
     selected: Option<usize>,
     /// A reply of which the end has not been received.
@@ -140,6 +144,7 @@ impl SlotExports {
             waiting: None,
             pipe: None,
             awaits_child: false,
+            takes_changes: false,
             selected: None,
             line: Vec::new(),
             over_soft_limit_since_us: None,
@@ -161,6 +166,17 @@ impl SlotExports {
     #[inline]
     pub fn are_any(&self) -> bool {
         !self.exports.is_empty()
+    }
+
+    /// Returns whether a target needs changes.
+    #[inline]
+    pub(in crate::engine) fn take_changes(&self) -> bool {
+        self.exports.iter().any(|export| export.takes_changes)
+    }
+
+    /// Returns whether a change could not be read, once.
+    pub(super) fn take_lack(&mut self) -> bool {
+        std::mem::take(&mut self.lacks_change)
     }
 
     /// Appends a command to what a job's target is sent; `false`: the job is no export with a connection.
@@ -195,7 +211,7 @@ impl SlotExports {
         self.next_pipe += 1;
         if let Some(export) = self.of_job(job) {
             export.pipe = Some((number, pipe));
-            export.awaits_child = true;
+            (export.awaits_child, export.takes_changes) = (true, true);
             export.waiting = Some(SharedLog::new(0));
             // The child's output selects databases, and the changes after it select their own.
             export.selected = None;
@@ -219,7 +235,14 @@ impl SlotExports {
     /// Appends a change to what the target of its slot is sent.
     pub(in crate::engine) fn feed(&mut self, server: &Server, db_index: usize, command: &[u8]) {
         let Some(node) = server.cluster.as_deref() else { return };
-        let Some(slot) = slot_of_command(server, command) else { return };
+        let slot = match slot_of_command(server, command) {
+            Ok(Some(slot)) => slot,
+            Ok(None) => return,
+            Err(()) => {
+                self.lacks_change = true;
+                return;
+            }
+        };
         let Some(job) = node.view.export_of(slot) else { return };
         let Some(export) = self.of_job(job) else { return };
         if export.selected != Some(db_index) {
@@ -248,7 +271,8 @@ impl SlotExports {
         let limit = server.config.client_output_buffer_limit.replica;
         for export in &mut self.exports {
             let output = server.clients.get(export.client).map_or(0, |client| client.output.len());
-            if export.is_over_limit(&limit, output as u64, now_us) {
+            let is_open = server.clients.get(export.client).is_some_and(|client| !client.close_asap);
+            if is_open && export.is_over_limit(&limit, output as u64, now_us) {
                 let client = &server.clients[export.client];
                 log::warn!(
                     "Client id={} addr={} flags=E scheduled to be closed ASAP for overcoming of output buffer limits.",
@@ -312,18 +336,22 @@ impl SlotExports {
     }
 }
 
-/// Returns the slot of an encoded command's keys, if they have one in common. Changes without keys do not concern exports.
-fn slot_of_command(server: &Server, command: &[u8]) -> Option<u16> {
+/// Returns the slot of an encoded command's keys, if they have one in common; `Err`: it cannot be read. Changes without keys
+/// do not concern exports.
+fn slot_of_command(server: &Server, command: &[u8]) -> Result<Option<u16>, ()> {
+    let limits = Limits { bulk_len_max: REQUEST_LEN_MAX, ..Limits::default() };
     let (mut buffer, mut position, mut ranges) = (command.to_vec(), 0, Vec::new());
-    let parsed = Parser::new().parse(&mut buffer, &mut position, &Limits::default(), &mut ranges);
+    let parsed = Parser::new().parse(&mut buffer, &mut position, &limits, &mut ranges);
     if !matches!(parsed, Ok(Progress::Complete)) {
-        return None;
+        return Err(());
     }
     let args = Args::new(&buffer, &ranges);
-    let row = server.registry.row(server.registry.find(args).ok()?);
+    // What the server propagates of its own has the names of before `rename-command`.
+    let found = server.registry.find(args).ok().or_else(|| server.registry.named_originally(args.at(0)));
+    let row = server.registry.row(found.ok_or(())?);
     let mut slot = None;
     let visited = row.visit_keys(args, &mut |at, _| slot = slot.or_else(|| Some(key_slot(args.at(at)))));
-    slot.filter(|_| visited)
+    Ok(slot.filter(|_| visited))
 }
 
 /// Starts a child that writes the keys of `slots` as commands; returns what it writes into, or `None` if there is no child.

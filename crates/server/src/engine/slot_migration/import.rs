@@ -2,12 +2,11 @@
 //! both ends the words of SYNCSLOTS.
 
 use super::{fail, note};
-use crate::command::{Control, Request, flag};
+use crate::command::{Control, Group, Request, flag};
 use crate::engine::Executor;
 use crate::engine::call::Call;
 use crate::engine::memory::Room;
 use crate::engine::redirection::Redirections;
-use crate::server::cluster_node::now;
 use crate::session::ClientHandle;
 use crate::session::client::SlotLink;
 use cluster::{JobId, MigrationEvent, Word};
@@ -19,9 +18,6 @@ pub fn apply(executor: &mut Executor, handle: ClientHandle, request: Request<'_>
     let client = &mut executor.server.clients[handle];
     (client.last_interaction, client.last_command) = (now_reading, request.id);
     let Some(link) = client.routing.slot_link else { return };
-    if let Some(node) = &mut executor.server.cluster {
-        node.view.note_migration_input(link.job, now(now_reading));
-    }
     let args = request.args;
     let Some(id) = request.id.or_else(|| executor.server.registry.find(args).ok()) else {
         return fail(executor, link, "an unknown command");
@@ -76,5 +72,11 @@ fn changes_slots_of(executor: &Executor, job: JobId, call: &Call<'_>) -> bool {
     let Some(node) = executor.server.cluster.as_deref() else { return false };
     let slot = Redirections::of(executor).slot_of_call(call);
     let is_of_job = |slot| node.view.migration(job).is_some_and(|job| job.slots().contains(slot));
-    call.row.is(flag::WRITE) && call.row.control == Control::None && slot.is_some_and(is_of_job)
+    // Sources send what a command did to the slots' keys, never what may do more.
+    let may_do_more = call.row.group == Group::Scripting
+        || call.row.is(flag::MOVES_KEYS | flag::TOUCHES_ARBITRARY_KEYS | flag::ADMIN);
+    call.row.is(flag::WRITE)
+        && call.row.control == Control::None
+        && !may_do_more
+        && slot.is_some_and(is_of_job)
 }
