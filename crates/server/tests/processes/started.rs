@@ -107,9 +107,10 @@ fn a_file_of_its_own_is_said_to_be() {
     process.signal(rustix::process::Signal::TERM);
     assert!(process.wait().success());
     let _process = start(&folder, "UTC0", "022", &[]);
-    let log = log_of(&folder);
     let own = format!("Loading RDB produced by Warmline version {}\n", env!("CARGO_PKG_VERSION"));
-    assert!(log.contains(&own) && !log.contains("produced by Valkey"), "{log}");
+    // The port listens before the data is loaded.
+    process::eventually("the line", || log_of(&folder).contains(&own));
+    assert!(!log_of(&folder).contains("produced by Valkey"), "{}", log_of(&folder));
 }
 
 #[test]
