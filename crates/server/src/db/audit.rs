@@ -147,6 +147,16 @@ impl Audit {
         }
     }
 
+    /// Notes that the current command is propagated without the name of this key, which it removed.
+    #[inline]
+    pub(super) fn propagated_without_name(&mut self, db_index: usize, key: &[u8]) {
+        if cfg!(debug_assertions) {
+            let is_it = |place: &Place| matches!(place, Place::Key(index, changed) if *index == db_index && **changed == *key);
+            self.unpropagated.retain(|place| !is_it(place));
+            note(&mut self.unpropagated, Place::Database(db_index));
+        }
+    }
+
     /// Notes a recorded change of a whole database. `None`: of all.
     #[inline]
     pub(super) fn database_recorded(&mut self, db_index: Option<usize>) {

@@ -68,6 +68,7 @@ pub fn clear(db: &mut Db, slot: u16, in_background: bool) {
     while removal.remove_some(db, |db, key| {
         if db.remove_stored(key, in_background) {
             db.changed(EventClasses::GENERIC, "del", key);
+            db.change_log.audit.propagated_without_name(db.turn.database, key.bytes());
         }
     }) {}
 }

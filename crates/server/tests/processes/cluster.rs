@@ -81,7 +81,7 @@ pub fn cluster_with(replicas: usize, options: &[&str]) -> Vec<Node> {
 
 #[test]
 fn a_node_alone_serves_all_slots_one_at_a_time() {
-    let (_node, mut client) = Node::alone(&["--cluster-databases", "4"]);
+    let (_node, mut client) = Node::alone(&["--cluster-databases", "4", "--appendonly", "yes"]);
     assert_eq!(client.ask("SET a 1"), "OK");
     assert_eq!(client.ask("MSET a 1 b 2"), "CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(client.ask("MSET {x}a 1 {x}b 2"), "OK");

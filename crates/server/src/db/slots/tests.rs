@@ -1,5 +1,6 @@
 use super::*;
 use crate::db::Turn;
+use crate::db::encoded_commands::Receivers;
 use structures::hash::HashSeed;
 use structures::key_slot::{KeySeed, SLOTS_END, key_slot};
 
@@ -61,4 +62,25 @@ fn clearing_a_slot_leaves_other_slots_alone() {
     assert_eq!(db.change_log.dirty - dirty, of_slot as u64);
     assert_eq!((keys_in(&db, many), keys(&db)), (0, before - of_slot));
     db.change_log.audit.forget_unpropagated();
+}
+
+/// The command names the slot and not its keys.
+#[test]
+fn the_command_that_clears_a_slot_is_propagated() {
+    let (mut db, many) = filled();
+    db.change_log.begin(true, true);
+    clear(&mut db, many, false);
+    db.change_log.take();
+    db.propagate_as(&[b"CLUSTER", b"FLUSHSLOT", many.to_string().as_bytes()]);
+    db.change_log.end_command(Receivers::ALL);
+}
+
+#[test]
+#[should_panic(expected = "was changed, and what is propagated is []")]
+fn clearing_a_slot_must_be_propagated() {
+    let (mut db, many) = filled();
+    db.change_log.begin(true, true);
+    clear(&mut db, many, false);
+    db.change_log.take();
+    db.change_log.end_command(Receivers::ALL);
 }
