@@ -21,7 +21,7 @@ mod tests;
 pub use pages::{IntegerFigures, IntegerPages};
 pub use sorted::{Invalid, SortedIntegers};
 
-use crate::random::Random;
+use crate::random::{Random, SelectionSample};
 use crate::unaligned_box::UnalignedBox;
 use std::collections::HashSet;
 
@@ -171,17 +171,14 @@ impl IntegerSet {
             }
             return;
         }
-        // Selection sampling, Knuth 3.4.2, algorithm S.
-        let (mut left, mut needed) = (self.len(), wanted);
+        let mut sample = SelectionSample::new(self.len(), wanted);
         for value in self.iter() {
-            if needed == 0 {
+            if sample.is_complete() {
                 return;
             }
-            if random.below(left) < needed {
+            if sample.takes(random) {
                 visit(value);
-                needed -= 1;
             }
-            left -= 1;
         }
     }
 

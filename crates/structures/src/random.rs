@@ -53,34 +53,34 @@ impl Random {
     }
 }
 
-/// Selection sampling (Knuth, volume 2, 3.4.2, algorithm S): of elements that are offered one by one, some distinct ones
-/// are drawn, each choice with the same probability.
+/// Selection sampling (Knuth, volume 2, 3.4.2, algorithm S): takes some of the elements that are offered one by one, each
+/// choice with the same probability.
 #[derive(Clone, Copy, Debug)]
-pub struct Lots {
+pub struct SelectionSample {
     /// Elements that have not been offered.
     left: u64,
-    /// Elements still to be drawn of these.
+    /// Elements still to be taken of these.
     wanted: u64,
 }
 
-impl Lots {
-    /// Draws `wanted` of `len` elements, all if there are fewer.
-    pub fn new(len: usize, wanted: usize) -> Lots {
-        Lots { left: len as u64, wanted: wanted as u64 }
+impl SelectionSample {
+    /// Takes `wanted` of `len` elements, all if there are fewer.
+    pub fn new(len: u64, wanted: u64) -> SelectionSample {
+        SelectionSample { left: len, wanted }
     }
 
-    /// Returns whether the next element is drawn. Not more than `len` elements may be offered.
+    /// Returns whether the next element is taken. Not more than `len` elements may be offered.
     #[inline]
-    pub fn draw(&mut self, random: &mut Random) -> bool {
-        let is_drawn = !self.are_drawn() && random.below(self.left) < self.wanted;
+    pub fn takes(&mut self, random: &mut Random) -> bool {
+        let is_taken = !self.is_complete() && random.below(self.left) < self.wanted;
         self.left -= 1;
-        self.wanted -= u64::from(is_drawn);
-        is_drawn
+        self.wanted -= u64::from(is_taken);
+        is_taken
     }
 
-    /// Returns whether all wanted elements have been drawn.
+    /// Returns whether all wanted elements have been taken.
     #[inline]
-    pub fn are_drawn(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.wanted == 0
     }
 }
@@ -90,18 +90,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lots_draw_the_wanted_number_and_each_element_about_equally() {
+    fn a_sample_has_the_wanted_number_and_each_element_about_equally() {
         let mut random = Random::new(8);
         let mut counts = [0u32; 10];
         for _ in 0..10_000 {
-            let mut lots = Lots::new(counts.len(), 3);
-            let drawn: Vec<usize> = (0..counts.len()).filter(|_| lots.draw(&mut random)).collect();
-            assert!(drawn.len() == 3 && lots.are_drawn());
+            let mut sample = SelectionSample::new(counts.len() as u64, 3);
+            let drawn: Vec<usize> = (0..counts.len()).filter(|_| sample.takes(&mut random)).collect();
+            assert!(drawn.len() == 3 && sample.is_complete());
             drawn.into_iter().for_each(|at| counts[at] += 1);
         }
         assert!(counts.iter().all(|&count| (2_700..3_300).contains(&count)), "{counts:?}");
-        let mut all = Lots::new(5, 9);
-        assert!((0..5).all(|_| all.draw(&mut random)));
+        let mut all = SelectionSample::new(5, 9);
+        assert!((0..5).all(|_| all.takes(&mut random)));
     }
 
     #[test]

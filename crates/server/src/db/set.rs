@@ -18,7 +18,7 @@ use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX};
 use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::PackedSet;
-use structures::random::{Lots, Random};
+use structures::random::{Random, SelectionSample};
 use structures::record::members::{Addition, MEMBERS_MAX, Members, MembersView};
 use structures::record::value::TextBuffer;
 use structures::unaligned_box::UnalignedBox;
@@ -321,12 +321,12 @@ impl Set {
         match &mut self.encoding {
             // Removing them one by one would move all members behind each.
             Encoding::Record(members) => {
-                let mut lots = Lots::new(members.view().len(), wanted);
-                members.retain(|member| stays(member.into(), &mut lots, random, visit));
+                let mut sample = SelectionSample::new(members.view().len() as u64, wanted as u64);
+                members.retain(|member| stays(member.into(), &mut sample, random, visit));
             }
             Encoding::Compact(list) => {
-                let mut lots = Lots::new(list.len(), wanted);
-                list.retain(|element| stays(element.into(), &mut lots, random, visit));
+                let mut sample = SelectionSample::new(list.len() as u64, wanted as u64);
+                list.retain(|element| stays(element.into(), &mut sample, random, visit));
             }
             Encoding::Integers { set, .. } => {
                 let mut taken = Vec::with_capacity(wanted.min(usize_of(set.len())));
@@ -356,11 +356,11 @@ impl Set {
 /// Passes a member to `visit` if it is drawn; returns whether it stays.
 fn stays(
     member: StringValue<'_>,
-    lots: &mut Lots,
+    sample: &mut SelectionSample,
     random: &mut Random,
     visit: &mut dyn FnMut(StringValue<'_>),
 ) -> bool {
-    let is_drawn = lots.draw(random);
+    let is_drawn = sample.takes(random);
     if is_drawn {
         visit(member);
     }

@@ -2,7 +2,7 @@
 
 use super::page::Slot;
 use super::table::{Format, Table};
-use crate::random::Random;
+use crate::random::{Random, SelectionSample};
 use crate::work;
 use std::collections::HashSet;
 
@@ -78,21 +78,17 @@ impl<F: Format> Table<F> {
             }
             return;
         }
-        // Selection sampling (Knuth, volume 2, algorithm S): each element in turn is chosen with the probability that
-        // keeps all choices of the rest equally likely.
-        let (mut wanted, mut left) = (wanted.min(self.len()), self.len());
+        let mut sample = SelectionSample::new(self.len() as u64, wanted as u64);
         for page in self.directory.pages() {
             work::visited(1);
             for slot in page.slots() {
-                if wanted == 0 {
+                if sample.is_complete() {
                     return;
                 }
-                if random.below(left as u64) < wanted as u64 {
+                if sample.takes(random) {
                     let (key, value) = F::read(page.record(slot));
                     visit(key, value);
-                    wanted -= 1;
                 }
-                left -= 1;
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::db::object::StringValue;
 use structures::integer_set::{IntegerSet, cursor};
 use structures::listpack::Listpack;
 use structures::packed_map::PackedSet;
-use structures::random::{Lots, Random};
+use structures::random::{Random, SelectionSample};
 use structures::record::members::MembersView;
 use wire::convert::{signed_len, usize_of};
 
@@ -150,29 +150,29 @@ impl<'a> SetView<'a> {
             }
             Encoding::Mixed(set) => set.random_distinct(wanted, random, visit),
             Encoding::Record(members) => {
-                let lots = Lots::new(members.len(), wanted);
-                sample(members.iter().map(StringValue::from), lots, random, visit);
+                let sample = SelectionSample::new(members.len() as u64, wanted as u64);
+                visit_sample(members.iter().map(StringValue::from), sample, random, visit);
             }
             Encoding::Compact(list) => {
-                let lots = Lots::new(list.len(), wanted);
-                sample(list.iter().map(StringValue::from), lots, random, visit);
+                let sample = SelectionSample::new(list.len() as u64, wanted as u64);
+                visit_sample(list.iter().map(StringValue::from), sample, random, visit);
             }
         }
     }
 }
 
-/// Visits the members that are drawn.
-fn sample<'a>(
+/// Visits the members that are taken.
+fn visit_sample<'a>(
     members: impl Iterator<Item = StringValue<'a>>,
-    mut lots: Lots,
+    mut sample: SelectionSample,
     random: &mut Random,
     visit: &mut dyn FnMut(StringValue<'_>),
 ) {
     for member in members {
-        if lots.are_drawn() {
+        if sample.is_complete() {
             return;
         }
-        if lots.draw(random) {
+        if sample.takes(random) {
             visit(member);
         }
     }

@@ -6,7 +6,7 @@ use super::{LexBound, ScoreBound};
 use crate::db::object::StringValue;
 use std::ops::Range;
 use structures::ordered_set::{OrderedSet, fbtree::FbTree, skip_list::SkipList};
-use structures::random::{Lots, Random};
+use structures::random::{Random, SelectionSample};
 use structures::record::ranking::RankingView;
 
 /// Random members looked up together.
@@ -258,9 +258,9 @@ impl<'a> SortedSetView<'a> {
         visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
         if self.is_compact() || wanted > self.len() / WALKED_SHARE {
-            let mut lots = Lots::new(self.len(), wanted);
+            let mut sample = SelectionSample::new(self.len() as u64, wanted as u64);
             self.for_range(0..self.len(), false, &mut |member, score| {
-                !lots.are_drawn() && (!lots.draw(random) || visit(member, score))
+                !sample.is_complete() && (!sample.takes(random) || visit(member, score))
             });
             return;
         }
