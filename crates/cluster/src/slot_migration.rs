@@ -304,7 +304,7 @@ impl Cluster {
     fn take_ack(&mut self, id: JobId) {
         let now = self.now;
         let Some(job) = self.job_mut(id) else { return };
-        (job.acknowledged_s, job.heard_ms) = (now.unix_ms / 1000, now.monotonic_ms);
+        (job.acknowledged_s, job.received_ms) = (now.unix_ms / 1000, now.monotonic_ms);
         if job.state == JobState::WaitingForAck {
             self.set_migration_state(id, JobState::ReceivingSnapshot);
         }
@@ -348,7 +348,10 @@ impl Cluster {
         let (now_ms, timeout_ms) = (self.now_ms(), self.settings.replication_timeout_s.saturating_mul(1000));
         let Some(job) = self.migration(id) else { return };
         let may_be_silent = matches!(job.state, JobState::Granted | JobState::OnPrimary);
-        if !job.state.is_in_progress() || may_be_silent || now_ms.saturating_sub(job.heard_ms) <= timeout_ms {
+        if !job.state.is_in_progress()
+            || may_be_silent
+            || now_ms.saturating_sub(job.received_ms) <= timeout_ms
+        {
             return;
         }
         let text =
@@ -360,7 +363,7 @@ impl Cluster {
     fn acknowledge(&mut self, id: JobId) {
         let now_ms = self.now_ms();
         let Some(job) = self.job_mut(id) else { return };
-        if job.state.acknowledges() && now_ms.saturating_sub(job.spoke_ms) >= ACK_PERIOD_MS {
+        if job.state.acknowledges() && now_ms.saturating_sub(job.sent_ms) >= ACK_PERIOD_MS {
             self.send_word(id, Word::Ack);
         }
     }
@@ -368,7 +371,7 @@ impl Cluster {
     fn send_word(&mut self, id: JobId, word: Word) {
         let now_ms = self.now_ms();
         if let Some(job) = self.job_mut(id) {
-            job.spoke_ms = now_ms;
+            job.sent_ms = now_ms;
         }
         self.migration_effect(id, MigrationAction::Send(word));
     }
@@ -376,7 +379,7 @@ impl Cluster {
     /// Records a command of a job's connection, which is a sign of life.
     pub fn note_migration_input(&mut self, id: JobId, now: Now) {
         if let Some(job) = self.job_mut(id) {
-            job.heard_ms = now.monotonic_ms;
+            job.received_ms = now.monotonic_ms;
         }
     }
 

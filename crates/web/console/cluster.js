@@ -105,7 +105,7 @@ function slotMap() {
   function inWords() {
     const owned = shown.shards.reduce((sum, shard) => sum + shard.slots, 0);
     const rest = owned === SLOTS ? 'each of the 16,384 slots has an owner' : `${whole(SLOTS - owned)} slots have no owner`;
-    const told = shown.shards.filter(shard => shard.slots).map(shard => `${shard.nodes[0]?.address ?? 'nobody'} has ${whole(shard.slots)}`);
+    const told = shown.shards.filter(shard => shard.slots).map(shard => `${shard.nodes[0]?.address ?? 'no node'} has ${whole(shard.slots)}`);
     canvas.setAttribute('aria-label', `Slots: ${[rest, ...told].join('; ')}`);
     if (chosen === null) return caption.replaceChildren(h('span', {}, `${rest[0].toUpperCase()}${rest.slice(1)}.`));
     const shard = shardOf(chosen);

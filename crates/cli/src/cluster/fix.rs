@@ -123,6 +123,13 @@ fn with_most_keys(cluster: &mut Cluster, nodes: &[usize], slot: usize) -> Result
     Ok(most.map(|(node, _)| node))
 }
 
+fn finish_move(cluster: &mut Cluster, fix: &Fix<'_>, way: Way) -> Result<(), Failure> {
+    fix.movement.move_slot(cluster, way, Progress::Keys)?;
+    cluster.nodes[way.source].slots.remove(&way.slot);
+    cluster.nodes[way.target].slots.insert(way.slot);
+    Ok(())
+}
+
 /// Closes an open slot: completes its move, or brings its keys to its owner.
 fn open_slot(cluster: &mut Cluster, fix: &Fix<'_>, slot: usize) -> Result<(), Failure> {
     fix.require_all_primaries(cluster, "open slots")?;
@@ -131,7 +138,7 @@ fn open_slot(cluster: &mut Cluster, fix: &Fix<'_>, slot: usize) -> Result<(), Fa
     open.find_owners(cluster)?;
     if let Some((source, target)) = open.intended_move(cluster) {
         open.find_states(cluster, Some(source))?;
-        return open.complete(cluster, fix, source, target);
+        return open.complete(cluster, fix, Way { source, target, slot });
     }
     let single = if let [owner] = open.owners.as_slice() { Some(*owner) } else { None };
     open.find_states(cluster, single)?;
@@ -237,7 +244,7 @@ impl OpenSlot {
 
     fn close(&self, cluster: &mut Cluster, fix: &Fix<'_>, owner: usize) -> Result<(), Failure> {
         match (self.migrating.as_slice(), self.importing.as_slice()) {
-            ([source], [target]) => self.complete(cluster, fix, *source, *target),
+            (&[source], &[target]) => self.complete(cluster, fix, Way { source, target, slot: self.slot }),
             ([], [_, ..]) => self.bring_all_home(cluster, fix, owner),
             ([source], [_, _, ..]) => self.close_imports(cluster, fix, *source, owner),
             ([node], []) if *node == owner || cluster.nodes[*node].count_keys_in(self.slot)? == 0 => {
@@ -252,30 +259,10 @@ impl OpenSlot {
     }
 
     /// Case 1: one node migrates the slot and another imports it.
-    fn complete(
-        &self,
-        cluster: &mut Cluster,
-        fix: &Fix<'_>,
-        source: usize,
-        target: usize,
-    ) -> Result<(), Failure> {
-        let (slot, from, to) = (self.slot, &cluster.nodes[source], &cluster.nodes[target]);
+    fn complete(&self, cluster: &mut Cluster, fix: &Fix<'_>, way: Way) -> Result<(), Failure> {
+        let (slot, from, to) = (way.slot, &cluster.nodes[way.source], &cluster.nodes[way.target]);
         print(Level::Information, format!(">>> Case 1: Moving slot {slot} from {from} to {to}"));
-        self.finish_move(cluster, fix, source, target)
-    }
-
-    fn finish_move(
-        &self,
-        cluster: &mut Cluster,
-        fix: &Fix<'_>,
-        source: usize,
-        target: usize,
-    ) -> Result<(), Failure> {
-        let way = Way { source, target, slot: self.slot };
-        fix.movement.move_slot(cluster, way, Progress::Keys)?;
-        cluster.nodes[source].slots.remove(&self.slot);
-        cluster.nodes[target].slots.insert(self.slot);
-        Ok(())
+        finish_move(cluster, fix, way)
     }
 
     /// Case 2: nodes import the slot, or have keys of it, and none migrates it.
@@ -316,7 +303,7 @@ impl OpenSlot {
                     cluster.nodes[target]
                 );
                 print(Level::Information, text);
-                self.finish_move(cluster, fix, source, target)?;
+                finish_move(cluster, fix, Way { source, target, slot })?;
             }
             None => {
                 let text = format!(">>> Case 3: Closing slot {slot} on both migrating and importing nodes.");

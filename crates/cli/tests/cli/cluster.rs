@@ -181,15 +181,20 @@ pub fn slots_move_while_clients_write() {
     assert!(again.contains("Moving ") && again.ends_with("#\n"), "{again}");
 }
 
-pub fn an_interrupted_reshard_leaves_no_slot_open() {
-    let nodes = nodes(3);
+/// Creates a cluster and starts to move 5,000 slots from its first node to its second.
+fn start_reshard(nodes: &[Server]) -> Running {
     let first = address(&nodes[0]);
-    create(&nodes, &["--cluster-yes"]);
+    create(nodes, &["--cluster-yes"]);
     let (from, to) = (id(&nodes[0]), id(&nodes[1]));
     let words =
         ["-a", PASSWORD, "--cluster", "reshard", &first, "--cluster-from", &from, "--cluster-to", &to];
     let more = ["--cluster-slots", "5000", "--cluster-yes"];
-    let mut running = Running::start(&mut nodes[0].client(&[words.as_slice(), &more].concat()));
+    Running::start(&mut nodes[0].client(&[words.as_slice(), &more].concat()))
+}
+
+pub fn an_interrupted_reshard_leaves_no_slot_open() {
+    let nodes = nodes(3);
+    let mut running = start_reshard(&nodes);
     running.read_to("Moving slot 100 ");
     running.interrupt();
     running.read_to("no slot is left open.");
@@ -202,12 +207,7 @@ pub fn an_interrupted_reshard_leaves_no_slot_open() {
 pub fn a_node_that_vanishes_leaves_one_slot_to_be_mended() {
     let mut nodes = nodes(3);
     let first = address(&nodes[0]);
-    create(&nodes, &["--cluster-yes"]);
-    let (from, to) = (id(&nodes[0]), id(&nodes[1]));
-    let words =
-        ["-a", PASSWORD, "--cluster", "reshard", &first, "--cluster-from", &from, "--cluster-to", &to];
-    let more = ["--cluster-slots", "5000", "--cluster-yes"];
-    let mut running = Running::start(&mut nodes[0].client(&[words.as_slice(), &more].concat()));
+    let mut running = start_reshard(&nodes);
     running.read_to("Moving slot 50 ");
     drop(nodes.remove(1));
     running.read_to(&format!(" may be open: migrating in {first}, importing in "));

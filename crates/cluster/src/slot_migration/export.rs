@@ -179,7 +179,7 @@ impl Cluster {
         let Some(job) = self.job_mut(id) else { return };
         job.copied_bytes = copied_bytes;
         // While keys were sent no ACK was expected.
-        job.heard_ms = now_ms;
+        job.received_ms = now_ms;
         let description = job.description.clone();
         if !succeeded {
             let text = format!("Child process failed to snapshot slot migration {description}");

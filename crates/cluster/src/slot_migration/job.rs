@@ -163,8 +163,8 @@ pub struct Job {
     pub(super) updated_s: u64,
     pub(super) acknowledged_s: u64,
     /// On the monotonic clock, as the times below: when an ACK was last received, and last sent.
-    pub(super) heard_ms: u64,
-    pub(super) spoke_ms: u64,
+    pub(super) received_ms: u64,
+    pub(super) sent_ms: u64,
     /// Since when the job waits for few unsent bytes.
     pub(super) waits_since_ms: Option<u64>,
     /// Until when writes to the slots wait.
@@ -203,8 +203,8 @@ impl Job {
             created_s: now_s,
             updated_s: now_s,
             acknowledged_s: now_s,
-            heard_ms: now.monotonic_ms,
-            spoke_ms: now.monotonic_ms,
+            received_ms: now.monotonic_ms,
+            sent_ms: now.monotonic_ms,
             waits_since_ms: None,
             paused_until_ms: None,
             asked_pause_ms: 0,

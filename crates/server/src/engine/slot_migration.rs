@@ -37,7 +37,7 @@ pub(super) fn run(executor: &mut Executor) {
     if !executor.server.cluster.as_deref().is_some_and(has_jobs) {
         return;
     }
-    if executor.slot_exports.take_lack() {
+    if executor.slot_exports.take_unreadable_change() {
         log::warn!("A change could not be read for the targets of slot migrations");
         let now = now(executor.server.now);
         if let Some(node) = &mut executor.server.cluster {

@@ -43,7 +43,7 @@ pub struct SlotExports {
     exports: Vec<Export>,
     next_pipe: u64,
     /// A change could not be read: the targets would lack it.
-    lacks_change: bool,
+    has_unreadable_change: bool,
 }
 
 struct Export {
@@ -175,8 +175,8 @@ impl SlotExports {
     }
 
     /// Returns whether a change could not be read, once.
-    pub(super) fn take_lack(&mut self) -> bool {
-        std::mem::take(&mut self.lacks_change)
+    pub(super) fn take_unreadable_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_unreadable_change)
     }
 
     /// Appends a command to what a job's target is sent; `false`: the job is no export with a connection.
@@ -239,7 +239,7 @@ impl SlotExports {
             Ok(Some(slot)) => slot,
             Ok(None) => return,
             Err(()) => {
-                self.lacks_change = true;
+                self.has_unreadable_change = true;
                 return;
             }
         };
