@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::refusal::Refusal;
 
 /// A pause lasts this multiple of `cluster-manual-failover-timeout`.
-pub(super) const PAUSE_FACTOR: u64 = 2;
+const PAUSE_FACTOR: u64 = 2;
 /// A granted target has at least this time to claim the slots before writes go on.
 pub(super) const CLAIM_TIME_MS: u64 = 2000;
 /// A target that has all keys is not kept waiting for few unsent bytes for longer: under a steady load there may never be few.

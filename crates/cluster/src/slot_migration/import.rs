@@ -2,14 +2,14 @@
 
 use wire::cluster_bus::{NodeId, SlotSet};
 
-use super::export::{CLAIM_TIME_MS, PAUSE_FACTOR};
+use super::export::CLAIM_TIME_MS;
 use super::{Job, JobId, JobState, MigrationAction, MigrationEvent, Operation, Ranges, Word};
 use crate::action::{Level, Now};
 use crate::cluster::Cluster;
 use crate::refusal::Refusal;
 
-/// Time for a claim to reach the source.
-const CLAIM_MARGIN_MS: u64 = 250;
+/// Time for a claim to be saved and to reach the source.
+const CLAIM_MARGIN_MS: u64 = 500;
 
 impl Cluster {
     /// Returns the source of an import with this name.
@@ -93,12 +93,14 @@ impl Cluster {
                     "Slot migration {description} successfully received slot snapshot. Beginning incremental stream..."
                 );
                 self.log(Level::Notice, text);
-                self.note_request(id, |job, now_ms| job.asked_pause_ms = now_ms);
                 self.send_word(id, Word::RequestPause);
                 self.set_migration_state(id, JobState::WaitingForPaused);
             }
             (MigrationEvent::Received(Some(Word::Paused)), JobState::WaitingForPaused) => {
-                self.note_request(id, |job, now_ms| job.asked_slots_ms = now_ms);
+                let now_ms = self.now_ms();
+                if let Some(job) = self.job_mut(id) {
+                    job.asked_slots_ms = now_ms;
+                }
                 self.send_word(id, Word::RequestFailover);
                 self.set_migration_state(id, JobState::FailoverRequested);
             }
@@ -163,20 +165,10 @@ impl Cluster {
         self.end_migration(id, JobState::Success, None);
     }
 
-    /// The source pauses writes at the earliest when this node asks for it, and lengthens the pause when this node asks for the
-    /// slots. After that its clients may write: a claim would undo that.
+    /// From this node's request for the slots on, the source holds writes for [`CLAIM_TIME_MS`] at least; how much longer depends
+    /// on its options. After that its clients may write: a claim would lose these writes.
     fn is_too_late_for_claim(&self, job: &Job) -> bool {
-        let pause_ms = self.settings.manual_failover_timeout_ms.saturating_mul(PAUSE_FACTOR);
-        let paused_until_ms =
-            (job.asked_pause_ms.saturating_add(pause_ms)).max(job.asked_slots_ms + CLAIM_TIME_MS);
-        self.now_ms() + CLAIM_MARGIN_MS >= paused_until_ms
-    }
-
-    fn note_request(&mut self, id: JobId, note: impl FnOnce(&mut Job, u64)) {
-        let now_ms = self.now_ms();
-        if let Some(job) = self.job_mut(id) {
-            note(job, now_ms);
-        }
+        self.now_ms() + CLAIM_MARGIN_MS >= job.asked_slots_ms + CLAIM_TIME_MS
     }
 
     /// Deletes the keys of a failed import, and ends it.

@@ -169,8 +169,7 @@ pub struct Job {
     pub(super) waits_since_ms: Option<u64>,
     /// Until when writes to the slots wait.
     pub(super) paused_until_ms: Option<u64>,
-    /// When an import asked its source for a pause, and for the slots.
-    pub(super) asked_pause_ms: u64,
+    /// When an import asked its source for the slots.
     pub(super) asked_slots_ms: u64,
     /// The number of changes of owners when the owner of the slots was last looked at.
     pub(super) looked_at: Option<u64>,
@@ -207,7 +206,6 @@ impl Job {
             sent_ms: now.monotonic_ms,
             waits_since_ms: None,
             paused_until_ms: None,
-            asked_pause_ms: 0,
             asked_slots_ms: 0,
             looked_at: None,
             copied_bytes: 0,

@@ -245,7 +245,7 @@ fn a_target_that_was_held_up_does_not_take_the_slots() {
         MigrationFacts { may_fork: true, may_pause: true, authenticates: false, unsent_bytes: &|_| 0 };
     // The source knows nothing of it yet, and its clients write again.
     pair.target.set_faults(Faults::default());
-    pair.target.run_migrations(&facts, at(pair.ms + 9_800));
+    pair.target.run_migrations(&facts, at(pair.ms + 1_500));
     assert!(!pair.target.owns(3));
     assert_eq!(pair.states().1, "cleaning-up");
     assert!(pair.messages().1.starts_with("The pause of the source ended"), "{:?}", pair.messages());
