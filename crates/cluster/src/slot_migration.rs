@@ -218,12 +218,9 @@ impl Cluster {
     }
 
     fn unfinished(&self, operation: Operation) -> impl Iterator<Item = &Job> {
-        // Mostly there are none.
-        let jobs = self.migrations.jobs.iter().take(match self.migrations.unfinished {
-            0 => 0,
-            _ => usize::MAX,
-        });
-        jobs.filter(move |job| job.operation == operation && !job.state.is_finished())
+        // The newest jobs come first: those that have ended are not all visited.
+        let unfinished = self.migrations.jobs.iter().filter(|job| !job.state.is_finished());
+        unfinished.take(self.migrations.unfinished).filter(move |job| job.operation == operation)
     }
 
     fn is_in(&self, operation: Operation, slot: u16) -> bool {
@@ -232,8 +229,10 @@ impl Cluster {
 
     /// Returns whether a node may claim a slot whatever the epochs are.
     pub(crate) fn is_granted(&self, slot: u16, claimant: NodeId) -> bool {
-        let mut exports = self.migrations.jobs.iter().filter(|job| job.state == JobState::Granted);
-        exports.any(|job| job.other == Some(claimant) && job.slots.contains(slot))
+        let is_it = |job: &Job| {
+            job.state == JobState::Granted && job.other == Some(claimant) && job.slots.contains(slot)
+        };
+        self.unfinished(Operation::Export).any(is_it)
     }
 
     /// Refuses SETSLOT while there are jobs.
