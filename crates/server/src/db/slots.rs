@@ -22,6 +22,11 @@ pub fn show(db: &mut Db, slots: &SlotSet) {
     db.keyspace.hide(all);
 }
 
+/// Ends [`hide`] for all slots.
+pub fn show_all(db: &mut Db) {
+    db.keyspace.hide(SlotSet::new());
+}
+
 /// The hidden slots.
 pub fn hidden(db: &Db) -> SlotSet {
     db.keyspace.hidden().cloned().unwrap_or_default()

@@ -126,7 +126,7 @@ pub(super) fn configured_snapshot(server: &Server, aof_base: bool, place: Option
 /// Returns the imports of slots of which the data has a part.
 fn slot_imports(server: &Server) -> Vec<SlotImport> {
     let Some(node) = &server.cluster else { return Vec::new() };
-    let import = |job: &Job| SlotImport { name: job.name().to_string(), slots: job.slots().clone() };
+    let import = |job: &Job| SlotImport { name: job.name(), slots: job.slots().clone() };
     node.view.imports().map(import).collect()
 }
 

@@ -189,12 +189,14 @@ fn propagate_end(executor: &mut Executor, name: NodeId, succeeded: bool, message
     executor.feed_unit();
 }
 
-/// The data is about to be replaced, with its imports.
+/// Ends the imports of data that is about to be replaced, or was loaded in part.
 pub(super) fn data_is_replaced(executor: &mut Executor, why: &str) {
     let now = now(executor.server.now);
     if let Some(node) = &mut executor.server.cluster {
         node.view.drop_imports(why, now);
     }
+    // A load that failed has hidden slots without a job.
+    slots::show_all(&mut executor.db);
 }
 
 /// Takes up the imports that a file names: they are those of this node's primary, or have no source any more.
@@ -203,9 +205,7 @@ pub(super) fn take_up(executor: &mut Executor, imports: Vec<SlotImport>) {
     let Some(node) = &mut executor.server.cluster else { return };
     for SlotImport { name, slots } in imports {
         let ranges: Ranges = slots.ranges().collect();
-        if let Some(name) = NodeId::parse(name.as_bytes())
-            && node.view.check_import(&ranges).is_ok()
-        {
+        if node.view.check_import(&ranges).is_ok() {
             node.view.establish_import(name, None, ranges, now);
         }
     }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use structures::hash::HashSeed;
+use wire::cluster_bus::NodeId;
 use wire::rdb::{SlotImport, Writer, kind, opcode};
 
 /// Before anything in the files expires that did not expire while they were written.
@@ -508,7 +509,8 @@ fn the_checker_reads_them_too() {
 /// Opcode 243 is Valkey's in Valkey's files.
 #[test]
 fn the_checker_shows_slots_that_are_being_imported() {
-    let import = SlotImport { name: "0".repeat(40), slots: [1, 2, 3, 9].into_iter().collect() };
+    let import =
+        SlotImport { name: NodeId::parse(&[b'0'; 40]).unwrap(), slots: [1, 2, 3, 9].into_iter().collect() };
     let snapshot = Snapshot { release: "9.1.0", slot_imports: vec![import], ..Snapshot::default() };
     let db = Db::new(1, HashSeed::new(1, 2), 3);
     let file = write_snapshot(Vec::new(), &db, &snapshot, &mut |_| ()).unwrap();

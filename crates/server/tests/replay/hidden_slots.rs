@@ -12,7 +12,7 @@ use server::persist::rdb::save::is_unrepresentable;
 use server::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
 use structures::hash::HashSeed;
 use structures::key_slot::{KeySeed, key_slot};
-use wire::cluster_bus::SlotSet;
+use wire::cluster_bus::{NodeId, SlotSet};
 use wire::rdb::SlotImport;
 
 const HIDDEN_TAG: &str = "{hidden}";
@@ -141,8 +141,17 @@ fn files_have_what_is_hidden_and_flushes_remove_it() {
     db.check();
 }
 
+/// Here no job has hidden the slot, as after a load that failed.
+#[test]
+fn a_load_shows_what_no_import_hides() {
+    let mut life = with_hidden();
+    assert_eq!(send(&mut life, "DEBUG RELOAD"), "+OK\r\n");
+    assert_eq!(hidden(&life.executor.db), SlotSet::new());
+    assert_eq!(send(&mut life, "DBSIZE"), ":4\r\n");
+}
+
 fn import(letter: &str, slots: SlotSet) -> SlotImport {
-    SlotImport { name: letter.repeat(40), slots }
+    SlotImport { name: NodeId::parse(letter.repeat(40).as_bytes()).unwrap(), slots }
 }
 
 fn load(file: &[u8]) -> Result<(Db, Vec<SlotImport>), LoadError> {
@@ -175,6 +184,9 @@ fn files_name_imports_whose_slots_are_hidden_again() {
     // A slot is imported once.
     let twice = vec![import("a", hidden_slots()), import("b", hidden_slots())];
     let file = write(&Snapshot { slot_imports: twice, ..snapshot.clone() }).unwrap();
+    assert!(load(&file).is_err());
+    let one_name = vec![import("a", hidden_slots()), import("a", [1, 2].into_iter().collect())];
+    let file = write(&Snapshot { slot_imports: one_name, ..snapshot.clone() }).unwrap();
     assert!(load(&file).is_err());
     // Replicas that know nothing of it get none of it; libraries alone have none.
     let error = write(&Snapshot { for_7_2: true, ..snapshot.clone() }).unwrap_err();

@@ -7,18 +7,15 @@
 
 use super::read::{ReadError, Reader};
 use super::write::Writer;
-use crate::cluster_bus::{SLOTS, SlotSet};
+use crate::cluster_bus::{NodeId, SLOTS, SlotSet};
 use crate::convert::short_len;
 use std::io::{self, Read, Write};
-
-/// Length of a name.
-pub const NAME_LEN: usize = 40;
 
 /// Slots that a node is being sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotImport {
-    /// Name of the migration, of 40 letters and digits.
-    pub name: String,
+    /// Name of the migration.
+    pub name: NodeId,
     /// The slots.
     pub slots: SlotSet,
 }
@@ -26,10 +23,9 @@ pub struct SlotImport {
 impl SlotImport {
     /// Reads an import behind its opcode. Its slots occur once each.
     pub fn read<R: Read>(reader: &mut Reader<R>) -> Result<SlotImport, ReadError> {
-        let name = String::from_utf8(reader.string()?.to_vec()).unwrap_or_default();
-        if name.len() != NAME_LEN || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        let Some(name) = NodeId::parse(&reader.string()?.to_vec()) else {
             return Err(ReadError::Corrupt("Invalid slot import job name in RDB"));
-        }
+        };
         let (ranges, mut slots) = (reader.length()?, SlotSet::new());
         if !(1..=u64::from(SLOTS)).contains(&ranges) {
             return Err(ReadError::Corrupt("Invalid number of slot import ranges in RDB"));
@@ -49,7 +45,7 @@ impl SlotImport {
 
     /// Writes the import behind its opcode.
     pub fn write<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
-        writer.string(self.name.as_bytes())?;
+        writer.string(self.name.as_str().as_bytes())?;
         writer.length(short_len(self.slots.ranges().count()).into())?;
         for (first, last) in self.slots.ranges() {
             writer.length(first.into())?;
@@ -79,7 +75,10 @@ mod tests {
     }
 
     fn import(slots: &[std::ops::RangeInclusive<u16>]) -> SlotImport {
-        SlotImport { name: NAME.into(), slots: slots.iter().cloned().flatten().collect() }
+        SlotImport {
+            name: NodeId::parse(NAME.as_bytes()).unwrap(),
+            slots: slots.iter().cloned().flatten().collect(),
+        }
     }
 
     #[test]
@@ -105,10 +104,10 @@ mod tests {
 
     #[test]
     fn what_no_server_writes_is_refused() {
-        let long_name = "0".repeat(NAME_LEN + 1);
+        let long_name = "0".repeat(NodeId::LEN + 1);
         let odd_name = format!("{}\n", &NAME[1..]);
         let all = [(1, &[0, 0][..]), (2, &[0, 5, 7, 9])];
-        for name in [&NAME[1..], &long_name, &odd_name] {
+        for name in [&NAME[1..], &long_name, &odd_name, &NAME.to_uppercase()] {
             for (ranges, slots) in all {
                 assert!(refused(name, ranges, slots), "{name}");
             }

@@ -295,6 +295,7 @@ impl Executor {
         log::warn!("Failed trying to load the PRIMARY synchronization DB from disk, check server logs.");
         log::info!("PRIMARY <-> REPLICA sync: Discarding the half-loaded data");
         self.loads.end_loading(&mut self.server);
+        slot_migration::data_is_replaced(self, "Full resynchronization failed");
         empty_all(&mut self.db, self.server.config.replica_lazy_flush);
         self.server.scripts.flush_functions();
         self.apply_effects(None);

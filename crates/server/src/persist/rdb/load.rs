@@ -473,6 +473,9 @@ impl<R: Read> Loader<R> {
     fn read_slot_import(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
         self.doing = "read-slot-import";
         let import = SlotImport::read(&mut self.reader)?;
+        if self.slot_imports.iter().any(|other| other.name == import.name) {
+            return Err(ReadError::Corrupt("Repeated slot import job name in RDB").into());
+        }
         if self.imported.intersects(&import.slots) {
             return Err(ReadError::Corrupt("Overlapping slot imports in RDB").into());
         }
