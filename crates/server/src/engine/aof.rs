@@ -919,7 +919,7 @@ fn write_base(
         return write_snapshot(sink, db, snapshot, progress);
     }
     let mut buffered = BufWriter::with_capacity(1 << 16, sink);
-    write_commands(&mut buffered, db, &snapshot.libraries, timestamp_s, progress)?;
+    write_commands(&mut buffered, db, snapshot, timestamp_s, progress)?;
     buffered.flush()?;
     buffered.into_inner().map_err(io::IntoInnerError::into_error)
 }

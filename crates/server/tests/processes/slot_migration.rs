@@ -2,7 +2,7 @@
 //! source that lies.
 
 use crate::cluster::{Node, cluster_with};
-use crate::process::{Client, encode, eventually, shown};
+use crate::process::{Client, encode, eventually, info, shown};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::TcpStream;
@@ -279,4 +279,25 @@ fn under_a_steady_load_a_move_takes_no_longer_than_its_data() {
         load.join().unwrap();
         assert!(took < Duration::from_secs(10), "{took:?}");
     });
+}
+
+#[test]
+fn a_log_without_a_snapshot_hides_the_slots_of_an_import_too() {
+    let nodes = cluster_with(
+        0,
+        &["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--enable-debug-command", "yes"],
+    );
+    let mut client = nodes[1].process.connect();
+    let mut source = false_source(&nodes, &"a".repeat(40));
+    source.send(&[b"CLUSTER", b"SYNCSLOTS", b"ACK"]);
+    source.send(&[b"SET", b"{06S}a", b"1"]);
+    eventually("the key", || count(&nodes[1]) == "1");
+    client.ask("BGREWRITEAOF");
+    eventually("a base", || {
+        info(&mut client, "aof_rewrite_in_progress") == "0" && info(&mut client, "aof_rewrites") != "0"
+    });
+    assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    eventually("the removal", || count(&nodes[1]) == "0");
+    assert!(source.is_closed_by_server());
 }
