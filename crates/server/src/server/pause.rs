@@ -68,7 +68,7 @@ struct PausedSlots {
 
 impl Pauses {
     /// Holds writes to these slots, and to no others, until [`Pauses::end_slots`]: keys of all slots still expire and are
-    /// evicted. Replaces the slots held before. At `until_us` the server looks whether to end the pause.
+    /// evicted. Replaces the slots held before. INFO shows `until_us`; the job of the slots ends the pause.
     pub fn pause_slots(&mut self, slots: SlotSet, until_us: u64) {
         self.have_eased |= self.slots.is_some();
         self.slots = Some(PausedSlots { slots, until_us });
@@ -146,10 +146,9 @@ impl Pauses {
         self.have_eased |= (self.are_any, self.hold_all()) != before;
     }
 
-    /// Returns when the next pause ends.
+    /// Returns when the next pause ends. That of slots is ended by its job.
     pub fn next_end_us(&self) -> Option<u64> {
-        let of_slots = self.slots.as_ref().map(|paused| paused.until_us);
-        self.in_force().map(|(_, pause)| pause.until_us).chain(of_slots).min()
+        self.in_force().map(|(_, pause)| pause.until_us).min()
     }
 
     /// Returns whether held clients may have become free since the last call.
@@ -216,7 +215,7 @@ mod tests {
         let mut pauses = Pauses::default();
         pauses.pause_slots([3, 4].into_iter().collect(), 100);
         assert!(pauses.hold_slot(3) && !pauses.hold_slot(5) && !pauses.are_any());
-        assert_eq!(pauses.next_end_us(), Some(100));
+        assert_eq!(pauses.next_end_us(), None);
         pauses.pause_slots([4].into_iter().collect(), 200);
         assert!(pauses.take_eased(), "slot 3 may be written to");
         pauses.end_those_due(200);

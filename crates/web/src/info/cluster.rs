@@ -64,11 +64,6 @@ pub(super) fn add(collected: &mut Collected, replies: &Replies, fields: &BTreeMa
     if let Some(nodes) = &replies.cluster_nodes {
         add_nodes(collected, &text_of(nodes), links.as_ref());
     }
-    for ((direction, node), unsent) in links.iter().flatten() {
-        let labels = vec![("direction", direction.clone()), ("node", node.clone())];
-        let help = "Bytes that wait to be sent on the link to or from a node";
-        gauge(collected, "link_send_buffer_bytes", help, labels, *unsent);
-    }
     if let Some(jobs) = replies.slot_migrations.as_ref().and_then(Value::as_list) {
         let now_us = fields.get("server_time_usec").and_then(|text| text.parse::<f64>().ok());
         add_migrations(collected, jobs, now_us.unwrap_or_default() / 1e6);
@@ -102,13 +97,22 @@ fn add_nodes(collected: &mut Collected, lines: &str, links: Option<&BTreeMap<(St
         let labels = vec![node(), ("address", address.to_owned()), ("role", role.to_owned())];
         let help = "Whether the other node is well: neither unreached by this one nor failed";
         gauge(collected, "node_ok", help, labels, f64::from(u8::from(is_ok)));
-        let to = Some(*link == "connected");
-        let from = links.map(|links| links.contains_key(&("from".to_owned(), (*id).to_owned())));
-        for (direction, is_there) in [("to", to), ("from", from)] {
-            let Some(is_there) = is_there else { continue };
-            let labels = vec![("direction", direction.to_owned()), node()];
-            let help = "Whether there is a link to or from the other node";
-            gauge(collected, "link_connected", help, labels, f64::from(u8::from(is_there)));
+        for direction in ["to", "from"] {
+            let labels = || vec![("direction", direction.to_owned()), node()];
+            let unsent = links.map(|links| links.get(&(direction.to_owned(), (*id).to_owned())));
+            let is_there = if direction == "to" {
+                Some(*link == "connected")
+            } else {
+                unsent.map(|unsent| unsent.is_some())
+            };
+            if let Some(is_there) = is_there {
+                let help = "Whether there is a link to or from the other node";
+                gauge(collected, "link_connected", help, labels(), f64::from(u8::from(is_there)));
+            }
+            if let Some(unsent) = unsent.flatten() {
+                let help = "Bytes that wait to be sent on the link to or from a node";
+                gauge(collected, "link_send_buffer_bytes", help, labels(), *unsent);
+            }
         }
     }
 }

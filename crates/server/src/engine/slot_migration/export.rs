@@ -392,9 +392,10 @@ pub(in crate::engine) fn take_reply(executor: &mut Executor, handle: ClientHandl
         note(executor, link.job, MigrationEvent::ReplyTooLong);
     } else if end.is_some() {
         let line = std::mem::take(&mut export.line).trim_ascii_end().to_vec();
-        let established = line.starts_with(b"+");
         note(executor, link.job, MigrationEvent::Replied(line));
-        if established && executor.server.clients.get(handle).is_some() {
+        let job = executor.server.cluster.as_deref().and_then(|node| node.view.migration(link.job));
+        let is_established = job.is_some_and(|job| job.state() == JobState::WaitingToSnapshot);
+        if is_established && executor.server.clients.get(handle).is_some() {
             executor.server.clients[handle].is_linking = false;
         }
     }
