@@ -1,6 +1,6 @@
 //! `--cluster`: commands for all nodes of a cluster, and those that make and change one.
 //!
-//! 1. `line` is a line of CLUSTER NODES, `nodes` the nodes with their connections, `plan` decides without either.
+//! 1. `line` is a line of CLUSTER NODES, `nodes` the nodes with their connections, `plan` computes where slots go.
 //! 2. `check` finds faults, `fix` mends them; `movement` moves slots, `atomic` lets the nodes do it.
 //! 3. `create`, `reshard`, `membership` and `import` are the commands; `join` is how nodes come to know each other.
 

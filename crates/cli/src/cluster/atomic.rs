@@ -1,7 +1,9 @@
 //! Moves slots by the nodes' own atomic slot migration, which needs Valkey 9 or a server that has it too.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use client::printable;
 use wire::response::Value;
 
 use super::movement::{Movement, Progress};
@@ -16,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 enum State {
     Running,
     Done,
-    /// Why it ended without moving the slots.
+    /// Why it is not listed as successful.
     Ended(String),
 }
 
@@ -69,15 +71,14 @@ pub fn migrate(
     }
     loop {
         let reply = cluster.nodes[source].must(&["CLUSTER", "GETSLOTMIGRATIONS"]).inspect_err(|_| {
-            print(Level::Warning, "*** The migration may go on; --cluster check shows who has the slots.");
+            print(
+                Level::Warning,
+                "*** The migration may go on; --cluster check shows which nodes have the slots.",
+            );
         })?;
         match state(&reply, &text) {
             State::Done => return Ok(()),
-            State::Ended(reason) => {
-                print(Level::Error, format!("\nAtomic slot migration failed: {reason}"));
-                print(Level::Warning, format!("*** The slots are still at {}.", cluster.nodes[source]));
-                return Err(Failure::Reported);
-            }
+            State::Ended(reason) => return end_without_success(cluster, (source, target), ranges, &reason),
             State::Running if movement.is_interrupted() => {
                 let (program, source) = (Program::current().name, &cluster.nodes[source]);
                 let (host, port) = (&source.host, source.port);
@@ -96,6 +97,33 @@ pub fn migrate(
             }
         }
     }
+}
+
+/// Reports a migration that the source lists as failed, or no longer lists, unless the target owns the slots.
+fn end_without_success(
+    cluster: &mut Cluster,
+    (source, target): (usize, usize),
+    moved: &[(usize, usize)],
+    reason: &str,
+) -> Result<(), Failure> {
+    let owners = cluster.nodes[source].configuration();
+    let has_all = |node: usize| {
+        let id = &cluster.nodes[node].id;
+        let of_node = |(owner, slots): &(String, BTreeSet<usize>)| {
+            owner == id && moved.iter().all(|&(first, last)| (first..=last).all(|slot| slots.contains(&slot)))
+        };
+        owners.as_ref().is_ok_and(|owners| owners.iter().any(of_node))
+    };
+    if has_all(target) {
+        return Ok(());
+    }
+    print(Level::Error, format!("\nAtomic slot migration failed: {}", printable(reason)));
+    let text = match has_all(source) {
+        true => format!("*** The slots are still at {}.", cluster.nodes[source]),
+        false => "*** --cluster check shows which nodes have the slots.".to_owned(),
+    };
+    print(Level::Warning, text);
+    Err(Failure::Reported)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub fn run(access: &Access, options: &ClusterOptions, addresses: &[String]) -> R
         cluster.nodes.push(node);
     }
     let (count, replicas) = (cluster.nodes.len(), options.cluster_replicas);
-    let primaries = count / (replicas + 1);
+    let primaries = count / replicas.saturating_add(1);
     if primaries == 0 || primaries > SLOTS {
         let text = format!("[ERR] {count} node(s) cannot be primaries with {replicas} replicas each.");
         print(Level::Error, text);

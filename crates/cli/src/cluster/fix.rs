@@ -32,10 +32,7 @@ impl Fix<'_> {
     ) -> Result<bool, Failure> {
         let are_covered = uncovered.is_empty() || coverage(cluster, self, uncovered)?;
         for &slot in open {
-            if self.movement.is_interrupted() {
-                print(Level::Warning, format!("*** Interrupted before slot {slot}."));
-                return Err(Failure::Reported);
-            }
+            self.movement.stop_if_interrupted(slot)?;
             open_slot(cluster, self, slot)?;
         }
         Ok(are_covered)
@@ -360,6 +357,7 @@ fn coverage(cluster: &mut Cluster, fix: &Fix<'_>, uncovered: &[usize]) -> Result
         let share = none.len().div_ceil(primaries.len().max(1));
         for (&node, slots) in primaries.iter().zip(none.chunks(share.max(1))) {
             for (slot, _) in slots {
+                fix.movement.stop_if_interrupted(*slot)?;
                 cover(cluster, node, *slot)?;
                 fixed += 1;
             }
@@ -367,6 +365,7 @@ fn coverage(cluster: &mut Cluster, fix: &Fix<'_>, uncovered: &[usize]) -> Result
     }
     if agrees("have keys in just one node", &single, "Fix these slots by covering with those nodes?") {
         for (slot, nodes) in &single {
+            fix.movement.stop_if_interrupted(*slot)?;
             cover(cluster, nodes[0], *slot)?;
             fixed += 1;
         }
@@ -374,6 +373,7 @@ fn coverage(cluster: &mut Cluster, fix: &Fix<'_>, uncovered: &[usize]) -> Result
     let question = "Fix these slots by moving keys into a single node?";
     if agrees("have keys in multiple nodes", &several, question) {
         for (slot, nodes) in &several {
+            fix.movement.stop_if_interrupted(*slot)?;
             gather(cluster, fix, *slot, nodes)?;
             fixed += 1;
         }
@@ -415,6 +415,7 @@ pub fn multiple_owners(
     slot: usize,
     owners: &[usize],
 ) -> Result<(), Failure> {
+    fix.movement.stop_if_interrupted(slot)?;
     print(Level::Information, format!(">>> Fixing multiple owners for slot {slot}..."));
     let Some(owner) = with_most_keys(cluster, owners, slot)? else { return Ok(()) };
     print(Level::Information, format!(">>> Setting slot {slot} owner: {}", cluster.nodes[owner]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::Family;
 
@@ -15,7 +15,7 @@ const AGREEMENT_POLL: Duration = Duration::from_secs(1);
 /// The number of questions after which missing links are shown, and what each node adds to it.
 const POLLS_BEFORE_WARNING: usize = 20;
 const NODES_PER_POLL: usize = 7;
-const SETTLE_POLLS_MAX: usize = 100;
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(10);
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of attempts to make a replica of a primary that it may not know yet.
 const REPLICATE_TRIES: usize = 20;
@@ -65,7 +65,8 @@ pub fn wait_for_agreement(cluster: &mut Cluster) {
 /// complain of.
 pub fn settle(cluster: &mut Cluster) {
     let count = cluster.nodes.len();
-    for _ in 0..SETTLE_POLLS_MAX {
+    let began = Instant::now();
+    while began.elapsed() < SETTLE_TIME_MAX {
         if cluster.nodes.iter_mut().all(|node| node.known_nodes().is_ok_and(|known| known >= count))
             && cluster.agrees()
         {

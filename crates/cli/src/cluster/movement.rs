@@ -62,9 +62,9 @@ pub struct Way {
 /// What is printed while slots move.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Progress {
-    /// A line for each slot, with a dot for each key.
+    /// A line for each slot with a dot for each key, and a mark when it has moved.
     Keys,
-    /// A mark for each slot.
+    /// The mark alone.
     Slots,
 }
 
@@ -112,7 +112,16 @@ impl Movement {
         self.is_interrupted.load(Ordering::Relaxed)
     }
 
-    /// Moves the slots of a batch, and prints how far that came if it fails.
+    /// Fails if Ctrl-C was pressed; called before each slot.
+    pub fn stop_if_interrupted(&self, slot: usize) -> Result<(), Failure> {
+        if self.is_interrupted() {
+            print(Level::Warning, format!("*** Interrupted before slot {slot}."));
+            return Err(Failure::Reported);
+        }
+        Ok(())
+    }
+
+    /// Moves the slots of a batch. One at a time, prints how many were moved if one fails.
     pub fn move_batch(
         &self,
         cluster: &mut Cluster,
@@ -264,18 +273,13 @@ impl Movement {
 
     /// Sends keys, and decides what to do where that is refused.
     fn deliver(&self, cluster: &mut Cluster, parcel: &Parcel<'_>) -> Result<(), Failure> {
-        let error = match self.migrate(cluster, parcel, false) {
+        let error = match self.migrate_when_up(cluster, parcel) {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
         let source = parcel.way.source;
         match &error {
             NodeError::Refused(text) if text.contains("BUSYKEY") => self.replace(cluster, parcel),
-            NodeError::Refused(text)
-                if text.contains("CLUSTERDOWN") && self.is_up_again(cluster, parcel.way.target)? =>
-            {
-                self.deliver(cluster, parcel)
-            }
             NodeError::Refused(text) if text.starts_with("IOERR") && parcel.timeout_ms == self.timeout_ms => {
                 self.deliver_slowly(cluster, parcel, &error)
             }
@@ -293,21 +297,23 @@ impl Movement {
         }
     }
 
-    /// Waits for the end of a short time without service, such as the first seconds of a new node; returns whether there was
-    /// one.
-    fn is_up_again(&self, cluster: &mut Cluster, node: usize) -> Result<bool, Failure> {
-        let node = &mut cluster.nodes[node];
-        if node.is_up()? {
-            return Ok(false);
-        }
-        print(Level::Warning, format!("\n*** The cluster is down for {node}; waiting for it..."));
-        for _ in 0..DOWN_POLLS_MAX {
-            std::thread::sleep(DOWN_POLL_INTERVAL);
-            if node.is_up()? {
-                return Ok(true);
+    /// Sends keys; again while the cluster is down for the source or the target, such as in the first seconds of a new node.
+    fn migrate_when_up(&self, cluster: &mut Cluster, parcel: &Parcel<'_>) -> Result<Value, NodeError> {
+        let mut outcome = self.migrate(cluster, parcel, false);
+        for poll in 0..DOWN_POLLS_MAX {
+            let is_down = matches!(&outcome, Err(NodeError::Refused(text)) if text.contains("CLUSTERDOWN"));
+            if !is_down || self.is_interrupted() {
+                break;
             }
+            if poll == 0 {
+                let (source, target) = (&cluster.nodes[parcel.way.source], &cluster.nodes[parcel.way.target]);
+                let text = format!("\n*** The cluster is down for {source} or {target}; waiting for it...");
+                print(Level::Warning, text);
+            }
+            std::thread::sleep(DOWN_POLL_INTERVAL);
+            outcome = self.migrate(cluster, parcel, false);
         }
-        Ok(false)
+        outcome
     }
 
     /// Sends keys one by one, with more time: a large one exceeds the timeout, or many together.

@@ -168,35 +168,27 @@ impl Node {
         Ok(!has_keys && info_field(&known, "cluster_known_nodes") == Some("1"))
     }
 
-    /// Returns whether the node takes the cluster for able to serve.
-    pub fn is_up(&mut self) -> Result<bool, Failure> {
-        let reply = self.must(&["CLUSTER", "INFO"])?;
-        let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
-        Ok(info_field(&text, "cluster_state") == Some("ok"))
+    fn lines(&mut self) -> Result<Vec<Line>, Failure> {
+        lines(&mut self.session).inspect_err(|_| {
+            self.session.disconnect();
+            self.database = 0;
+        })
     }
 
     /// Returns the owners of slots in this node's configuration.
     pub fn configuration(&mut self) -> Result<BTreeSet<(String, BTreeSet<usize>)>, Failure> {
-        let lines = match lines(&mut self.session) {
-            Ok(lines) => lines,
-            Err(error) => {
-                self.session.disconnect();
-                self.database = 0;
-                return Err(error);
-            }
-        };
-        let owners = lines.into_iter().filter(|line| !line.slots.is_empty());
+        let owners = self.lines()?.into_iter().filter(|line| !line.slots.is_empty());
         Ok(owners.map(|line| (line.id, line.slots)).collect())
     }
 
     /// Returns how many nodes this one knows and has greeted.
     pub fn known_nodes(&mut self) -> Result<usize, Failure> {
-        Ok(lines(&mut self.session)?.iter().filter(|line| !line.has_flag("handshake")).count())
+        Ok(self.lines()?.iter().filter(|line| !line.has_flag("handshake")).count())
     }
 
     /// Returns the addresses of nodes to which this one has no link.
     pub fn missing_links(&mut self) -> Result<Vec<String>, Failure> {
-        let others = lines(&mut self.session)?.into_iter().filter(|line| !line.has_flag("myself"));
+        let others = self.lines()?.into_iter().filter(|line| !line.has_flag("myself"));
         let missing = others.filter(|line| !line.is_connected || line.has_flag("handshake"));
         Ok(missing.map(|line| line.address).collect())
     }
@@ -283,7 +275,7 @@ impl Cluster {
     }
 
     fn add(&mut self, access: &Access, line: Line, unreachable: Unreachable) {
-        let has_failed = ["noaddr", "disconnected", "fail"].iter().any(|flag| line.has_flag(flag));
+        let has_failed = ["noaddr", "fail"].iter().any(|flag| line.has_flag(flag));
         let port = line.port.filter(|port| *port != 0 && !line.host.is_empty());
         // What has failed may be back already; it is asked only where nodes are removed.
         let port = port.filter(|_| !has_failed || unreachable == Unreachable::Kept);

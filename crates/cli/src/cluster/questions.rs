@@ -1,4 +1,4 @@
-//! Questions to the operator, who may be a script that has written its answers before.
+//! Questions, answered on standard input by an operator or a script.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub fn answer(question: &str) -> Result<String, Failure> {
     }
 }
 
-/// Asks for `yes`; no answer is no consent.
+/// Asks for `yes`; the end of input counts as `no`.
 pub fn confirms(question: &str) -> bool {
     answer(&format!("{question} (type 'yes' to accept): ")).is_ok_and(|answer| answer == "yes")
 }
