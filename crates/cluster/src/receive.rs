@@ -1,4 +1,4 @@
-//! Reading frames. Whoever reaches the bus may send anything, and any frame may be the last of its link or its node:
+//! Reading frames. Any client that reaches the bus may send anything, and any frame may be the last of its link or its node:
 //! links and nodes are looked up by their ids at each step, and no step relies on what an earlier one has found.
 
 use wire::cluster_bus::{Address, Body, Frame, Gossip, Header, Kind, Light, NodeFlags, NodeId};

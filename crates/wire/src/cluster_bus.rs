@@ -17,7 +17,7 @@
 //!  MODULE             module (8, the sender's byte order), length, kind (1), payload
 //! ```
 //!
-//! Whoever reaches the port may send anything, so that these hold for each frame that has been read:
+//! Any client that reaches the port may send anything, so that these hold for each frame that has been read:
 //!
 //! 1. It has the length that its header and its parts announce, and no more than its type can have.
 //! 2. Ids have 40 bytes of `[0-9a-z]`, texts only characters that `nodes.conf` can hold, and epochs are below 2^63.

@@ -383,7 +383,7 @@ impl Bus {
         &self.figures
     }
 
-    /// Ends the thread, which first does what it was ordered. One that a disk does not let go on is left behind.
+    /// Ends the thread, which first does what it was ordered. A thread that waits for the disk too long is not waited for.
     pub fn stop(mut self, visit: impl FnMut(BusEvent)) {
         self.end(visit);
     }
@@ -395,7 +395,7 @@ impl Bus {
         while !thread.is_finished() {
             if self.clock.monotonic_us() >= deadline_us {
                 log::warn!(
-                    "The thread of the cluster bus waits for the disk: nodes.conf may lack the last changes"
+                    "The thread of the cluster bus did not end in time: nodes.conf may lack the last changes"
                 );
                 return;
             }

@@ -466,7 +466,7 @@ impl BusThread {
 
     fn add_accepted(&mut self, accepted: Accepted) {
         if self.links.accepted() >= self.limits.accepted_links {
-            // Whoever opens many links, and even sends frames, does not keep known nodes out.
+            // A client that opens many links, and even sends frames, does not keep known nodes out.
             match self.links.oldest_unbound() {
                 Some(oldest) => self.close(oldest, CloseReason::Unbound),
                 None => return,
