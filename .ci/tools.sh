@@ -24,3 +24,13 @@ fi
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
+
+# In CI each clone is built once: what incremental builds keep, gigabytes of it, would never be read.
+if [ -n "${CI:-}" ]; then
+    export CARGO_INCREMENTAL=0
+fi
+
+# Removes directories that no later step reads. In CI only: a developer's next build needs them.
+discard() {
+    if [ -n "${CI:-}" ]; then rm -rf "$@"; fi
+}

@@ -7,3 +7,4 @@ cargo check --workspace --target "$ARM"
 # Two tests take as long as all others under the emulator, and compare no bytes that others do not compare.
 cargo test --target "$ARM" -p warmline-structures -p warmline-wire --lib -- \
     --skip a_crowded_page_takes_what_it_says --skip random_values_are_equally_likely
+discard "target/$ARM" target/debug

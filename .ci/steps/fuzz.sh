@@ -15,3 +15,4 @@ for target in $targets; do
     cargo "+$NIGHTLY" fuzz run "$target" -- -seed="${FUZZ_SEED:-1}" \
         -max_total_time="${FUZZ_SECONDS:-20}" -timeout=60 -verbosity=0 -print_final_stats=1
 done
+discard fuzz/target

@@ -12,3 +12,4 @@ for filter in "${filters[@]}"; do
     grep -q "$filter.*: test\$" <<<"$tests" || { echo "no test is named $filter" >&2; exit 1; }
 done
 cargo "+$NIGHTLY" miri test -p warmline-structures --lib -- "${filters[@]}"
+discard target/miri
