@@ -196,6 +196,10 @@ panic\t''
 panic-on-replicas\t''"
 complete -c warmline-server -l min-replicas-to-write -d 'Refuses writes while fewer replicas are up to date; 0 is off. Takes 0 or more; default 0' -r
 complete -c warmline-server -l min-replicas-max-lag -d 'The maximum age of the last acknowledgement of a replica that is up to date. Takes 0 or more seconds; default 10' -r
+complete -c warmline-server -l min-replicas-durable -d 'Replies that show a change wait until this number of replicas has the change, and writes are refused while fewer are online; 0 is off. Takes 0 to 1000; default 0' -r
+complete -c warmline-server -l min-replicas-durable-on-disk -d 'The replicas must have forced such changes to disk in their append-only files. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l min-replicas-durable-timeout -d 'How long such replies wait, in milliseconds; then they are NOREPLICAS errors. Takes 1 or more milliseconds; default 5000' -r
 complete -c warmline-server -l repl-diskless-sync -d 'Sends snapshots to replicas directly from the child process, without a file. Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l repl-diskless-sync-delay -d 'How long such a sync waits for further replicas. Takes 0 or more seconds; default 5' -r

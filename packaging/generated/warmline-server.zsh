@@ -144,6 +144,9 @@ _warmline-server() {
 '--propagation-error-behavior=[The effect of a failed command from the primary\: none, or the end of the process. Takes ignore, panic, panic-on-replicas; default ignore]:VALUE:(ignore panic panic-on-replicas)' \
 '--min-replicas-to-write=[Refuses writes while fewer replicas are up to date; 0 is off. Takes 0 or more; default 0]:VALUE:_default' \
 '--min-replicas-max-lag=[The maximum age of the last acknowledgement of a replica that is up to date. Takes 0 or more seconds; default 10]:VALUE:_default' \
+'--min-replicas-durable=[Replies that show a change wait until this number of replicas has the change, and writes are refused while fewer are online; 0 is off. Takes 0 to 1000; default 0]:VALUE:_default' \
+'--min-replicas-durable-on-disk=[The replicas must have forced such changes to disk in their append-only files. Takes yes, no; default no]:VALUE:(yes no)' \
+'--min-replicas-durable-timeout=[How long such replies wait, in milliseconds; then they are NOREPLICAS errors. Takes 1 or more milliseconds; default 5000]:VALUE:_default' \
 '--repl-diskless-sync=[Sends snapshots to replicas directly from the child process, without a file. Takes yes, no; default yes]:VALUE:(yes no)' \
 '--repl-diskless-sync-delay=[How long such a sync waits for further replicas. Takes 0 or more seconds; default 5]:VALUE:_default' \
 '--repl-diskless-sync-max-replicas=[The number of replicas that ends the wait; 0 always waits for the whole time. Takes 0 or more; default 0]:VALUE:_default' \

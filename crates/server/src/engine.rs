@@ -9,6 +9,7 @@ pub mod blocked;
 mod call;
 pub mod client_limits;
 pub mod cluster;
+pub mod confirmation;
 pub mod cron;
 pub mod effects;
 pub mod execute;
@@ -75,6 +76,7 @@ pub struct Executor {
     pub replication: Replication,
     pub(crate) disk: persistence::Disk,
     aof: aof::AppendOnlyFile,
+    confirmation: confirmation::Confirmation,
     saving: saving::Saving,
     loads: loading::Loads,
     /// Connections of MIGRATE.
@@ -123,6 +125,7 @@ impl Executor {
             replication: Replication::new(seeds.random ^ now.unix_us as u64),
             disk: persistence::Disk::default(),
             aof: aof::AppendOnlyFile::default(),
+            confirmation: confirmation::Confirmation::default(),
             saving: saving::Saving::default(),
             loads: loading::Loads::default(),
             targets: Targets::default(),
@@ -201,6 +204,7 @@ impl Executor {
     pub fn begin_tick(&mut self) {
         self.set_now(self.clock.read());
         self.eviction.begin_tick();
+        confirmation::begin_turn(self);
         self.begin_tracing();
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
@@ -229,10 +233,12 @@ impl Executor {
         self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
         self.replication.request_acknowledgements(&mut self.db, &mut self.server, &self.clock);
+        confirmation::before_write(self);
         match self.has_traces_under_way() {
             true => self.write_aof_traced(),
             false => self.aof.write_aof(&self.disk, &mut self.server),
         }
+        confirmation::end_turn(self);
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);

@@ -30,6 +30,9 @@ use wire::convert::signed_len;
 use wire::rdb::PayloadWriter;
 use wire::reply::ReplyBuffer;
 
+/// The error in place of replies that have waited too long for replicas.
+pub const NOT_CONFIRMED: &str =
+    "NOREPLICAS Not enough replicas have confirmed the changes in time: they may have been made.";
 /// The error reply to writes without enough good replicas.
 pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
@@ -562,9 +565,28 @@ impl Server {
     /// Returns whether there are fewer good replicas than required. A replica requires none.
     pub fn lacks_replicas(&self) -> bool {
         let config = &self.config;
-        config.replicaof.is_none()
-            && config.min_replicas_max_lag_seconds > 0
-            && self.replicas.good < config.min_replicas_to_write as usize
+        let lacks_good = config.min_replicas_max_lag_seconds > 0
+            && self.replicas.good < config.min_replicas_to_write as usize;
+        let lacks_durable = self.replicas.acknowledged.len() < config.min_replicas_durable as usize;
+        config.replicaof.is_none() && (lacks_good || lacks_durable)
+    }
+
+    /// Returns whether replies wait for replicas. Those of a replica do not.
+    pub fn needs_durable_replicas(&self) -> bool {
+        self.config.min_replicas_durable > 0 && self.config.replicaof.is_none()
+    }
+
+    /// Returns the offset of the stream up to which `min-replicas-durable` replicas have all changes; `None`: there are
+    /// fewer.
+    pub fn durable_stream_offset(&self) -> Option<u64> {
+        let config = &self.config;
+        let last = (config.min_replicas_durable as usize).checked_sub(1)?;
+        let of_replica = |replica: &AcknowledgedOffsets| match config.min_replicas_durable_on_disk {
+            true => replica.on_disk,
+            false => replica.stream,
+        };
+        let mut offsets: Vec<u64> = self.replicas.acknowledged.iter().filter_map(of_replica).collect();
+        (last < offsets.len()).then(|| *offsets.select_nth_unstable_by(last, |a, b| b.cmp(a)).1)
     }
 
     /// Returns the name under which clients know this server.

@@ -5,6 +5,7 @@ pub mod blocked;
 pub mod claimed;
 pub mod client;
 pub mod clients;
+pub mod held_output;
 pub mod members;
 pub mod name_table;
 pub mod pubsub;

@@ -134,8 +134,8 @@ fn set_info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let option = quoted(args.at(2));
     let client = &mut ctx.server.clients[ctx.client];
     let field = match () {
-        () if args.is(2, "LIB-NAME") => &mut client.library_name,
-        () if args.is(2, "LIB-VER") => &mut client.library_version,
+        () if args.is(2, "LIB-NAME") => &mut client.library.name,
+        () if args.is(2, "LIB-VER") => &mut client.library.version,
         () => return Err(ClientError::formatted(format!("ERR Unrecognized option '{option}'"))),
     };
     super::connection::check_name(args.at(3), &option)?;

@@ -409,6 +409,13 @@ options! {
     min_replicas_to_write: u32 = 0, "min-replicas-to-write" | "min-slaves-to-write", Integer(0, INT_MAX);
     /// The maximum age of the last acknowledgement of a replica that is up to date.
     min_replicas_max_lag_seconds: u32 = 10, "min-replicas-max-lag" | "min-slaves-max-lag", Integer(0, INT_MAX);
+    /// Replies that show a change wait until this number of replicas has the change, and writes are refused while fewer are
+    /// online; 0 is off.
+    min_replicas_durable: u32 = 0, "min-replicas-durable", Integer(0, 1000);
+    /// The replicas must have forced such changes to disk in their append-only files.
+    min_replicas_durable_on_disk: bool = false, "min-replicas-durable-on-disk", YesNo;
+    /// How long such replies wait, in milliseconds; then they are NOREPLICAS errors.
+    min_replicas_durable_timeout_ms: u64 = 5000, "min-replicas-durable-timeout", Integer(1, LONG_MAX);
     /// Sends snapshots to replicas directly from the child process, without a file.
     repl_diskless_sync: bool = true, "repl-diskless-sync", YesNo;
     /// How long such a sync waits for further replicas.

@@ -286,6 +286,11 @@ impl ChangeLog {
         self.replaced = self.recording;
     }
 
+    /// Returns whether the current command has changed data.
+    pub fn has_changed_data(&self) -> bool {
+        self.dirty > self.dirty_at_begin
+    }
+
     /// Whether the current command has changed something and no noted command stands for it.
     #[inline]
     pub fn is_to_be_propagated(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The append-only file: its writes, syncs and rewrites.
 
+mod confirming;
+
 use super::persistence::{Answer, Disk};
 use super::saving::configured_snapshot;
 use crate::command::Origin;
@@ -9,7 +11,7 @@ use crate::error::ClientError;
 use crate::observe::supervisor;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
-use crate::persist::aof::{Appender, Manifest};
+use crate::persist::aof::{Appender, Manifest, Wake};
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::{Durability, Server, Shutdown};
@@ -27,6 +29,8 @@ use wire::reply::ReplyBuffer;
 const SYNC_PERIOD_US: u64 = 1_000_000;
 /// Maximum postponement of writes while an fsync runs: the kernel would block them.
 const POSTPONED_MAX_US: u64 = 2_000_000;
+/// Maximum number of bytes that are not written while an fsync runs, under `appendfsync always`.
+const POSTPONED_BYTES_MAX: usize = 64 << 20;
 /// Number of consecutive failed rewrites that are retried at once; later retries back off.
 const FAILURES_TOLERATED: u64 = 3;
 const RETRY_DELAY_MAX_S: u64 = 3600;
@@ -86,6 +90,13 @@ enum Postponement {
 #[derive(Default)]
 pub(crate) struct AppendOnlyFile {
     open: Option<Aof>,
+    /// Number of files opened so far: the first bytes appended to each are counted from 0.
+    openings: u64,
+    /// Monotonic time at which the last fsync began that replies wait for.
+    sync_started_us: u64,
+    /// The next one begins at this time, so that it covers the writes of more clients.
+    gathers_until_us: Option<u64>,
+    wake: Option<Wake>,
     rewrites: Rewrites,
 }
 
@@ -99,6 +110,11 @@ struct Rewrites {
     as_rdb: bool,
     /// Total file size when the base was last written; growth is measured against it.
     base_bytes: u64,
+}
+
+/// Returns whether nothing is synced while a child writes.
+fn is_sync_put_off(disk: &Disk, server: &Server) -> bool {
+    server.config.no_appendfsync_on_rewrite && disk.has_child()
 }
 
 fn temporary_base(process: u32) -> PathBuf {
@@ -149,10 +165,10 @@ impl Aof {
         manifest: Manifest,
         directory: File,
         increment: (File, u64),
-        now_us: u64,
+        (now_us, wake): (u64, Option<Wake>),
     ) -> Result<Aof, FileError> {
         let (file, bytes) = increment;
-        let appender = Appender::new(&names.world, file, bytes)
+        let appender = Appender::new(&names.world, file, bytes, wake)
             .map_err(failed("Starting a thread for", &names.directory))?;
         Ok(Aof {
             names,
@@ -182,8 +198,13 @@ impl Aof {
 
     /// Returns whether the buffer waits for a background fsync.
     fn postponement(&mut self, policy: AppendFsync, now_us: u64) -> Postponement {
-        if policy != AppendFsync::EverySecond || !self.appender.is_file_syncing() {
+        if policy == AppendFsync::No || !self.appender.is_file_syncing() {
             return Postponement::Unneeded;
+        }
+        if policy == AppendFsync::Always {
+            // The replies wait for the next fsync in any case, which begins when this one ends.
+            let is_long = self.appender.buffered_bytes() >= POSTPONED_BYTES_MAX;
+            return if is_long { Postponement::Over } else { Postponement::GoesOn };
         }
         let since_us = *self.postponed_since_us.get_or_insert(now_us);
         if now_us - since_us < POSTPONED_MAX_US { Postponement::GoesOn } else { Postponement::Over }
@@ -194,11 +215,16 @@ impl Aof {
         (self.lacks_pages, self.rewrite_mends) = (true, false);
     }
 
-    /// Checks whether a background fsync has failed.
-    fn note_sync_failure(&mut self) {
-        if self.appender.take_sync_failure() {
-            self.lack_pages();
+    /// Checks whether a background fsync has failed, which ends the process if replies wait for it.
+    fn note_sync_failure(&mut self, policy: AppendFsync) {
+        if !self.appender.take_sync_failure() {
+            return;
         }
+        if policy == AppendFsync::Always {
+            let error = self.appender.background_error().unwrap_or_default();
+            end_unsynced(&self.names.world, &io::Error::other(error));
+        }
+        self.lack_pages();
     }
 }
 
@@ -307,9 +333,8 @@ impl AppendOnlyFile {
         let base_bytes = manifest.base.as_ref().map_or(0, |base| disk.bytes_of(&names.path(&base.name)));
         let earlier_bytes =
             manifest.parts().map(|part| disk.bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
-        let now_us = server.now.monotonic_us;
-        let log = Aof::new(names, manifest, directory, (file, bytes), now_us)?;
-        self.open = Some(Aof { earlier_bytes, ..log });
+        let log = Aof::new(names, manifest, directory, (file, bytes), self.thread_facts(server))?;
+        self.use_log(Aof { earlier_bytes, ..log });
         self.remove_kept_history(server);
         self.rewrites.base_bytes = base_bytes;
         self.note_log(server);
@@ -374,13 +399,13 @@ impl AppendOnlyFile {
         let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
         let file = create_for_appending(&names.world, &temporary)?;
-        let log = Aof::new(names, manifest, directory, (file, 0), server.now.monotonic_us)?;
+        let log = Aof::new(names, manifest, directory, (file, 0), self.thread_facts(server))?;
         // A rewrite that began earlier lacks the changes made since.
         self.end_rewrite(disk, server);
         // Earlier commands of the transaction are in the base and must not be in the file again.
         db.change_log.leave_unit_to_replicas();
         server.clients.forget_log();
-        self.open = Some(Aof { waits_for_rewrite: true, ..log });
+        self.use_log(Aof { waits_for_rewrite: true, ..log });
         if disk.is_snapshot_under_way() {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
@@ -474,10 +499,10 @@ impl AppendOnlyFile {
         file::rename(&names.world, snapshot, &base)?;
         manifest.persist(&names)?;
         let bytes = disk.bytes_of(&base);
-        let log = Aof::new(names, manifest, directory, (increment, 0), server.now.monotonic_us)?;
+        let log = Aof::new(names, manifest, directory, (increment, 0), self.thread_facts(server))?;
         db.change_log.leave_unit_to_replicas();
         server.clients.forget_log();
-        self.open = Some(Aof { earlier_bytes: bytes, ..log });
+        self.use_log(Aof { earlier_bytes: bytes, ..log });
         self.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
         server.observed.persistence.log.last_rewrite_ok = true;
         self.remove_kept_history(server);
@@ -552,19 +577,23 @@ impl AppendOnlyFile {
     }
 
     fn sync_log(&mut self, disk: &Disk, server: &Server, policy: AppendFsync, now_us: u64) {
-        if !server.config.no_appendfsync_on_rewrite || !disk.has_child() {
+        if !is_sync_put_off(disk, server) {
             self.force_to_disk(policy, now_us);
         }
         let Some(log) = &mut self.open else { return };
         log.fsync_error = log.appender.background_error();
-        log.note_sync_failure();
+        log.note_sync_failure(policy);
     }
 
     fn force_to_disk(&mut self, policy: AppendFsync, now_us: u64) {
         let Some(log) = &mut self.open else { return };
         match policy {
             AppendFsync::Always => {
-                log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error))
+                if self.gathers_until_us.is_none_or(|until_us| now_us >= until_us)
+                    && log.appender.sync_in_background()
+                {
+                    (self.sync_started_us, self.gathers_until_us) = (now_us, None);
+                }
             }
             AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {
                 log.synced_us = now_us;
@@ -583,7 +612,7 @@ impl AppendOnlyFile {
         let mut durability = Durability { aof_enabled: figures.enabled, aof_synced: None };
         if let Some(log) = &mut self.open {
             let synced = log.appender.synced();
-            log.note_sync_failure();
+            log.note_sync_failure(server.config.appendfsync);
             if !log.lacks_pages {
                 // Later fsyncs do not cover the pages of one that failed.
                 log.synced = synced;
@@ -689,10 +718,8 @@ impl AppendOnlyFile {
 
     /// Forks a child that writes the data as the new base; returns whether it started.
     fn rewrite_log(&mut self, disk: &mut Disk, db: &Db, server: &mut Server) -> bool {
-        let started = self
-            .begin_increment(server)
-            .map(|()| self.start_rewriter(disk, db, server))
-            .unwrap_or_else(|error| {
+        let started =
+            self.begin_increment().map(|()| self.start_rewriter(disk, db, server)).unwrap_or_else(|error| {
                 log::warn!("{error}");
                 false
             });
@@ -742,15 +769,10 @@ impl AppendOnlyFile {
     }
 
     /// Starts a new increment: the base will contain all earlier commands.
-    fn begin_increment(&mut self, server: &Server) -> Result<(), FileError> {
+    fn begin_increment(&mut self) -> Result<(), FileError> {
         let Some(log) = &mut self.open else { return Ok(()) };
         let names = log.names.clone();
         log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
-        if server.config.appendfsync == AppendFsync::Always {
-            // Writes to this file are acknowledged once the next one is on disk. A later successful sync would not
-            // cover the pages that this one failed to write.
-            log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error));
-        }
         log.rewrite_mends = true;
         if log.waits_for_rewrite {
             let temporary = names.temporary_increment();

@@ -269,7 +269,7 @@ pub fn evict_clients(server: &mut Server) {
         server.close_asap(handle);
         // Frees the output at once rather than at the end of the tick, or keys would be evicted instead.
         let client = &mut server.clients[handle];
-        drop((client.output.take(), std::mem::take(&mut client.deferred_output)));
+        drop((client.output.take(), client.held.take(), std::mem::take(&mut client.deferred_output)));
     }
 }
 

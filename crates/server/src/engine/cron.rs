@@ -1,6 +1,6 @@
 //! Periodic work, `hz` times a second: timeouts, expiry, table growth and shrinking.
 
-use super::{Executor, cluster};
+use super::{Executor, cluster, confirmation};
 use crate::db::Db;
 use crate::db::expire::{ExpireCursor, ExpireEffort};
 use crate::engine::gate::{forget_departed_trackers, limit_tracking};
@@ -90,6 +90,7 @@ impl Executor {
         let mut next_us = self.cron.next_us;
         let ends = [
             cluster::next_tick_us(self),
+            confirmation::next_turn_us(self),
             self.server.blocked.next_deadline_us(),
             self.server.pauses.next_end_us(),
             self.ending.shutdown_deadline_us(),

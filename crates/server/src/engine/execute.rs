@@ -349,6 +349,9 @@ impl Executor {
         let mut failed = self.apply(call, outcome, reply);
         // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).
         self.remember_read_keys(call);
+        if self.confirmation.is_on() {
+            self.confirmation.note_call(&self.db, &mut self.server, call);
+        }
         failed |= self.put_prepared_in_force(call.origin, start, reply);
         if !self.server.registry.is_plain(call.id) {
             self.gate.close();

@@ -58,7 +58,7 @@ pub(super) struct Gate {
     client: Option<ClientHandle>,
     /// The refusals that concern the client: one bit for each row of [`REFUSALS`].
     refusals: u32,
-    /// Tracking clients or monitors learn of each command.
+    /// Tracking clients or monitors learn of each command, or its reply may wait for the disk.
     pub is_watched: bool,
     /// Writes treat expired keys in another way than other commands, and begin turns of their own.
     pub writes_differ: bool,
@@ -78,7 +78,8 @@ impl Gate {
         for (at, refusal) in REFUSALS.iter().enumerate() {
             refusals |= u32::from((refusal.concerns)(executor, client)) << at;
         }
-        let is_watched = server.tracking.clients > 0 || !server.monitors.is_empty();
+        let is_watched =
+            server.tracking.clients > 0 || !server.monitors.is_empty() || executor.confirmation.is_on();
         let room = client.reply_buffer.bytes.saturating_sub(client.connection.output_under_way());
         let turn_of = |writes| executor.turn_of(client, replayed, writes);
         Gate {

@@ -99,6 +99,12 @@ impl Replication {
         self.outgoing.offset()
     }
 
+    /// Returns the offset after the last change of data.
+    #[inline]
+    pub(super) fn data_end(&self) -> u64 {
+        self.outgoing.data_end()
+    }
+
     /// Returns whether this server's changes feed the stream; a replica forwards the primary's stream.
     #[inline]
     pub(super) fn feeds_stream(&self, config: &Config) -> bool {

@@ -62,7 +62,7 @@ pub(super) struct ScriptExecution {
 impl ScriptExecution {
     /// Returns whether a script is suspended.
     #[inline]
-    fn is_suspended(&self) -> bool {
+    pub(super) fn is_suspended(&self) -> bool {
         self.suspended.is_some()
     }
 

@@ -409,7 +409,8 @@ impl Executor {
             request.close_stage(began_ns);
             request.stages.add(Stage::AppendOnlyFile, ended_ns.saturating_sub(request.since_ns));
             request.since_ns = request.since_ns.max(ended_ns);
-            let answered_at = client.connection.output_bytes_total + client.output.len() as u64;
+            let held_len = client.held.as_ref().map_or(0, |held| held.len());
+            let answered_at = client.connection.output_bytes_total + (held_len + client.output.len()) as u64;
             request.answered_at = Some(answered_at);
             if let Some(meter) = &client.connection.meter {
                 meter.await_written(answered_at);

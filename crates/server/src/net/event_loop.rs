@@ -32,7 +32,7 @@ use crate::engine::client_limits::{evict_clients, evict_unauthenticated};
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::tracing::Begun;
-use crate::engine::{Executor, Flow, peers, slot_migration};
+use crate::engine::{Executor, Flow, confirmation, peers, slot_migration};
 use crate::observe::log as server_log;
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::ClientHandle;
@@ -102,6 +102,8 @@ impl EventLoop {
             bulk_len_max: AtomicUsize::new(executor.server.config.proto_max_bulk_len_bytes),
         })?;
         poller.add_edges(threads.waker.fd(), Token::Waker)?;
+        let waker = Arc::clone(&threads.waker);
+        confirmation::wake_when_synced(&mut executor, Arc::new(move || waker.wake()));
         Ok(EventLoop {
             executor,
             sockets: Sockets::new(poller),
@@ -292,11 +294,16 @@ impl EventLoop {
     fn wait(&mut self) -> io::Result<u64> {
         let now_us = self.executor.clock.monotonic_us();
         let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
-        if !self.threads.is_empty() || self.bus.is_on() {
+        let awaits_disk = confirmation::awaits_disk(&self.executor);
+        if !self.threads.is_empty() || self.bus.is_on() || awaits_disk {
             if self.threads.is_backed_up() || self.bus.is_backed_up() {
                 timeout_us = timeout_us.min(BACKED_UP_US);
             }
-            let is_idle = || !self.threads.have_delivered() && self.bus.is_idle();
+            let is_idle = || {
+                !self.threads.have_delivered()
+                    && self.bus.is_idle()
+                    && !confirmation::disk_has_answered(&self.executor)
+            };
             if !self.threads.waker.may_sleep(is_idle) {
                 timeout_us = 0;
             }
@@ -402,6 +409,7 @@ impl EventLoop {
         self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
+        confirmation::take_ready(&mut self.executor, &mut touched);
         if peers::has_streams(&self.executor) {
             touched.extend(peers::with_stream_output(&self.executor));
         }
@@ -417,9 +425,15 @@ impl EventLoop {
 
     fn write(&mut self, handle: ClientHandle) {
         let is_here = self.serve(handle, |connection, sockets, inline| {
+            confirmation::release(inline.executor, handle);
             let client = &mut inline.executor.server.clients[handle];
             client.output_pending = false;
-            if client.close_asap { Stay::Stays } else { connection.write_on(sockets, inline) }
+            if client.close_asap {
+                return Stay::Stays;
+            }
+            let stay = connection.write_on(sockets, inline);
+            confirmation::keep_order(inline.executor, handle);
+            stay
         });
         // The client may have disconnected, and its index be reused, since the output was written.
         if !is_here && self.remotes.get(handle).is_some() {

@@ -22,7 +22,7 @@ use super::by_handle::{ByHandle, OfClient};
 use super::channel::{Receiver, Sender, Waker};
 use super::connection::{Connection, Exchange, Sent, Stay};
 use super::poller::{Poller, Token};
-use super::query_buffer::QueryBuffer;
+use super::query_buffer::{Follow, QueryBuffer};
 use super::sockets::Sockets;
 use super::transport::Transport;
 use crate::clock::Clock;
@@ -56,15 +56,15 @@ pub enum Order {
         output: Output,
         /// Whether the client has not authenticated yet.
         is_unauthenticated: bool,
-        /// Whether the client is closed after this output.
-        finishes: bool,
+        /// What follows this output.
+        follows: Follow,
         /// Whether the executor has the query buffer.
         is_away: bool,
     },
     /// Send the replies of the query buffer's requests, and continue to read.
     Serve(Box<QueryBuffer>),
     /// Send output that is not a reply, or a delayed one.
-    Send { handle: ClientHandle, output: Output, finishes: bool },
+    Send { handle: ClientHandle, output: Output, follows: Follow },
     /// Close the connection, discarding unsent output.
     Close(ClientHandle),
     /// Return the connection.
@@ -168,6 +168,10 @@ struct RemoteClient {
     reported_bytes: usize,
     /// Closes when all output is sent.
     finishes: bool,
+    /// The executor holds more output.
+    awaits_output: bool,
+    /// The input has ended: the client closes after the output that the executor holds.
+    has_ended: bool,
     /// Time of the last read, on the monotonic clock.
     read_us: u64,
 }
@@ -343,9 +347,9 @@ impl IoThread {
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
-                Order::Adopt { connection, meter, output, is_unauthenticated, finishes, is_away } => {
+                Order::Adopt { connection, meter, output, is_unauthenticated, follows, is_away } => {
                     let now_us = self.outlet.now_us;
-                    let client = RemoteClient::new(meter, output, is_unauthenticated, finishes, now_us);
+                    let client = RemoteClient::new(meter, output, is_unauthenticated, follows, now_us);
                     self.adopt(Box::new(AdoptedConnection { connection, client }), is_away);
                 }
                 Order::Serve(query_buffer) => {
@@ -353,9 +357,9 @@ impl IoThread {
                         channel.answer(connection, sockets, query_buffer)
                     });
                 }
-                Order::Send { handle, output, finishes } => {
+                Order::Send { handle, output, follows } => {
                     self.serve(handle, |connection, sockets, channel| {
-                        channel.client.finishes |= finishes;
+                        channel.client.expect(follows);
                         channel.send(connection, sockets, output)
                     });
                 }
@@ -532,7 +536,8 @@ impl Exchange for Channel<'_> {
     }
 
     fn stays_after_input(&mut self, _connection: &Connection) -> bool {
-        self.client.finishes
+        self.client.has_ended = true;
+        self.client.finishes || self.client.awaits_output
     }
 
     fn report_hang_up(&mut self, handle: ClientHandle) {
@@ -614,7 +619,7 @@ impl Channel<'_> {
             return Stay::Leaves;
         }
         self.client.is_unauthenticated = query_buffer.handover.is_unauthenticated;
-        self.client.finishes |= query_buffer.handover.finishes;
+        self.client.expect(query_buffer.handover.follows);
         let output = std::mem::take(&mut query_buffer.handover.output);
         if self.send(connection, sockets, output) == Stay::Leaves {
             return Stay::Leaves;
@@ -651,17 +656,33 @@ fn is_due(query_buffer: &mut QueryBuffer) -> bool {
 }
 
 impl RemoteClient {
-    fn new(meter: Arc<Meter>, output: Output, is_unauthenticated: bool, finishes: bool, now_us: u64) -> Self {
+    fn new(
+        meter: Arc<Meter>,
+        output: Output,
+        is_unauthenticated: bool,
+        follows: Follow,
+        now_us: u64,
+    ) -> Self {
         let unsent = if output.is_empty() { VecDeque::new() } else { VecDeque::from([output]) };
-        RemoteClient {
+        let mut client = RemoteClient {
             meter,
             unsent,
             is_lost: false,
             is_unauthenticated,
             reported_bytes: 0,
-            finishes,
+            finishes: false,
+            awaits_output: false,
+            has_ended: false,
             read_us: now_us,
-        }
+        };
+        client.expect(follows);
+        client
+    }
+
+    /// Stores what follows the output that is sent now.
+    fn expect(&mut self, follows: Follow) {
+        self.awaits_output = follows == Follow::HeldOutput;
+        self.finishes |= follows == Follow::Close || self.has_ended && !self.awaits_output;
     }
 
     /// Updates the memory figure; returns whether it has grown enough to be reported at once.

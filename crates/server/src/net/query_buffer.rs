@@ -122,8 +122,20 @@ pub struct Handover {
     pub output: Output,
     /// The client has not authenticated.
     pub is_unauthenticated: bool,
-    /// The connection closes after the output is sent.
-    pub finishes: bool,
+    /// What follows the output.
+    pub follows: Follow,
+}
+
+/// What follows an output on its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// The executor holds more output: the connection stays for it, even if the client sends no more.
+    HeldOutput,
+    /// The end: the connection closes when the output is sent.
+    Close,
 }
 
 /// Query buffers passed between owners, as boxes: a pointer each.

@@ -6,9 +6,10 @@ use super::event_loop::EventLoop;
 use super::handshakes::{finish_handshake, log_failed_handshake};
 use super::inline::count_memory_if_limited;
 use super::io_thread::{Delivery, Order};
-use super::query_buffer::QueryBuffer;
+use super::query_buffer::{Follow, QueryBuffer};
 use super::threads::{Destination, RemoteConnection};
 use crate::engine::client_limits::{check_input_limit, check_output_limit, count_unauthenticated};
+use crate::engine::confirmation;
 use crate::engine::gate::needs_authentication;
 use crate::observe::process::{Whose, cpu_times};
 use crate::session::ClientHandle;
@@ -165,7 +166,7 @@ impl EventLoop {
         let spare = std::mem::take(&mut query_buffer.handover.output);
         self.executor.server.clients.keep_output(spare);
         query_buffer.handover.output = self.take_output(handle);
-        query_buffer.handover.finishes = self.executor.server.clients[handle].close_after_reply;
+        query_buffer.handover.follows = self.follows(handle);
         query_buffer.handover.is_unauthenticated = needs_authentication(&self.executor.server, handle);
         let Some(remote) = self.remotes.get_mut(handle) else { return };
         let thread = remote.thread;
@@ -174,22 +175,34 @@ impl EventLoop {
 
     /// Sends a client's output through its thread.
     pub(super) fn send_output(&mut self, handle: ClientHandle) {
+        confirmation::release(&mut self.executor, handle);
+        let follows = self.follows(handle);
         let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
-        let finishes = client.close_after_reply;
-        if client.close_asap || client.output.is_empty() && !finishes {
+        if client.close_asap || client.output.is_empty() && follows != Follow::Close {
             return;
         }
         let Some(remote) = self.remotes.get_mut(handle) else { return };
         if remote.moves_to.is_some() {
-            return;
+            return confirmation::keep_order(&mut self.executor, handle);
         }
         let thread = remote.thread;
         let output = self.take_output(handle);
-        self.threads.send(thread, Order::Send { handle, output, finishes });
+        self.threads.send(thread, Order::Send { handle, output, follows });
+    }
+
+    /// Returns what follows the output that is sent now.
+    fn follows(&self, handle: ClientHandle) -> Follow {
+        let client = &self.executor.server.clients[handle];
+        match client.held {
+            Some(_) => Follow::HeldOutput,
+            None if client.close_after_reply => Follow::Close,
+            None => Follow::Unknown,
+        }
     }
 
     fn take_output(&mut self, handle: ClientHandle) -> Output {
+        confirmation::release(&mut self.executor, handle);
         let now = self.executor.server.now;
         let client = &mut self.executor.server.clients[handle];
         let buffered_bytes = client.unsent().buffered_bytes;
@@ -245,8 +258,8 @@ impl EventLoop {
             true => Output::default(),
             false => self.take_output(handle),
         };
-        let finishes = self.executor.server.clients[handle].close_after_reply;
-        let order = Order::Adopt { connection, meter, output, is_unauthenticated, finishes, is_away: waits };
+        let follows = self.follows(handle);
+        let order = Order::Adopt { connection, meter, output, is_unauthenticated, follows, is_away: waits };
         self.threads.send(thread, order);
     }
 
@@ -273,7 +286,9 @@ impl EventLoop {
         (client.connection.io_thread, client.connection.meter) = (0, None);
         client.connection.output_bytes_total -= unsent.len() as u64;
         client.connection.output_bytes_counted += unsent.len() as u64;
-        if !unsent.is_empty() {
+        if let Some(held) = client.held.as_mut().filter(|_| !unsent.is_empty()) {
+            held.push_back_unsent(unsent);
+        } else if !unsent.is_empty() {
             unsent.append(client.output.take());
             client.output = ReplyBuffer::with_output(unsent, client.output.protocol);
         }

@@ -124,6 +124,12 @@ pub struct AofFigures {
     pub pending_fsync: bool,
     /// Writes that were delayed by an fsync.
     pub delayed_fsyncs: u64,
+    /// Turns of the event loop with changes that are not on disk, for which replies wait.
+    pub unconfirmed_turns: u64,
+    /// Keys that these turns have changed.
+    pub unconfirmed_keys: u64,
+    /// Memory of the table of these keys.
+    pub confirmation_memory_bytes: u64,
 }
 
 impl Default for AofFigures {
@@ -148,6 +154,9 @@ impl Default for AofFigures {
             buffer_memory_bytes: 0,
             pending_fsync: false,
             delayed_fsyncs: 0,
+            unconfirmed_turns: 0,
+            unconfirmed_keys: 0,
+            confirmation_memory_bytes: 0,
         }
     }
 }

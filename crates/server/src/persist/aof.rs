@@ -7,4 +7,5 @@ pub mod manifest;
 pub mod rewrite;
 
 pub use append::Appender;
+pub use fsync::Wake;
 pub use manifest::{FileKind, Manifest};

@@ -98,8 +98,8 @@ impl Server {
         let _ = writeln!(
             text,
             " lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} io-thread={}",
-            shown(&client.library_name),
-            shown(&client.library_version),
+            shown(&client.library.name),
+            shown(&client.library.version),
             connection.input_bytes_total,
             connection.output_bytes_total,
             client.commands_total,

@@ -2,6 +2,7 @@
 
 use super::blocked::Blocked;
 use super::clients::{ClientHandle, ClientId};
+use super::held_output::HeldOutput;
 use super::pubsub::Subscriptions;
 use super::tracking::Tracking;
 use super::watch::Watched;
@@ -327,6 +328,15 @@ impl ReplicaProfile {
     }
 }
 
+/// The library of a client, as it says by CLIENT SETINFO.
+#[derive(Clone, Debug, Default)]
+pub struct ClientLibrary {
+    /// Its name; empty: unknown.
+    pub name: Vec<u8>,
+    /// Its version; empty: unknown.
+    pub version: Vec<u8>,
+}
+
 /// A client's state in the executor.
 #[derive(Debug)]
 pub struct Client {
@@ -342,10 +352,8 @@ pub struct Client {
     pub last_interaction: Reading,
     /// The name of CLIENT SETNAME; empty: none.
     pub name: Vec<u8>,
-    /// The library's name by CLIENT SETINFO; empty: none.
-    pub library_name: Vec<u8>,
-    /// The library's version by CLIENT SETINFO; empty: none.
-    pub library_version: Vec<u8>,
+    /// The library that it uses.
+    pub library: ClientLibrary,
     /// The selected database.
     pub db_index: usize,
     /// The client has authenticated, or `default` needs no password.
@@ -359,6 +367,8 @@ pub struct Client {
 
     /// Unsent replies, and the protocol in force.
     pub output: ReplyBuffer,
+    /// Output that waits for changes to be confirmed.
+    pub held: Option<Box<HeldOutput>>,
     /// Size and peak of the reply buffer.
     pub reply_buffer: ReplyBufferFigures,
     /// Messages to it that arrived while its command ran.
@@ -476,14 +486,14 @@ impl Client {
             created: now,
             last_interaction: now,
             name: Vec::new(),
-            library_name: Vec::new(),
-            library_version: Vec::new(),
+            library: ClientLibrary::default(),
             db_index: 0,
             authenticated,
             ever_authenticated: authenticated,
             authentication_failures: 0,
             user: UserHandle::DEFAULT,
             output: ReplyBuffer::new(Protocol::Resp2),
+            held: None,
             reply_buffer: ReplyBufferFigures::default(),
             deferred_output: Vec::new(),
             output_borrowed: false,
@@ -571,7 +581,8 @@ impl Client {
 
     /// As [`Self::unsent`], for output taken out for writing.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
-        let unsent = output_len + self.connection.output_under_way();
+        let held_len = self.held.as_ref().map_or(0, |held| held.len());
+        let unsent = output_len + held_len + self.connection.output_under_way();
         let buffered_bytes = unsent.min(self.reply_buffer.bytes);
         let chunks = (unsent - buffered_bytes).div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
@@ -579,7 +590,8 @@ impl Client {
 
     /// As [`Self::memory_bytes`]; unsent output counts in whole chunks, as [`Self::unsent`] counts it.
     pub fn memory_bytes_in_chunks(&self) -> usize {
-        let output_bytes = self.output.memory_bytes() + self.connection.output_under_way();
+        let held_len = self.held.as_ref().map_or(0, |held| held.len());
+        let output_bytes = self.output.memory_bytes() + held_len + self.connection.output_under_way();
         self.memory_bytes() + self.unsent().chunk_bytes.saturating_sub(output_bytes)
     }
 
@@ -591,9 +603,10 @@ impl Client {
             + self.connection.address.capacity()
             + self.connection.local_address.capacity()
             + self.name.capacity()
-            + self.library_name.capacity()
-            + self.library_version.capacity()
+            + self.library.name.capacity()
+            + self.library.version.capacity()
             + self.output.memory_bytes()
+            + self.held.as_ref().map_or(0, |held| held.memory_bytes())
             + self.deferred_output.capacity()
             + self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes())
             + self.watched_bytes

@@ -17,6 +17,7 @@ mod check_health;
 mod cluster;
 mod compression;
 mod config_set;
+mod confirmed_replies;
 mod connections;
 mod console;
 mod contrib;

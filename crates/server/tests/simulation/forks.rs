@@ -4,7 +4,7 @@ use crate::history::ask;
 use crate::world::{Disk, Weather};
 use crate::{connect, server_of};
 use server::config::{AppendFsync, Config, SavePoint};
-use server::engine::Executor;
+use server::engine::{Executor, confirmation};
 use server::server::Shutdown;
 use server::session::ClientHandle;
 use server::sys::world::World;
@@ -53,7 +53,8 @@ impl Bench {
         self.ask_at_once(&[command])
     }
 
-    /// The replies to commands of one tick, in one: all of them are done before any is answered.
+    /// The replies to commands of one tick, in one: all of them are done before any is answered. Under `appendfsync always`
+    /// they are on disk then.
     pub fn ask_at_once(&mut self, commands: &[&str]) -> String {
         self.executor.begin_tick();
         let mut answers = Vec::new();
@@ -62,6 +63,10 @@ impl Bench {
             answers.extend(ask(&mut self.executor, self.client, &words));
         }
         self.executor.end_tick();
+        while confirmation::is_pending(&self.executor) {
+            self.executor.begin_tick();
+            self.executor.end_tick();
+        }
         String::from_utf8(answers).unwrap()
     }
 

@@ -25,6 +25,7 @@
 //! `network` has several servers, and connections between them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod confirmed_replies;
 mod failed_fsync;
 mod forks;
 mod history;
@@ -41,7 +42,7 @@ mod switched_off;
 mod world;
 
 use history::{History, Unit, ask};
-use peer::{Peer, Request};
+use peer::{Peer, RECEIPT, Request};
 use promise::Source;
 use requests::Shape;
 use server::clock::Clock;
@@ -582,23 +583,36 @@ impl Episode {
         if request.words == requests::words("SAVE") && answer == b"+OK\r\n" {
             self.saved(self.done());
         }
+        if does && !answer.starts_with(b"-") && !answer.is_empty() && !answer.starts_with(b"*-1") {
+            let units = self.done();
+            let executor = self.executor.as_mut().expect("a server runs");
+            executor.server.clients[handle].output.raw(&[RECEIPT]);
+            let peer = self.peers.iter_mut().find(|peer| peer.handle == handle);
+            peer.expect("a peer has sent it").unacknowledged.push_back(units);
+        }
     }
 
     fn take_outputs(&mut self) {
         let executor = self.executor.as_mut().expect("a server runs");
-        for handle in std::mem::take(&mut executor.server.clients.with_output) {
-            if executor.server.clients.get(handle).is_some() {
-                executor.server.clients[handle].output_pending = false;
-            }
-        }
+        let with_output = std::mem::take(&mut executor.server.clients.with_output);
+        let mut acknowledged = 0;
         for peer in &mut self.peers {
-            drop(executor.server.clients[peer.handle].output.take());
+            acknowledged = acknowledged.max(peer.receive(executor).unwrap_or(0));
+            executor.server.clients[peer.handle].output_pending = false;
             if executor.server.clients[peer.handle].is_closing() {
                 executor.disconnect(peer.handle);
                 *peer = Peer::new(executor, peer.is_administrator);
             }
         }
+        for handle in with_output {
+            if executor.server.clients.get(handle).is_some() {
+                executor.server.clients[handle].output_pending = false;
+            }
+        }
         executor.server.clients_to_close.clear();
+        if self.log_was_in_use && self.config.appendfsync == AppendFsync::Always {
+            self.history.safe = self.history.safe.max(acknowledged);
+        }
     }
 
     /// The disk is well again: so is the server, after a while.

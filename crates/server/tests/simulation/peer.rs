@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::history::Words;
-use server::engine::Executor;
+use server::engine::{Executor, confirmation};
 use server::net::query_buffer::{QueryBuffer, Transfer};
 use server::net::transport::Transport;
 use server::session::ClientHandle;
@@ -28,7 +28,12 @@ pub struct Peer {
     unsent: Vec<u8>,
     /// Requests written by the client and not run by the server.
     on_the_way: VecDeque<Request>,
+    /// For each unit whose reply it has not received: how many units there were with it. The reply is one [`RECEIPT`].
+    pub unacknowledged: VecDeque<usize>,
 }
+
+/// What the server's replies to units are replaced by.
+pub const RECEIPT: u8 = 1;
 
 /// Appends a request.
 pub fn encode(words: &Words, bytes: &mut Vec<u8>) {
@@ -54,6 +59,7 @@ impl Peer {
             query_buffer: QueryBuffer::new(handle),
             unsent: Vec::new(),
             on_the_way: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
         }
     }
 
@@ -87,6 +93,14 @@ impl Peer {
     /// Reads once; `false`: the connection is closed, and all that came has been read.
     pub fn read(&mut self) -> bool {
         self.query_buffer.read(&mut self.transport) != Transfer::Closed
+    }
+
+    /// Receives what the server sends now; returns how many units are acknowledged with it.
+    pub fn receive(&mut self, executor: &mut Executor) -> Option<usize> {
+        confirmation::release(executor, self.handle);
+        let sent = executor.server.clients[self.handle].output.take().copy_from(0);
+        let receipts = sent.iter().filter(|&&byte| byte == RECEIPT).count();
+        self.unacknowledged.drain(..receipts).next_back()
     }
 
     /// The next request that has arrived whole.

@@ -109,9 +109,8 @@ impl Episode {
             self.trouble_us = Some(self.active_us);
         }
         let appendfsync = self.config.appendfsync;
-        if self.log_was_in_use && appendfsync == AppendFsync::Always {
-            self.history.safe = units;
-        } else if self.log_was_in_use && figures.buffered_bytes == 0 {
+        // Under `always` replies tell what is safe: `take_outputs`.
+        if self.log_was_in_use && appendfsync != AppendFsync::Always && figures.buffered_bytes == 0 {
             self.history.safe_from_kills = units;
         }
         let well = self.trouble_us.is_none_or(|trouble_us| self.active_us - trouble_us > EVERY_SECOND_US);

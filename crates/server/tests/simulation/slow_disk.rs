@@ -2,7 +2,6 @@
 
 use crate::Episode;
 use crate::world::Wait;
-use server::config::AppendFsync;
 
 /// What has happened up to the beginning of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +10,6 @@ pub struct FiguresBefore {
     has_child: bool,
     failed_rewrites: u64,
     waits_for_rewrite: bool,
-    /// Each write is acknowledged once it is on disk.
-    always: bool,
 }
 
 /// Commands that are done before anything else is: SAVE by its nature, CONFIG SET because its reply says that it is done.
@@ -30,7 +27,6 @@ impl Episode {
             has_child: self.disk.has_child(),
             failed_rewrites: figures.log.rewrites_failed_in_a_row,
             waits_for_rewrite: figures.log.waits_for_rewrite,
-            always: executor.server.config.appendfsync == AppendFsync::Always,
         }
     }
 
@@ -51,9 +47,6 @@ impl Episode {
     /// Whether this call may hold up the tick that ends.
     fn may_wait(&self, wait: &Wait, now: FiguresBefore) -> bool {
         let before = self.figures_before;
-        if before.always || now.always {
-            return true;
-        }
         // Names of files, their directory and the manifest change only where a child begins or has ended, or could not begin.
         let is_log = wait.call == "background"
             || wait.call == "fsync" && wait.path.to_string_lossy().contains(".incr.aof");
@@ -61,8 +54,10 @@ impl Episode {
             || !is_log && now != before
     }
 
-    /// Whether the file has been switched on or off in this tick.
+    /// Whether the file, or what is acknowledged by it, has been switched on or off in this tick.
     fn has_switched(&self, now: FiguresBefore) -> bool {
-        self.asked && (self.log_is_in_use() != self.log_was_in_use || now.waits_for_rewrite)
+        let executor = self.executor.as_ref().expect("a server runs");
+        let is_other = executor.server.config.appendfsync != self.config.appendfsync;
+        self.asked && (is_other || self.log_is_in_use() != self.log_was_in_use || now.waits_for_rewrite)
     }
 }

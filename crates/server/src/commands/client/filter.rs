@@ -212,9 +212,9 @@ impl Condition<'_> {
             Condition::IdleAtLeast(idle_s) => seconds_since(client.last_interaction.monotonic_us) >= *idle_s,
             Condition::Flags(criteria) => has_flags(client, criteria),
             Condition::Name(name) => !client.name.is_empty() && client.name == *name,
-            Condition::LibraryName(name) => !client.library_name.is_empty() && client.library_name == *name,
+            Condition::LibraryName(name) => !client.library.name.is_empty() && client.library.name == *name,
             Condition::LibraryVersion(version) => {
-                !client.library_version.is_empty() && client.library_version == *version
+                !client.library.version.is_empty() && client.library.version == *version
             }
             Condition::Database(index) => client.db_index == *index,
             Condition::Capabilities(letters) => letters.is_empty() || client.capabilities_redirect,

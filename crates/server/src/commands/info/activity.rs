@@ -119,6 +119,8 @@ fn appended(sources: &Sources<'_>, lines: &mut Lines) {
         ("aof_buffer_length", figures.buffered_bytes),
         ("aof_pending_bio_fsync", u64::from(figures.pending_fsync)),
         ("aof_delayed_fsync", figures.delayed_fsyncs),
+        ("aof_unconfirmed_turns", figures.unconfirmed_turns),
+        ("aof_unconfirmed_keys", figures.unconfirmed_keys),
     ]);
 }
 

@@ -127,7 +127,7 @@ impl Replication {
     }
 
     /// Sends the primary this replica's offset.
-    pub(super) fn acknowledge(&mut self, server: &mut Server, aof: &AppendOnlyFile) {
+    pub(in crate::engine) fn acknowledge(&mut self, server: &mut Server, aof: &AppendOnlyFile) {
         let Some(handle) = self.upstream.link_client() else { return };
         if server.clients[handle].output.len() <= UNREAD_BYTES_MAX {
             let acknowledgement = self.acknowledgement(aof);

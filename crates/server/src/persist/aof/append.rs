@@ -1,6 +1,6 @@
 //! Appends commands to the last increment.
 
-use super::fsync::Fsyncer;
+use super::fsync::{Fsyncer, Wake};
 use crate::sys::world::{File, World};
 use std::io;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct Appender {
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 impl Appender {
-    /// Appends to a file of `file_bytes` bytes.
-    pub fn new(world: &World, file: File, file_bytes: u64) -> io::Result<Self> {
+    /// Appends to a file of `file_bytes` bytes. `wake` is called in another thread when a background sync has ended.
+    pub fn new(world: &World, file: File, file_bytes: u64, wake: Option<Wake>) -> io::Result<Self> {
         Ok(Appender {
             file: Arc::new(file),
             file_bytes,
@@ -39,7 +39,7 @@ impl Appender {
             synced: 0,
             selected: None,
             noted_s: 0,
-            fsyncer: Fsyncer::start(world)?,
+            fsyncer: Fsyncer::start(world, wake)?,
             switching: false,
         })
     }
@@ -164,11 +164,14 @@ impl Appender {
         Ok(())
     }
 
-    /// Starts forcing the written bytes to disk in the background, if there are any and no sync is under way.
-    pub fn sync_in_background(&mut self) {
-        if self.synced() < self.appended && !self.fsyncer.is_pending() {
+    /// Starts forcing the written bytes to disk in the background, if there are any and no sync is under way; returns whether
+    /// it has started.
+    pub fn sync_in_background(&mut self) -> bool {
+        let starts = self.synced() < self.appended && !self.fsyncer.is_pending();
+        if starts {
             self.fsyncer.sync(&self.file, self.appended);
         }
+        starts
     }
 
     /// Whether an fsync is under way.
@@ -176,6 +179,11 @@ impl Appender {
         let is_pending = self.fsyncer.is_pending();
         self.switching &= is_pending;
         is_pending
+    }
+
+    /// As [`Appender::is_syncing`], without a look at a simulated thread.
+    pub fn has_pending_sync(&self) -> bool {
+        self.fsyncer.has_pending()
     }
 
     /// Whether an fsync of this file is under way: the kernel may delay writes to it until then.

@@ -6,6 +6,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Called in the thread after each file.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
 /// State of the thread.
 #[derive(Debug, Default)]
 struct Progress {
@@ -22,24 +25,35 @@ struct Progress {
 pub struct Fsyncer {
     thread: Box<dyn Worker>,
     progress: Arc<Progress>,
+    wake: Option<Wake>,
 }
 
 impl Fsyncer {
     /// Starts the thread.
-    pub fn start(world: &World) -> io::Result<Self> {
-        Ok(Fsyncer { thread: world.start_worker("fsync")?, progress: Arc::default() })
+    pub fn start(world: &World, wake: Option<Wake>) -> io::Result<Self> {
+        Ok(Fsyncer { thread: world.start_worker("fsync")?, progress: Arc::default(), wake })
     }
 
     /// Starts forcing a file to disk; `appended` is the number of bytes written in all.
     pub fn sync(&mut self, file: &Arc<File>, appended: u64) {
         self.progress.pending.fetch_add(1, Ordering::AcqRel);
-        let (file, progress) = (Arc::clone(file), Arc::clone(&self.progress));
-        self.thread.submit(Box::new(move || progress.sync(&file, appended)));
+        let (file, progress, wake) = (Arc::clone(file), Arc::clone(&self.progress), self.wake.clone());
+        self.thread.submit(Box::new(move || {
+            progress.sync(&file, appended);
+            if let Some(wake) = wake {
+                wake();
+            }
+        }));
     }
 
     /// Whether a sync is pending.
     pub fn is_pending(&mut self) -> bool {
         self.thread.catch_up();
+        self.progress.pending.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a sync was pending when the caller last looked, and has not ended since.
+    pub fn has_pending(&self) -> bool {
         self.progress.pending.load(Ordering::Acquire) > 0
     }
 
