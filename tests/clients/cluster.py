@@ -67,8 +67,9 @@ def go_lang(name):
 
 
 def java(name):
-    folder = prepared("java", "target/dependency", "mvn -q -B dependency:copy-dependencies")
-    return ["java", "-cp", os.path.join(folder, "target/dependency/*"), os.path.join(folder, name + ".java")]
+    folder = prepared("java", "built", "mvn -q -B dependency:copy-dependencies",
+                      "javac -cp 'target/dependency/*' -d target/classes *.java", "touch built")
+    return ["java", "-cp", f"{folder}/target/dependency/*:{folder}/target/classes", name]
 
 
 CLIENTS = {
@@ -78,6 +79,7 @@ CLIENTS = {
     "node-redis": (node_js, "cluster_node_redis"),
     "go-redis": (go_lang, "cluster"),
     "jedis": (java, "ClusterJedis"),
+    "lettuce": (java, "ClusterLettuce"),
 }
 
 
