@@ -43,7 +43,7 @@ fn text_of(row: &Row, number: i128) -> String {
 fn wanted_refusals(name: &str, number: i128) -> (&'static [&'static str], &'static [&'static str]) {
     match name {
         "maxmemory" if (1..1 << 31).contains(&number) => (&["OOM "], &[]),
-        "min-replicas-to-write" if number > 0 => (&["NOREPLICAS "], &[]),
+        "min-replicas-to-write" | "min-replicas-durable" if number > 0 => (&["NOREPLICAS "], &[]),
         "maxclients" if number < 8 => (&[], &["ERR max number of clients reached"]),
         _ => (&[], &[]),
     }
