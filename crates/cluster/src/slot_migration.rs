@@ -298,6 +298,8 @@ impl Cluster {
             (Operation::Export, event) => self.export_event(id, event),
             (Operation::Import, event) => self.import_event(id, event),
         }
+        // Without a job in progress there may be no turn that continues the jobs.
+        self.publish_pause();
     }
 
     fn take_ack(&mut self, id: JobId) {

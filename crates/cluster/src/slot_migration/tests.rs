@@ -199,6 +199,22 @@ fn slots_move_in_one_step() {
 }
 
 #[test]
+fn a_pause_ends_with_the_job_whose_connection_is_lost() {
+    let mut pair = Pair::new();
+    let export = pair.start();
+    pair.unsent_bytes = 1;
+    pair.until("waiting-to-pause");
+    let facts =
+        MigrationFacts { may_fork: true, may_pause: true, authenticates: false, unsent_bytes: &|_| 0 };
+    pair.source.run_migrations(&facts, at(pair.ms));
+    assert_eq!(pair.states().0, "failover-paused");
+    pair.source.take_effects();
+    pair.source.migration_event(export, MigrationEvent::Disconnected, at(pair.ms));
+    assert!(!pair.source.has_migrations(), "no turn has to continue jobs");
+    assert!(pair.source.take_effects().contains(&Effect::ResumeSlots));
+}
+
+#[test]
 fn a_target_with_all_keys_does_not_wait_for_ever_for_few_unsent_bytes() {
     let mut pair = Pair::new();
     pair.start();
