@@ -46,6 +46,7 @@ impl Cluster {
             self.take_claim(sender, header.config_epoch, &header.slots);
             self.correct_claim(sender, header);
         }
+        self.read_source_of_taken_slots(sender, header);
         if self.myself().primary == Some(sender) {
             self.close_imports_of_primary(&header.slots);
         }
@@ -287,7 +288,8 @@ impl Cluster {
         }
         let is_free = self.slots.is_free(slot);
         let is_older = self.owner(slot).is_some_and(|owner| owner.config_epoch < claim.epoch);
-        if !is_free && !is_older && !self.is_granted(slot, claim.claimant) {
+        let beats_owner = is_free || is_older && !self.keeps_taken_slot(slot, claim.claimant);
+        if !beats_owner && !self.is_granted(slot, claim.claimant) {
             return;
         }
         if let Some(owner) = owner.filter(|owner| !is_free && !self.are_in_one_shard(*owner, claim.claimant))

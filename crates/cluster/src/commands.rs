@@ -251,16 +251,6 @@ impl Cluster {
         self.save();
     }
 
-    /// The end of an atomic migration on its target: takes slots with an epoch that beats all others.
-    pub(crate) fn claim_slots(&mut self, slots: &SlotSet) {
-        self.bump_epoch();
-        for slot in slots.iter() {
-            self.move_slot(self.my_id(), slot);
-        }
-        self.save_synced();
-        (self.todo.update_state, self.todo.broadcast) = (true, true);
-    }
-
     /// SAVECONFIG: the turn's end saves nodes.conf and has it on disk; [`Self::awaited_save`] is its number.
     pub fn save_config(&mut self) {
         self.save_synced();

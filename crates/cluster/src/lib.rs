@@ -43,6 +43,7 @@ mod slot_migration;
 mod slots;
 mod state;
 mod statistics;
+mod taken_slots;
 #[cfg(test)]
 mod tests;
 mod tick;

@@ -119,6 +119,7 @@ impl Cluster {
         });
         self.slots.importing.retain(|_, node| *node != id);
         self.slots.migrating.retain(|_, node| *node != id);
+        self.slots.taken.retain(|_, taken| taken.source != id);
         self.delete_slots_of(id);
         if self.nodes.get(id).is_some_and(|node| !node.is_in_handshake()) {
             for other in self.nodes.iter_mut() {

@@ -5,10 +5,12 @@
 //!  Node.slots: the same by node, as a set             compared with what the node claims in each frame
 //!  unclaimed:  slots whose owner has stopped claiming them, and that no other node has claimed yet
 //!  migrating, importing:  slot -> the other node      set by SETSLOT
+//!  taken:      slot -> the source of a migration, until that no longer claims the slot
 //! ```
 //!
 //! 1. `owners` and the nodes' sets agree, and only nodes of the table own slots.
 //! 2. A slot of `unclaimed` has an owner.
+//! 3. A slot of `taken` is this node's.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,7 @@ use wire::cluster_bus::{NodeFlags, NodeId, SLOTS, SlotSet};
 use crate::cluster::Cluster;
 use crate::node::Node;
 use crate::nodes::{MYSELF, Place};
+use crate::taken_slots::Taken;
 
 /// A slot without owner.
 const NONE: u16 = u16::MAX;
@@ -26,6 +29,7 @@ pub(crate) struct Slots {
     pub(crate) unclaimed: SlotSet,
     pub(crate) migrating: BTreeMap<u16, NodeId>,
     pub(crate) importing: BTreeMap<u16, NodeId>,
+    pub(crate) taken: BTreeMap<u16, Taken>,
     /// How often a slot has got or lost its owner.
     pub(crate) changes: u64,
     /// Slots that have lost their owners since the latest [`crate::Effect::SlotsLeft`].
@@ -39,6 +43,7 @@ impl Slots {
             unclaimed: SlotSet::new(),
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
+            taken: BTreeMap::new(),
             changes: 0,
             left: SlotSet::new(),
         }
@@ -120,6 +125,7 @@ impl Cluster {
         self.slots.owners[usize::from(slot)] = NONE;
         self.slots.changes += 1;
         self.slots.unclaimed.remove(slot);
+        self.slots.taken.remove(&slot);
         self.slots.left.insert(slot);
         if let Some(node) = self.nodes.at_mut(place)
             && node.slots.remove(slot)
@@ -148,6 +154,7 @@ impl Cluster {
             let owner = self.owner(slot);
             assert!(owner.is_none_or(|node| node.slots.contains(slot)));
             assert!(!self.slots.unclaimed.contains(slot) || owner.is_some());
+            assert!(!self.slots.taken.contains_key(&slot) || self.owns(slot));
         }
         let owned = (0..SLOTS).filter(|slot| self.owner(*slot).is_some()).count();
         assert_eq!(self.nodes.iter().map(|node| usize::from(node.slot_count)).sum::<usize>(), owned);

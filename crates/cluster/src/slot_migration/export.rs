@@ -268,13 +268,17 @@ impl Cluster {
         false
     }
 
+    /// How long writes wait at most, before a grant makes them wait for [`CLAIM_TIME_MS`] at least.
+    pub(crate) fn pause_of_migrations_ms(&self) -> u64 {
+        self.settings.manual_failover_timeout_ms.saturating_mul(PAUSE_FACTOR)
+    }
+
     fn pause_if_few_unsent(&mut self, id: JobId, unsent_bytes: u64) {
         if self.faults.no_migration_pause {
             return;
         }
-        let (now_ms, settings) = (self.now_ms(), &self.settings);
-        let unsent_bytes_max = settings.slot_migration_unsent_bytes_max.unwrap_or(u64::MAX);
-        let pause_ms = settings.manual_failover_timeout_ms.saturating_mul(PAUSE_FACTOR);
+        let (now_ms, pause_ms) = (self.now_ms(), self.pause_of_migrations_ms());
+        let unsent_bytes_max = self.settings.slot_migration_unsent_bytes_max.unwrap_or(u64::MAX);
         let Some(job) = self.job_mut(id) else { return };
         let since_ms = *job.waits_since_ms.get_or_insert(now_ms);
         let has_waited =

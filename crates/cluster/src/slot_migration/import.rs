@@ -151,13 +151,14 @@ impl Cluster {
         let Some(job) = self.migration(id).filter(|job| job.state == JobState::FailoverGranted) else {
             return;
         };
+        let Some(source) = job.other else { return };
         let (slots, description) = (job.slots.clone(), job.description.clone());
         if self.is_too_late_for_claim(job) {
             let text = format!("Slot migration {description}: the source may serve the slots again");
             self.log(Level::Warning, text);
             return self.fail_migration(id, "The pause of the source ended before this node took the slots");
         }
-        self.claim_slots(&slots);
+        self.claim_slots(&slots, source);
         let text = format!(
             "Slot migration {description} completed successfully. This node is now the owner of the slots"
         );

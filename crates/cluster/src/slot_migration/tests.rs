@@ -1,9 +1,10 @@
 //! Tests of slot migration: a source and a target that pass each other what they send, in memory.
 
 use structures::random::Random;
-use wire::cluster_bus::{Address, NodeFlags, NodeId};
+use wire::cluster_bus::{Address, Body, Extensions, Frame, Gossip, Header, MessageFlags, NodeFlags, NodeId};
 
 use super::*;
+use crate::action::{Input, LinkId};
 use crate::node::Node;
 use crate::settings::{Faults, Settings};
 
@@ -196,6 +197,75 @@ fn slots_move_in_one_step() {
         .position(|effect| matches!(effect, Effect::Migration(_, MigrationAction::Finish { .. })));
     assert!(shows < finish && shows.is_some(), "{:?}", pair.target_does);
     assert!(!pair.source.has_migrations() && !pair.target.has_migrations());
+}
+
+/// A PING of a primary that claims slots.
+fn claim(sender: NodeId, epoch: u64, slots: SlotSet) -> Frame {
+    let header = Header {
+        sender,
+        port: 7000,
+        other_port: 0,
+        bus_port: 17_000,
+        current_epoch: epoch,
+        config_epoch: epoch,
+        offset: 0,
+        slots,
+        replica_of: None,
+        address: None,
+        flags: NodeFlags::PRIMARY,
+        is_state_ok: true,
+        mflags: MessageFlags::default(),
+    };
+    Frame::Full(
+        Box::new(header),
+        Body::Ping(Gossip { entries: Vec::new(), extensions: Extensions::default() }),
+    )
+}
+
+#[test]
+fn a_source_that_has_not_heard_of_the_claim_does_not_take_its_slots_back() {
+    let mut pair = Pair::new();
+    pair.start();
+    pair.until("failover-granted");
+    pair.turn();
+    let (source, link) = (pair.source.my_id(), LinkId::accepted(1));
+    let (peer, local) = ("10.0.0.9".parse().unwrap(), "10.0.0.8".parse().unwrap());
+    let target = &mut pair.target;
+    target.step(Input::LinkAccepted { link, peer, local }, at(10_000));
+    let before: SlotSet = (0..10).collect();
+    let after: SlotSet = [0, 1, 2, 6, 7, 9].into_iter().collect();
+    let mut hear = |epoch, slots: &SlotSet, ms| {
+        target.step(Input::Frame(link, claim(source, epoch, slots.clone())), at(ms));
+        target.check();
+        target.owns(3)
+    };
+    // It has taken slots of others since.
+    assert!(hear(50, &before, 10_000));
+    assert!(hear(50, &before, 24_000));
+    // It has heard of it; an older frame comes behind.
+    assert!(hear(51, &after, 24_100));
+    assert!(hear(50, &before, 38_000));
+    assert!(hear(51, &after, 38_100));
+    // It has them back, since this node was replaced.
+    assert!(hear(60, &before, 38_200));
+    assert!(hear(60, &before, 53_100));
+    assert!(!hear(60, &before, 53_200));
+    assert!(!pair.target.owns(8) && pair.target.slots.taken.is_empty());
+}
+
+#[test]
+fn frames_of_a_source_are_as_good_as_others_some_time_after_it_has_given_slots_up() {
+    let mut pair = Pair::new();
+    let (source, link) = (pair.source.my_id(), LinkId::accepted(1));
+    pair.target.claim_slots(&[3].into_iter().collect(), source);
+    let (peer, local) = ("10.0.0.9".parse().unwrap(), "10.0.0.8".parse().unwrap());
+    pair.target.step(Input::LinkAccepted { link, peer, local }, at(0));
+    let after: SlotSet = [0, 1, 2].into_iter().collect();
+    for ms in [0, 14_900, 15_000] {
+        assert!(!pair.target.slots.taken.is_empty());
+        pair.target.step(Input::Frame(link, claim(source, 50, after.clone())), at(ms));
+    }
+    assert!(pair.target.slots.taken.is_empty() && pair.target.owns(3));
 }
 
 #[test]
