@@ -255,7 +255,13 @@ impl Cluster {
         };
         let Some(job) = self.migration(id) else { return false };
         let (description, target) = (job.description.clone(), job.other);
-        if owner.is_some() && owner == target {
+        let is_granted = job.state == JobState::Granted;
+        // The target may have given some of the slots to others since: writes to the rest wait for its claim.
+        if is_granted && job.slots.iter().any(|slot| self.owns(slot)) {
+            return true;
+        }
+        let took_slots = is_granted && job.slots.iter().any(|slot| self.owner_id(slot) == target);
+        if took_slots || owner.is_some() && owner == target {
             let text = format!("Slot migration {description} slots are now owned by target node.");
             self.log(Level::Notice, text);
             self.end_migration(id, JobState::Success, None);

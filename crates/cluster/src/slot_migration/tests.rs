@@ -269,6 +269,26 @@ fn frames_of_a_source_are_as_good_as_others_some_time_after_it_has_given_slots_u
 }
 
 #[test]
+fn slots_that_the_target_has_given_to_others_do_not_end_the_pause_of_the_rest() {
+    let mut pair = Pair::new();
+    pair.start();
+    pair.until("failover-granted");
+    pair.turn();
+    let (third, target) = (NodeId::from_random([9; 20]), pair.target.my_id());
+    introduce(&mut pair.source, &Node::new(third, third, NodeFlags::PRIMARY, 0), 20);
+    pair.source.take_effects();
+    // The claim of the third node comes before that of the target.
+    pair.source.move_slot(third, 4);
+    pair.turn();
+    assert_eq!(pair.states().0, "failover-granted");
+    assert!(pair.source.is_granted(3, target) && !pair.source_does.contains(&Effect::ResumeSlots));
+    pair.claim();
+    pair.turn();
+    assert_eq!(pair.states().0, "success");
+    assert!(pair.source_does.contains(&Effect::ResumeSlots));
+}
+
+#[test]
 fn a_pause_ends_with_the_job_whose_connection_is_lost() {
     let mut pair = Pair::new();
     let export = pair.start();
