@@ -1,23 +1,20 @@
 //! A server of the simulation: its cluster, its disk, its clock and its data.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
 use cluster::{BusAction, Cluster, Input, LinkId, Now};
+use wire::cluster_bus::{NodeId, SlotSet};
 
+use crate::data::{Data, Key};
+use crate::ledger::Rights;
+use crate::migration::Export;
 use crate::network::Host;
-
-/// Data: the writes in their order. An offset is their number.
-#[derive(Clone, Debug, Default)]
-pub struct Data {
-    pub writes: Vec<u64>,
-    /// Replica: where the data comes from, and whether all of it has to be copied.
-    pub source: Option<(Host, bool)>,
-    pub heard_ms: u64,
-}
 
 pub struct Server {
     pub host: Host,
+    /// The id of its node.
+    pub id: Option<NodeId>,
     /// None: it has crashed.
     pub cluster: Option<Cluster>,
     /// Runs behind or ahead, in millionths.
@@ -49,12 +46,30 @@ pub struct Server {
     pub failover_has_all: bool,
     /// Hangs until then: runs nothing.
     pub hangs_until_ms: u64,
+    /// How often it was started.
+    pub starts: u64,
+    /// Connections of its exports.
+    pub exports: Vec<Export>,
+    /// `primaryauth` is set.
+    pub authenticates: bool,
+    /// Slots whose keys are hidden.
+    pub hidden: SlotSet,
+    /// Slots with keys to which writes wait, since when, and the writes.
+    pub paused_slots: BTreeMap<u16, u64>,
+    pub held: Vec<Key>,
+    /// What the server claimed at the end of its latest turn, or when it crashed.
+    pub rights: Rights,
+    /// Slots that it has taken by migrations in this turn.
+    pub claimed: BTreeSet<u16>,
+    /// Slots of exports that no longer wait for the claim, and whether an operator has cancelled them.
+    pub at_risk: BTreeMap<u16, bool>,
 }
 
 impl Server {
     pub fn new(host: Host) -> Server {
         Server {
             host,
+            id: None,
             cluster: None,
             clock_rate: 0,
             date_offset_ms: 0,
@@ -73,6 +88,15 @@ impl Server {
             next_tick_ms: 0,
             failover_has_all: false,
             hangs_until_ms: 0,
+            starts: 0,
+            exports: Vec::new(),
+            authenticates: false,
+            hidden: SlotSet::new(),
+            paused_slots: BTreeMap::new(),
+            held: Vec::new(),
+            rights: Rights::default(),
+            claimed: BTreeSet::new(),
+            at_risk: BTreeMap::new(),
         }
     }
 
@@ -84,6 +108,10 @@ impl Server {
             monotonic_ms: (now + drift) as u64 + 1_000_000,
             unix_ms: (1_700_000_000_000 + now + drift + self.date_offset_ms) as u64,
         }
+    }
+
+    pub fn owns(&self, slot: u16) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.owns(slot))
     }
 
     pub fn runs(&self) -> bool {
@@ -98,7 +126,7 @@ impl Server {
         })
     }
 
-    /// Loses what is not on disk.
+    /// Loses what is not on disk, apart from the data.
     pub fn crash(&mut self) {
         self.cluster = None;
         self.queue.clear();
@@ -108,6 +136,10 @@ impl Server {
         self.busy_until_ms = 0;
         self.links.clear();
         self.paused_until_ms = None;
+        self.exports.clear();
+        self.hidden = SlotSet::new();
+        self.paused_slots.clear();
+        self.held.clear();
         self.written.clone_from(&self.on_disk);
     }
 }

@@ -1,9 +1,10 @@
 //! What happens to the servers: an operator's commands, and failures of machines and of the network.
 
-use cluster::{Failover, SlotState};
+use cluster::{Cluster, Failover, MigrationRequest, Now, Refusal, SlotState};
 use structures::random::Random;
 use wire::cluster_bus::{NodeId, SLOTS};
 
+use crate::data::{has_keys, slots_with_keys};
 use crate::network::{Host, Weather};
 use crate::world::{TIMEOUT_MS, World};
 
@@ -15,18 +16,20 @@ pub struct Operator {
     /// Servers that are down, and when they start again.
     down: Vec<(Host, u64)>,
     primaries: usize,
+    /// Servers crash and fail over.
+    has_failures: bool,
 }
 
 impl Operator {
-    pub fn new(seed: u64) -> Operator {
+    pub fn new(seed: u64, has_failures: bool) -> Operator {
         let random = Random::new(seed ^ 0x6f70_6572_6174_6f72);
-        Operator { seed, random, cuts: Vec::new(), down: Vec::new(), primaries: 3 }
+        Operator { seed, random, cuts: Vec::new(), down: Vec::new(), primaries: 3, has_failures }
     }
 
     /// Makes a cluster of three primaries and up to six replicas, as valkey-cli does.
     pub fn create_cluster(&mut self) -> World {
         let hosts = 3 + self.random.index(7);
-        let mut world = World::new(self.seed, hosts);
+        let mut world = World::new(self.seed, hosts, self.has_failures);
         for host in 0..hosts {
             world.start(host);
             world.command(host, |cluster, _| cluster.set_config_epoch(host as i64 + 1).unwrap());
@@ -59,7 +62,7 @@ impl Operator {
     }
 
     pub fn pause_ms(&mut self) -> u64 {
-        50 + self.random.below(TIMEOUT_MS)
+        50 + self.random.below(TIMEOUT_MS * 2 / 3)
     }
 
     pub fn rests(&mut self) -> bool {
@@ -71,9 +74,9 @@ impl Operator {
         self.end_what_is_over(world);
         let hosts = world.servers.len();
         let host = self.random.index(hosts);
-        match self.random.below(20) {
+        match self.random.below(32) {
             0..=2 => self.cut(world, host),
-            3..=5 => self.crash(world, host),
+            3..=5 if self.has_failures => self.crash(world, host),
             6 => {
                 let until = world.now_ms + self.random.below(3 * TIMEOUT_MS);
                 world.note(host, "hangs");
@@ -81,13 +84,73 @@ impl Operator {
             }
             7 => world.servers[host].date_offset_ms += self.random.below(120_000) as i64 - 60_000,
             8..=9 => self.change_weather(world),
-            10..=12 => self.fail_over(world, host),
-            13..=16 => self.move_slots(world),
-            17 => self.replicate_another(world, host),
-            18 => {
+            10..=12 if self.has_failures => self.fail_over(world, host),
+            13..=15 => self.move_slots(world),
+            16 => self.replicate_another(world, host),
+            17 => {
                 world.disk_ms_max = 1 << self.random.below(9);
             }
+            18..=25 => {
+                for _ in 0..=self.random.index(3) {
+                    self.migrate_slots(world);
+                }
+            }
+            26 => {
+                // There may be no migrations.
+                let cancelled =
+                    world.command(host, |cluster, now| cluster.cancel_migrations("", now).is_ok());
+                world.note(host, &format!("CANCELSLOTMIGRATIONS {cancelled:?}"));
+            }
+            27 => self.delete_keys(world, host),
+            28..=29 => self.disturb_migrations(world),
             _ => {}
+        }
+    }
+
+    /// Lets time pass; where the end of a migration is near, an accident is more likely.
+    pub fn wait(&mut self, world: &mut World, ms: u64) {
+        for _ in 0..ms {
+            world.run(1);
+            for ends in std::mem::take(&mut world.handovers) {
+                if self.random.below(5) == 0 {
+                    self.act_at_handover(world, ends);
+                }
+            }
+        }
+    }
+
+    /// An accident at the source or at the target of a migration, or between them.
+    fn act_at_handover(&mut self, world: &mut World, ends: [Host; 2]) {
+        let host = ends[self.random.index(2)];
+        match self.random.below(9) {
+            0..=1 if self.has_failures => self.crash(world, host),
+            2 if self.has_failures => {
+                let replica = world.servers.iter().find(|server| server.data.source == Some((host, false)));
+                if let Some(replica) = replica.map(|server| server.host) {
+                    self.fail_over(world, replica);
+                }
+            }
+            3 => {
+                world.note(host, "hangs");
+                world.servers[host].hangs_until_ms = world.now_ms + self.random.below(6 * TIMEOUT_MS);
+            }
+            4 => self.cut(world, host),
+            5 => {
+                // The grant may arrive, and the claim not.
+                let way = if self.random.below(2) == 0 { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+                if world.network.cuts.insert(way) {
+                    self.cuts.push((way, world.now_ms + self.random.below(4 * TIMEOUT_MS)));
+                }
+            }
+            6 => world.disk_ms_max = 1 << self.random.below(12),
+            7 => {
+                // The grant may arrive at a target that hangs.
+                world.servers[ends[1]].hangs_until_ms = world.now_ms + self.random.below(6 * TIMEOUT_MS);
+                world.note(ends[1], "hangs, and is cut off soon");
+                world.run(10);
+                self.cut(world, ends[0]);
+            }
+            _ => self.disturb_migrations(world),
         }
     }
 
@@ -194,7 +257,8 @@ impl Operator {
             return;
         }
         let cluster = world.cluster(from).expect("it runs");
-        let slots: Vec<u16> = cluster.myself().slots().iter().collect();
+        // A server refuses this for slots with keys: those are moved by MIGRATE before.
+        let slots: Vec<u16> = cluster.myself().slots().iter().filter(|slot| !has_keys(*slot)).collect();
         let count = (1 + self.random.index(5)).min(slots.len().saturating_sub(1));
         for _ in 0..count {
             let slot = slots[self.random.index(slots.len())];
@@ -214,6 +278,84 @@ impl Operator {
                     break;
                 }
                 world.run(self.random.below(5));
+            }
+        }
+    }
+
+    /// MIGRATESLOTS: some ranges, each from a slot with keys on, or all slots.
+    fn migrate_slots(&mut self, world: &mut World) {
+        let all = 0..world.servers.len();
+        let is_primary = |host: &Host| {
+            let cluster = world.servers[*host].cluster.as_ref();
+            cluster.is_some_and(|cluster| cluster.myself().is_primary())
+        };
+        let primaries: Vec<Host> = all.clone().filter(is_primary).collect();
+        let hosts = if self.random.below(8) == 0 || primaries.is_empty() { all.collect() } else { primaries };
+        let (from, to) = (hosts[self.random.index(hosts.len())], hosts[self.random.index(hosts.len())]);
+        let Some(target) = world.servers[to].id.filter(|_| from != to) else { return };
+        let Some(cluster) = world.cluster(from) else { return };
+        let owned: Vec<u16> = slots_with_keys().filter(|slot| cluster.owns(*slot)).collect();
+        if owned.len() < 2 {
+            return;
+        }
+        let ranges = match self.random.below(30) {
+            // The source becomes a replica of the target, or a primary without slots.
+            0 => cluster.myself().slots().ranges().collect(),
+            _ => self.ranges_of(&owned),
+        };
+        let started = world.command(from, |cluster, now| start_migration(cluster, ranges, target, now));
+        world.note(from, &format!("MIGRATESLOTS to R{to}: {started:?}"));
+    }
+
+    fn ranges_of(&mut self, owned: &[u16]) -> Vec<(u16, u16)> {
+        let mut ranges = Vec::new();
+        for _ in 0..=self.random.index(3) {
+            let first = owned[self.random.index(owned.len())];
+            let last = (first + self.random.below(700) as u16).min(SLOTS - 1);
+            let overlaps = |range: &(u16, u16)| range.0 <= last && first <= range.1;
+            if !ranges.iter().any(overlaps) {
+                ranges.push((first, last));
+            }
+        }
+        ranges
+    }
+
+    /// FLUSHSLOT or FLUSHALL, which wait while writes to slots do.
+    fn delete_keys(&mut self, world: &mut World, host: Host) {
+        let server = &world.servers[host];
+        let is_primary = server.cluster.as_ref().is_some_and(|cluster| cluster.myself().is_primary());
+        let waits = !server.paused_slots.is_empty() || server.paused_until_ms > Some(world.now_ms);
+        if !is_primary || waits || server.hangs_until_ms > world.now_ms {
+            return;
+        }
+        let all = server.data.slots();
+        if self.random.below(4) == 0 {
+            world.note(host, "FLUSHALL");
+            all.iter().for_each(|slot| world.note_deletion(host, *slot));
+            world.delete_keys(host, all.into_iter());
+            world.command(host, |cluster, now| cluster.fail_migrations("Data was flushed", now));
+        } else if !all.is_empty() {
+            let slot = all[self.random.index(all.len())];
+            world.note(host, &format!("FLUSHSLOT {slot}"));
+            world.note_deletion(host, slot);
+            world.delete_keys(host, [slot].into_iter());
+            world.command(host, |cluster, now| cluster.fail_migrations_of(slot, "Data was flushed", now));
+        }
+    }
+
+    /// Has connections of migrations break or stall.
+    fn disturb_migrations(&mut self, world: &mut World) {
+        for id in world.links.links.keys().copied().collect::<Vec<_>>() {
+            match self.random.below(3) {
+                0 => {
+                    world.links.break_off(id, world.now_ms, (&world.network, &mut self.random));
+                }
+                1 => {
+                    let until_ms = world.now_ms + self.random.below(6 * TIMEOUT_MS);
+                    let link = world.links.links.get_mut(&id);
+                    link.into_iter().for_each(|link| link.stalls_until_ms = until_ms);
+                }
+                _ => {}
             }
         }
     }
@@ -270,6 +412,7 @@ impl Operator {
         world.network.weather = Weather::FINE;
         world.network.cuts.clear();
         self.cuts.clear();
+        world.links.links.values_mut().for_each(|link| link.stalls_until_ms = 0);
         for (host, _) in std::mem::take(&mut self.down) {
             world.note(host, "starts");
             world.start(host);
@@ -278,6 +421,22 @@ impl Operator {
             world.servers[host].hangs_until_ms = 0;
         }
     }
+}
+
+/// MIGRATESLOTS for one target, with the checks of the command.
+fn start_migration(
+    cluster: &mut Cluster,
+    ranges: Vec<(u16, u16)>,
+    target: NodeId,
+    now: Now,
+) -> Result<(), Refusal> {
+    cluster.check_may_migrate()?;
+    let mut owner = None;
+    ranges.iter().try_for_each(|range| cluster.check_range(*range, &mut owner))?;
+    cluster.check_export(&ranges, owner)?;
+    let target = cluster.find_target(target.as_bytes())?;
+    cluster.migrate_slots(vec![MigrationRequest { ranges, target }], "", now);
+    Ok(())
 }
 
 fn name(state: SlotState<'_>) -> &'static str {

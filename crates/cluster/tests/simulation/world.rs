@@ -6,11 +6,18 @@ use cluster::{BusAction, Cluster, Effect, Facts, Input, LinkId, Settings, TICK_M
 use structures::random::Random;
 use wire::cluster_bus::{Body, Frame, Incoming, NodeId, SLOTS};
 
+use crate::clients::Clients;
+use crate::data::{has_keys, slots_with_keys};
 use crate::host::{Server, address, host_of};
+use crate::ledger::Ledger;
+use crate::link::Links;
 use crate::network::{Arrival, Host, Network};
 
 /// Node timeout of all servers.
 pub const TIMEOUT_MS: u64 = 1_000;
+/// What a pause of writes to a slot by a migration takes at most beyond that of its changes: two seconds for the claim, and
+/// what the clock is wrong and a turn is late.
+const CLAIM_MS_MAX: u64 = 2_000 + 300;
 /// Lines of the log that are shown when a check fails.
 const TRACE_LINES: usize = 2_000;
 
@@ -25,9 +32,18 @@ pub struct World {
     /// Who got whose vote in which epoch.
     votes: BTreeMap<(NodeId, u64), Host>,
     pub trace: Vec<String>,
-    writes: u64,
     pub figures: Figures,
-    /// Data is written and replicated.
+    pub clients: Clients,
+    pub ledger: Ledger,
+    /// Number of the latest change of data.
+    pub changes: u64,
+    /// Connections of slot migrations.
+    pub links: Links,
+    /// Source and target of migrations that have just come to the pause, or to the grant of the slots.
+    pub handovers: Vec<[Host; 2]>,
+    /// Servers crash and fail over, so that writes may be lost.
+    pub has_failures: bool,
+    /// Clients write.
     pub has_writers: bool,
     /// Slowest disk.
     pub disk_ms_max: u64,
@@ -48,6 +64,15 @@ pub struct Figures {
     pub failures: u64,
     /// Manual failovers whose old primary no longer waited.
     pub unprotected: u64,
+    /// Acknowledged writes; those that may be lost; of these, those after a warning of a migration's source.
+    pub writes: u64,
+    pub writes_excused: u64,
+    pub writes_at_risk: u64,
+    /// Jobs of slot migration that were started, whose target took the slots, and that ended otherwise.
+    pub migrations: u64,
+    pub slot_claims: u64,
+    pub migrations_failed: u64,
+    pub slots_paused: u64,
 }
 
 impl Figures {
@@ -62,17 +87,25 @@ impl Figures {
         self.crashes += other.crashes;
         self.failures += other.failures;
         self.unprotected += other.unprotected;
+        self.writes += other.writes;
+        self.writes_excused += other.writes_excused;
+        self.writes_at_risk += other.writes_at_risk;
+        self.migrations += other.migrations;
+        self.slot_claims += other.slot_claims;
+        self.migrations_failed += other.migrations_failed;
+        self.slots_paused += other.slots_paused;
     }
 }
 
 impl World {
-    pub fn new(seed: u64, hosts: usize) -> World {
+    pub fn new(seed: u64, hosts: usize, has_failures: bool) -> World {
         let mut random = Random::new(seed);
         let mut servers: Vec<Server> = (0..hosts).map(Server::new).collect();
         for server in &mut servers {
             server.clock_rate = random.below(20_001) as i64 - 10_000;
             server.date_offset_ms = random.below(10_000) as i64 - 5_000;
             server.next_tick_ms = random.below(TICK_MS);
+            server.authenticates = random.below(4) == 0;
         }
         World {
             seed,
@@ -83,17 +116,38 @@ impl World {
             winners: BTreeMap::new(),
             votes: BTreeMap::new(),
             trace: Vec::new(),
-            writes: 0,
             figures: Figures::default(),
+            clients: Clients::new(),
+            ledger: Ledger::default(),
+            changes: 0,
+            links: Links::default(),
+            handovers: Vec::new(),
+            has_failures,
             has_writers: true,
             disk_ms_max: 5,
         }
     }
 
+    /// `cluster-manual-failover-timeout` of all servers. Two of them are the pause of a migration: shorter and longer than what
+    /// a source waits for the claim.
+    fn manual_failover_timeout_ms(&self) -> u64 {
+        if self.seed % 4 < 2 { 600 } else { 2_000 }
+    }
+
+    /// How long writes wait for the last changes of a migration.
+    fn migration_pause_ms(&self) -> u64 {
+        2 * self.manual_failover_timeout_ms()
+    }
+
     pub fn settings(&self, host: Host) -> Settings {
         Settings {
             node_timeout_ms: TIMEOUT_MS,
-            manual_failover_timeout_ms: 2_000,
+            manual_failover_timeout_ms: self.manual_failover_timeout_ms(),
+            replication_timeout_s: 4,
+            slot_migration_unsent_bytes_max: [None, Some(0), Some(500)][self.seed as usize % 3],
+            slot_migration_log_len_max: 10,
+            replica_no_failover: !self.has_failures,
+            allow_replica_migration: !self.seed.is_multiple_of(5),
             tcp_port: 7_000,
             bus_port: 17_000 + host as u16,
             announce_human_nodename: wire::cluster_bus::Text::parse(&format!("R{host}")).expect("a name"),
@@ -112,8 +166,13 @@ impl World {
         } else {
             Cluster::load(server.written.as_bytes(), settings, random, now).expect("the file can be read")
         };
+        server.id = Some(cluster.my_id());
         server.cluster = Some(cluster);
         server.data.heard_ms = self.now_ms;
+        server.starts += 1;
+        server.at_risk.clear();
+        self.note_start(host);
+        self.data_loaded(host);
         self.turn(host, Vec::new());
     }
 
@@ -123,6 +182,13 @@ impl World {
         }
         self.figures.crashes += 1;
         self.note(host, "crashes");
+        for (id, end) in self.links.ends_at(host) {
+            self.links.close(id, end, self.now_ms, (&self.network, &mut self.random));
+        }
+        let data = &mut self.servers[host].data;
+        let unsynced = data.offset() - data.synced() as u64;
+        let removed = data.truncate(data.synced() + self.random.below(unsynced + 1) as usize);
+        self.note_crash(host, removed);
         self.servers[host].crash();
         let connections = self.network.connections.iter();
         let ids: Vec<u64> =
@@ -150,12 +216,12 @@ impl World {
         Some(answer)
     }
 
-    /// A turn of a server: facts, inputs, end, effects.
-    fn turn(&mut self, host: Host, inputs: Vec<Input>) {
+    /// A turn of a server: facts, inputs, jobs, end, and the effects of each.
+    pub fn turn(&mut self, host: Host, inputs: Vec<Input>) {
         let server = &mut self.servers[host];
         let (now, now_ms) = (server.now(self.now_ms), self.now_ms);
         let facts = Facts {
-            replication_offset: server.data.writes.len() as u64,
+            replication_offset: server.data.offset(),
             data_age_ms: server.data.source.map_or(0, |_| now_ms - server.data.heard_ms),
         };
         let Some(cluster) = &mut server.cluster else { return };
@@ -164,15 +230,28 @@ impl World {
         for input in inputs {
             cluster.step(input, now);
         }
-        let mut effects = cluster.take_effects();
-        let actions = cluster.end_turn(now);
-        effects.extend(cluster.take_effects());
+        self.carry_out_effects(host);
+        self.run_migrations(host);
+        let server = &mut self.servers[host];
+        let Some(cluster) = &mut server.cluster else { return };
+        server.queue.extend(cluster.end_turn(now));
         if self.figures.turns.is_multiple_of(64) {
             cluster.check();
         }
-        server.queue.extend(actions);
-        for effect in effects {
-            self.execute(host, effect);
+        self.carry_out_effects(host);
+        self.note_rights(host);
+        if self.figures.turns.is_multiple_of(8) {
+            self.check_keys(host);
+        }
+    }
+
+    pub fn carry_out_effects(&mut self, host: Host) {
+        loop {
+            let effects = self.servers[host].cluster.as_mut().map(Cluster::take_effects).unwrap_or_default();
+            if effects.is_empty() {
+                return;
+            }
+            effects.into_iter().for_each(|effect| self.execute(host, effect));
         }
     }
 
@@ -186,26 +265,29 @@ impl World {
                 self.servers[host].data.heard_ms = now_ms;
             }
             Effect::BecomePrimary => self.become_primary(host),
-            Effect::Flush(_) => self.servers[host].data.writes.clear(),
+            Effect::Flush(_) => unreachable!("no server is reset or detached"),
             Effect::PauseWrites { .. } => {
                 let until = now_ms + 2 * self.settings(host).manual_failover_timeout_ms;
                 self.servers[host].paused_until_ms = Some(until);
             }
             Effect::ResumeWrites => self.servers[host].paused_until_ms = None,
-            Effect::VerifyData => {
-                // The slots that it has are those that it has keys of.
-                let server = &mut self.servers[host];
-                if let Some(cluster) = &mut server.cluster {
-                    let slots = cluster.myself().slots().clone();
-                    cluster.verify_data(&slots);
+            Effect::VerifyData => self.verify_data(host),
+            Effect::DeleteKeysInSlots(slots) => self.delete_keys(host, slots.iter()),
+            Effect::PauseSlots { slots, .. } => {
+                self.figures.slots_paused += 1;
+                let paused = &mut self.servers[host].paused_slots;
+                paused.retain(|slot, _| slots.contains(*slot));
+                for slot in slots.iter().filter(|slot| has_keys(*slot)) {
+                    paused.entry(slot).or_insert(now_ms);
                 }
+                self.run_held(host);
             }
-            Effect::DeleteKeysInSlots(_)
-            | Effect::SlotsLeft(_)
-            | Effect::Deliver { .. }
-            | Effect::PauseSlots { .. }
-            | Effect::ResumeSlots
-            | Effect::Migration(..) => {}
+            Effect::ResumeSlots => {
+                self.servers[host].paused_slots.clear();
+                self.run_held(host);
+            }
+            Effect::Migration(job, action) => self.carry_out_migration(host, job, action),
+            Effect::SlotsLeft(_) | Effect::Deliver { .. } => {}
         }
     }
 
@@ -220,8 +302,13 @@ impl World {
         self.figures.manual_failovers += 1;
         let waits = self.servers[old].runs() && self.servers[old].paused_until_ms > Some(self.now_ms);
         if waits {
-            let (old, new) = (&self.servers[old].data.writes, &self.servers[host].data.writes);
-            assert!(old == new, "{}", self.report("a manual failover has lost writes"));
+            // The old primary may have deleted the keys of slots that a migration has moved.
+            let owned = slots_with_keys().filter(|slot| self.servers[host].owns(*slot));
+            for slot in owned.collect::<Vec<_>>() {
+                let writes = |host: Host| self.servers[host].data.writes_of(slot).collect::<Vec<_>>();
+                let text = format!("a manual failover has lost writes to slot {slot}");
+                assert_eq!(writes(old), writes(host), "{}", self.report(&text));
+            }
         } else {
             self.figures.unprotected += 1;
         }
@@ -237,6 +324,12 @@ impl World {
             server.failover_has_all &= !text.starts_with("Manual failover");
         } else if text.starts_with("Marking node") {
             self.figures.failures += 1;
+        } else if text.starts_with("Write loss risk!") {
+            self.note_risk(host, text);
+        } else if text.starts_with("Slot migration initiated") {
+            self.figures.migrations += 1;
+        } else if text.starts_with("Slot migration {") && text.contains("finished. State: failed") {
+            self.figures.migrations_failed += 1;
         } else if text.starts_with("configEpoch set to") && text.ends_with("after successful failover") {
             let epoch = text.split(' ').nth(3).and_then(|epoch| epoch.parse().ok()).expect("an epoch");
             let id = self.servers[host].cluster.as_ref().expect("it runs").my_id();
@@ -285,28 +378,19 @@ impl World {
         text
     }
 
-    /// All writes are on a primary. (Primaries keep data when slots move: it is not kept by slot here.)
-    pub fn assert_no_write_lost(&self) {
-        let mut found: Vec<u64> = Vec::new();
-        for server in &self.servers {
-            if server.cluster.as_ref().is_some_and(|cluster| cluster.myself().is_primary()) {
-                found.extend(&server.data.writes);
-            }
-        }
-        found.sort_unstable();
-        let all: Vec<u64> = (1..=self.writes).collect();
-        assert!(found == all, "{}", self.report("acknowledged writes are lost"));
-    }
-
     /// Lets time pass.
     pub fn run(&mut self, ms: u64) {
         for _ in 0..ms {
             self.now_ms += 1;
             self.deliver();
+            self.links.deliver(self.now_ms, &self.network);
             for host in 0..self.servers.len() {
                 self.work(host);
             }
-            if self.has_writers && self.now_ms.is_multiple_of(5) {
+            if self.now_ms.is_multiple_of(5) {
+                if self.has_writers {
+                    self.write_some();
+                }
                 self.replicate();
             }
         }
@@ -341,7 +425,12 @@ impl World {
         if self.servers[host].next_tick_ms <= self.now_ms {
             self.servers[host].next_tick_ms = self.now_ms + TICK_MS;
             self.turn(host, vec![Input::Tick]);
+            self.check_pauses(host);
+            if self.random.below(4) == 0 {
+                self.servers[host].data.sync();
+            }
         }
+        self.serve_migrations(host);
         self.bus_thread(host);
     }
 
@@ -475,24 +564,22 @@ impl World {
         self.servers[host].waiting.push(input);
     }
 
-    /// Writes come, and replicas get them.
+    /// No pause of slots lasts longer than it may.
+    fn check_pauses(&self, host: Host) {
+        let (server, pause_ms_max) = (&self.servers[host], self.migration_pause_ms() + CLAIM_MS_MAX);
+        for (slot, since_ms) in &server.paused_slots {
+            let is_bounded = self.now_ms - (*since_ms).max(server.hangs_until_ms) <= pause_ms_max;
+            assert!(is_bounded, "{}", self.report(&format!("R{host} holds writes to slot {slot} too long")));
+        }
+    }
+
+    /// Replicas get some of the changes that they lack.
     fn replicate(&mut self) {
         for host in 0..self.servers.len() {
             let server = &self.servers[host];
-            let Some(cluster) = server.cluster.as_ref().filter(|_| server.hangs_until_ms <= self.now_ms)
-            else {
-                continue;
-            };
-            let waits = server.paused_until_ms.is_some_and(|until| until > self.now_ms);
-            if cluster.myself().is_primary() {
-                if cluster.is_ok() && cluster.myself().slot_count() > 0 && !waits && self.random.below(4) == 0
-                {
-                    self.writes += 1;
-                    self.servers[host].data.writes.push(self.writes);
-                }
-                continue;
-            }
-            let Some((source, full)) = server.data.source else { continue };
+            let hangs = server.hangs_until_ms > self.now_ms;
+            let is_replica = server.cluster.as_ref().is_some_and(|cluster| cluster.myself().is_replica());
+            let Some((source, full)) = server.data.source.filter(|_| is_replica && !hangs) else { continue };
             let is_cut =
                 self.network.cuts.contains(&(host, source)) || self.network.cuts.contains(&(source, host));
             let is_up = self.servers[source].runs() && self.servers[source].hangs_until_ms <= self.now_ms;
@@ -503,14 +590,44 @@ impl World {
     }
 
     fn copy(&mut self, source: Host, host: Host, full: bool) {
-        let steps = 1 + self.random.index(4);
-        let (now_ms, from) = (self.now_ms, self.servers[source].data.writes.clone());
-        let data = &mut self.servers[host].data;
-        data.heard_ms = now_ms;
-        let is_prefix = !full && from.starts_with(&data.writes);
-        let end = if is_prefix { (data.writes.len() + steps).min(from.len()) } else { from.len() };
-        data.writes = from[..end].to_vec();
-        data.source = Some((source, false));
+        let steps = 1 + self.random.index(8);
+        self.servers[host].data.heard_ms = self.now_ms;
+        let missing = self.servers[source].data.changes_after(&self.servers[host].data);
+        match missing.filter(|_| !full) {
+            Some(missing) => {
+                let missing = missing[..missing.len().min(steps)].to_vec();
+                missing.into_iter().for_each(|(number, change)| self.repeat(host, number, change));
+            }
+            None => {
+                let data = self.servers[source].data.clone();
+                self.servers[host].data.copy_from(&data);
+                self.take_up_imports(host, true);
+            }
+        }
+        if let Some((at, full)) = &mut self.servers[host].data.source
+            && *at == source
+        {
+            *full = false;
+        }
+    }
+
+    /// The host of the node with this id.
+    pub fn host_with(&self, id: NodeId) -> Option<Host> {
+        self.servers.iter().position(|server| server.id == Some(id))
+    }
+
+    /// Returns what slot migrations have left, if they have left something.
+    pub fn migration_left(&self) -> Option<String> {
+        for server in &self.servers {
+            let Some(cluster) = &server.cluster else { continue };
+            if let Some(job) = cluster.migrations().find(|job| !job.state().is_finished()) {
+                return Some(format!("R{} has an unfinished job: {job:?}", server.host));
+            }
+            if !server.hidden.is_empty() {
+                return Some(format!("R{} hides slots without a job", server.host));
+            }
+        }
+        None
     }
 
     /// Returns why the servers do not agree, if they do not.
