@@ -119,11 +119,11 @@ fn take(event: BusEvent, executor: &mut Executor, warned_us: &mut Option<u64>) {
         }
         BusEvent::Saved(number) => return saved(executor, number, None),
         BusEvent::SaveFailed { number, error, is_fatal: false } => {
+            log::warn!("{error}");
             saved(executor, number, Some(&error.to_string()));
             let now_us = executor.server.now.monotonic_us;
             if warned_us.is_none_or(|warned_us| now_us - warned_us >= SAVE_WARNING_PERIOD_US) {
                 *warned_us = Some(now_us);
-                log::warn!("{error}");
                 log::warn!(
                     "Cluster config updated even though writing the cluster config file to disk failed."
                 );
