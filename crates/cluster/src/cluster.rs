@@ -146,7 +146,7 @@ impl Cluster {
         endpoints.client_tcp_port = settings.client_tcp_port;
         endpoints.client_tls_port = settings.client_tls_port;
         endpoints.client_ipv4 = settings.announce_client_ipv4;
-        endpoints.client_ipv6 = settings.announce_client_ipv6;
+        endpoints.client_ipv6.clone_from(&settings.announce_client_ipv6);
         endpoints.hostname.clone_from(&settings.announce_hostname);
         endpoints.nodename.clone_from(&settings.announce_human_nodename);
         endpoints.availability_zone.clone_from(&settings.availability_zone);

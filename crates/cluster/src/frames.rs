@@ -219,7 +219,7 @@ impl Cluster {
             hostname: endpoints.hostname.clone(),
             nodename: endpoints.nodename.clone(),
             client_ipv4: endpoints.client_ipv4,
-            client_ipv6: endpoints.client_ipv6,
+            client_ipv6: endpoints.client_ipv6.clone(),
             client_port: Some(endpoints.client_tcp_port).filter(|port| *port != 0),
             client_tls_port: Some(endpoints.client_tls_port).filter(|port| *port != 0),
             availability_zone: endpoints.availability_zone.clone(),

@@ -142,7 +142,7 @@ impl Cluster {
             nodename: extensions.nodename,
             availability_zone: extensions.availability_zone,
             client_ipv4: extensions.client_ipv4,
-            client_ipv6: extensions.client_ipv6,
+            client_ipv6: extensions.client_ipv6.clone(),
             client_tcp_port: extensions.client_port.unwrap_or(0),
             client_tls_port: extensions.client_tls_port.unwrap_or(0),
             ..node.endpoints.clone()

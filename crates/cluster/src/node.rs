@@ -1,9 +1,9 @@
 //! A node as this one knows it.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
-use wire::cluster_bus::{Address, NodeFlags, NodeId, SlotSet, Text};
+use wire::cluster_bus::{Address, Ipv6Text, NodeFlags, NodeId, SlotSet, Text};
 
 use crate::action::LinkId;
 use crate::membership::Whereabouts;
@@ -24,7 +24,7 @@ pub struct Endpoints {
     /// Address for clients that came by IPv4, where it is another.
     pub client_ipv4: Option<Ipv4Addr>,
     /// Address for clients that came by IPv6, where it is another.
-    pub client_ipv6: Option<Ipv6Addr>,
+    pub client_ipv6: Option<Ipv6Text>,
     /// Host name, or an empty text.
     pub hostname: Text,
     /// Name for people, or an empty text.

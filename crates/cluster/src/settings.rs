@@ -1,8 +1,8 @@
 //! The options that the cluster depends on.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
-use wire::cluster_bus::{Address, Kind, Text};
+use wire::cluster_bus::{Address, Ipv6Text, Kind, Text};
 
 use crate::action::Level;
 
@@ -43,7 +43,7 @@ pub struct Settings {
     /// `cluster-announce-client-ipv4`.
     pub announce_client_ipv4: Option<Ipv4Addr>,
     /// `cluster-announce-client-ipv6`.
-    pub announce_client_ipv6: Option<Ipv6Addr>,
+    pub announce_client_ipv6: Option<Ipv6Text>,
     /// `cluster-announce-hostname`.
     pub announce_hostname: Text,
     /// `cluster-announce-human-nodename`.

@@ -36,7 +36,7 @@ mod slot_set;
 
 pub use address::{Address, Text};
 pub use encode::Encoded;
-pub use extensions::{Extensions, Forgotten};
+pub use extensions::{Extensions, Forgotten, Ipv6Text};
 pub use flags::{MessageFlags, NodeFlags};
 pub use frame::{Body, Frame, Gossip, GossipEntry, Header, Kind, Light, ModuleMessage, Publication, Update};
 pub use incoming::{Incoming, Received};

@@ -23,8 +23,8 @@ pub use line::{Direction, NodeLine, OpenSlot};
 pub use open_slots::{OPEN_SLOTS, open_slots_text, read_open_slots};
 pub use read::{Fault, FaultKind, read};
 
-use crate::cluster_bus::{Address, NodeFlags, NodeId, SlotSet, Text};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use crate::cluster_bus::{Address, Ipv6Text, NodeFlags, NodeId, SlotSet, Text};
+use std::net::Ipv4Addr;
 
 /// How far a port of the bus is from that of clients, unless another is set.
 pub const BUS_PORT_OFFSET: u16 = 10_000;
@@ -62,7 +62,7 @@ pub struct NodeRow {
     /// Address for clients that came by IPv4, where it is another.
     pub client_ipv4: Option<Ipv4Addr>,
     /// Address for clients that came by IPv6, where it is another.
-    pub client_ipv6: Option<Ipv6Addr>,
+    pub client_ipv6: Option<Ipv6Text>,
     /// Port for clients without TLS, where it is another, or 0.
     pub client_tcp_port: u16,
     /// Port for clients with TLS, where it is another, or 0.

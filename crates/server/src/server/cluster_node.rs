@@ -219,7 +219,7 @@ impl Endpoint {
         let endpoints = node.endpoints();
         let is_ipv6 = seen_by.local_address.matches(':').count() > 1;
         let announced = match is_ipv6 {
-            true => endpoints.client_ipv6.map(|address| address.to_string()),
+            true => endpoints.client_ipv6.as_ref().map(|address| address.to_string()),
             false => endpoints.client_ipv4.map(|address| address.to_string()),
         };
         let address = announced.or_else(|| node.address().map(ToString::to_string)).unwrap_or_default();

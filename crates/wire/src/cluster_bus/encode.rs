@@ -196,7 +196,10 @@ fn append_extensions(out: &mut Vec<u8>, extensions: &Extensions) -> u16 {
     text(extension::HOSTNAME, extensions.hostname.as_str());
     text(extension::NODENAME, extensions.nodename.as_str());
     text(extension::CLIENT_IPV4, &extensions.client_ipv4.map(|ip| ip.to_string()).unwrap_or_default());
-    text(extension::CLIENT_IPV6, &extensions.client_ipv6.map(|ip| ip.to_string()).unwrap_or_default());
+    text(
+        extension::CLIENT_IPV6,
+        &extensions.client_ipv6.as_ref().map(ToString::to_string).unwrap_or_default(),
+    );
     let ports = [
         (extension::CLIENT_PORT, extensions.client_port),
         (extension::CLIENT_TLS_PORT, extensions.client_tls_port),

@@ -144,7 +144,7 @@ fn random_extensions(random: &mut Random) -> Extensions {
         hostname: random_text(random),
         nodename: random_text(random),
         client_ipv4: random_flag(random).then_some([10, 0, 0, 1].into()),
-        client_ipv6: random_flag(random).then_some(1.into()),
+        client_ipv6: random_flag(random).then(|| "1::0".parse().unwrap()),
         client_port: port(random),
         client_tls_port: port(random),
         availability_zone: random_text(random),

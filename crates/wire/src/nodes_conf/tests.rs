@@ -212,7 +212,7 @@ fn random_row(random: &mut Random) -> NodeRow {
         nodename: text(random),
         shard_id: (random.below(2) == 0).then_some(id(random)),
         client_ipv4: (random.below(2) == 0).then_some([1, 2, 3, 4].into()),
-        client_ipv6: (random.below(2) == 0).then_some(9.into()),
+        client_ipv6: (random.below(2) == 0).then(|| "::9".parse().unwrap()),
         client_tcp_port: random.below(3) as u16,
         client_tls_port: random.below(3) as u16,
         availability_zone: text(random),
