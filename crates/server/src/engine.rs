@@ -232,8 +232,8 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
-        self.replication.request_acknowledgements(&mut self.db, &mut self.server, &self.clock);
         confirmation::before_write(self);
+        self.replication.request_acknowledgements(&mut self.db, &mut self.server, &self.clock);
         match self.has_traces_under_way() {
             true => self.write_aof_traced(),
             false => self.aof.write_aof(&self.disk, &mut self.server),

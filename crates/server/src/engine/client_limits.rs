@@ -159,7 +159,10 @@ fn note_progress(server: &mut Server, handle: ClientHandle) -> bool {
     let before = client.connection.last_progress.replace(progress);
     let Some(before) = before.filter(|before| before.since_us == since_us) else {
         // The first check: a transfer in progress has until the next one.
-        return progress.undelivered_bytes > 0 || progress.input_bytes > 0 || !client.output.is_empty();
+        return progress.undelivered_bytes > 0
+            || progress.input_bytes > 0
+            || !client.output.is_empty()
+            || client.holds_output();
     };
     let has_moved = progress != before;
     if has_moved {

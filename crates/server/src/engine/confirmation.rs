@@ -25,7 +25,8 @@ mod progress;
 use super::Executor;
 use super::call::Call;
 use crate::command::key_spec::Begin;
-use crate::command::{access, flag};
+use crate::command::registry::Registry;
+use crate::command::{Group, access, flag};
 use crate::db::Db;
 use crate::persist::aof::Wake;
 use crate::server::{NOT_CONFIRMED, Server};
@@ -55,6 +56,8 @@ pub(super) struct Confirmation {
     ready: Vec<ClientHandle>,
     /// The turns that were confirmed, and that had failed, when clients were last listed.
     answered_up_to: (u64, u64),
+    /// A script was suspended at the end of the last turn.
+    has_suspended_script: bool,
     /// The turn that messages of the current turn await: the latest that a call in it has changed or shown; 0: none.
     messages_await: u64,
     /// Number of calls that have changed data since the last confirmation.
@@ -90,9 +93,13 @@ impl Confirmation {
         (self.calls, self.answered) = (0, self.ready.len() - before);
     }
 
-    /// Records what a call has changed or read, and makes its client's output wait for it.
+    /// Records what a call has changed or read, and makes its client's output wait for it. `is_aborted`: a transaction whose
+    /// watched keys have changed.
     #[inline(never)]
-    pub fn note_call(&mut self, db: &Db, server: &mut Server, call: &Call<'_>) {
+    pub fn note_call(&mut self, db: &Db, server: &mut Server, call: &Call<'_>, is_aborted: bool) {
+        if self.turns.needs_replicas() && changes_session(&server.registry, call) {
+            server.clients[call.client].held.get_or_insert_default().note_session_change();
+        }
         let has_changed = db.change_log.has_changed_data();
         if !has_changed && self.turns.latest() == 0 {
             return;
@@ -104,7 +111,7 @@ impl Confirmation {
             self.calls += 1;
             awaits = self.turns.latest();
         }
-        if names_no_keys(call, keys.is_empty(), has_changed) {
+        if is_aborted || names_no_keys(call, keys.is_empty(), has_changed) {
             awaits = self.turns.latest();
             self.all_keys = if has_changed { awaits } else { self.all_keys };
         }
@@ -131,7 +138,7 @@ impl Confirmation {
     }
 
     fn change(&mut self, hash: u64, turn: u64) {
-        if self.unconfirmed_keys.len() >= KEYS_MAX {
+        if self.key_order.len() >= KEYS_MAX {
             self.all_keys = turn;
         } else if self.unconfirmed_keys.insert(hash, turn) != Some(turn) {
             self.key_order.push_back((hash, turn));
@@ -149,9 +156,19 @@ impl Confirmation {
 fn names_no_keys(call: &Call<'_>, is_without_keys: bool, has_changed: bool) -> bool {
     let follows_patterns =
         || call.row.keys.iter().any(|spec| spec.begin == Begin::Unknown && spec.access & access::RO != 0);
-    is_without_keys && (has_changed || call.row.is(flag::READONLY))
+    let shows_data = call.row.is(flag::READONLY) || call.row.group == Group::Scripting;
+    is_without_keys && (has_changed || shows_data)
         || call.row.is(flag::TOUCHES_ARBITRARY_KEYS)
         || follows_patterns()
+}
+
+/// Returns whether the call's reply shows a change of its client's session.
+fn changes_session(registry: &Registry, call: &Call<'_>) -> bool {
+    match call.row.group {
+        Group::Connection => !registry.is_plain(call.id),
+        Group::PubSub => call.row.is(flag::NO_SCRIPT),
+        _ => false,
+    }
 }
 
 /// Returns whether the client's output are replies and messages: invariant 4.
@@ -192,15 +209,21 @@ fn release_held(executor: &mut Executor, handle: ClientHandle) {
     if let Some(turn) = held.turn_to_list(turns.confirmed()) {
         confirmation.waiting.entry(turn).or_default().push(handle);
     }
-    client.held = (!held.is_empty()).then_some(held);
+    client.held = (!held.is_over(turns.confirmed())).then_some(held);
 }
 
-/// Makes bytes that the socket did not take precede what is held. Call after a write.
+/// Makes bytes that the socket did not take precede what is held, and what the next turn adds. Call after a write.
 #[inline]
 pub fn keep_order(executor: &mut Executor, handle: ClientHandle) {
     let client = &mut executor.server.clients[handle];
-    if let Some(held) = client.held.as_mut().filter(|_| !client.output.is_empty()) {
-        held.push_back_unsent(client.output.take());
+    if client.held.is_some() || executor.confirmation.is_on() {
+        set_unsent_aside(client);
+    }
+}
+
+fn set_unsent_aside(client: &mut Client) {
+    if !client.output.is_empty() && is_answered(client) {
+        client.held.get_or_insert_default().push_back_unsent(client.output.take());
     }
 }
 
@@ -233,6 +256,13 @@ pub fn wake_when_synced(executor: &mut Executor, wake: Wake) {
     executor.aof.wake_when_synced(wake);
 }
 
+/// Forces all changes to disk now, if replies wait for the disk.
+pub(super) fn sync_if_promised(executor: &mut Executor) {
+    if executor.confirmation.turns.needs_disk() {
+        executor.aof.sync_promised();
+    }
+}
+
 /// Returns the monotonic time at which a turn is due.
 pub(super) fn next_turn_us(executor: &Executor) -> Option<u64> {
     let turns = &executor.confirmation.turns;
@@ -244,13 +274,19 @@ pub(super) fn next_turn_us(executor: &Executor) -> Option<u64> {
 #[inline]
 pub(super) fn begin_turn(executor: &mut Executor) {
     let confirmation = &mut executor.confirmation;
-    confirmation.messages_await = 0;
+    // Messages of a suspended script may show what it has changed before.
+    confirmation.messages_await =
+        if confirmation.has_suspended_script { confirmation.turns.latest() } else { 0 };
     let turns = &mut confirmation.turns;
+    let was_on = turns.is_on();
     if !turns.needs_disk() && executor.aof.confirms(&executor.disk, &executor.server) {
         turns.need_disk(executor.aof.log_progress().opening);
     }
     if !turns.needs_replicas() && executor.server.needs_durable_replicas() {
         turns.need_replicas();
+    }
+    if executor.confirmation.is_on() && !was_on {
+        executor.server.clients.iter_mut().for_each(set_unsent_aside);
     }
 }
 
@@ -277,6 +313,10 @@ fn prepare_write(executor: &mut Executor) {
 /// Ends a turn, after its changes were written.
 #[inline]
 pub(super) fn end_turn(executor: &mut Executor) {
+    if !executor.confirmation.turns.needs_disk() && executor.aof.confirms(&executor.disk, &executor.server) {
+        // The turn may have changed data after the option.
+        executor.aof.sync_promised();
+    }
     if executor.confirmation.is_on() {
         end_changes(executor);
     }
@@ -295,10 +335,30 @@ fn end_changes(executor: &mut Executor) {
         let was_demoted = executor.server.config.replicaof.is_some();
         turns.need_no_replicas(was_demoted);
     }
-    let ends = Ends { log: executor.aof.log_progress().end, now_us: executor.server.now.monotonic_us };
-    turns.end_turn(ends, executor.script.is_suspended());
+    end_turn_of_changes(executor);
     confirm(executor);
     note_figures(executor);
+}
+
+/// Ends the turn of the changes that were written. Those of a suspended script are written when it ends: they are a turn of
+/// their own, which lasts until then.
+fn end_turn_of_changes(executor: &mut Executor) {
+    let confirmation = &mut executor.confirmation;
+    let ends = Ends { log: executor.aof.end().unwrap_or(0), now_us: executor.server.now.monotonic_us };
+    let suspended = executor.script.suspended_client();
+    let has_just_been = suspended.is_some() && !confirmation.has_suspended_script;
+    confirmation.has_suspended_script = suspended.is_some();
+    if suspended.is_none() || has_just_been {
+        let has_changed = confirmation.turns.end_turn(ends);
+        if let Some(client) = suspended.filter(|_| has_changed) {
+            confirmation.turns.note_change();
+            confirmation.all_keys = confirmation.turns.latest();
+            let client = &mut executor.server.clients[client];
+            if is_answered(client) {
+                client.held.get_or_insert_default().await_turn(confirmation.all_keys);
+            }
+        }
+    }
 }
 
 /// Confirms the turns whose changes are where they must be, fails those that waited too long, and lists the clients whose
@@ -306,7 +366,8 @@ fn end_changes(executor: &mut Executor) {
 fn confirm(executor: &mut Executor) {
     let confirmation = &mut executor.confirmation;
     let turns = &mut confirmation.turns;
-    turns.advance(executor.aof.log_progress(), executor.server.durable_stream_offset());
+    let log = turns.needs_disk().then(|| executor.aof.log_progress());
+    turns.advance(log, executor.server.durable_stream_offset());
     turns.fail_overdue(&executor.server);
     let decided = (turns.confirmed(), turns.failed());
     let before = std::mem::replace(&mut confirmation.answered_up_to, decided);

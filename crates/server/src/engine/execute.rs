@@ -350,7 +350,10 @@ impl Executor {
         // After its changes are applied, since a read may change data too (PFCOUNT, an expired key).
         self.remember_read_keys(call);
         if self.confirmation.is_on() {
-            self.confirmation.note_call(&self.db, &mut self.server, call);
+            // A transaction that does not run tells that watched keys have changed.
+            let is_aborted =
+                call.row.control == Control::RunsTransaction && !matches!(next, Next::RunTransaction);
+            self.confirmation.note_call(&self.db, &mut self.server, call, is_aborted);
         }
         failed |= self.put_prepared_in_force(call.origin, start, reply);
         if !self.server.registry.is_plain(call.id) {

@@ -62,8 +62,13 @@ pub(super) struct ScriptExecution {
 impl ScriptExecution {
     /// Returns whether a script is suspended.
     #[inline]
-    pub(super) fn is_suspended(&self) -> bool {
+    fn is_suspended(&self) -> bool {
         self.suspended.is_some()
+    }
+
+    /// Returns the client of the suspended script.
+    pub(super) fn suspended_client(&self) -> Option<ClientHandle> {
+        self.suspended.as_ref().map(|suspended| suspended.rest.run.handle)
     }
 
     /// Returns whether the client waits for the suspended script.

@@ -12,6 +12,7 @@
 
 use super::Executor;
 use super::cluster::{carry_out_effects, remove_keys};
+use super::confirmation;
 use super::saving::end_slot_export;
 use crate::db::encoded_commands::Receivers;
 use crate::db::slots;
@@ -106,7 +107,13 @@ pub(super) fn carry_out(executor: &mut Executor, id: JobId, action: MigrationAct
             let words = executor.server.cluster.as_deref().map(|node| establish_words(node, id));
             send(executor, id, &words.unwrap_or_default());
         }
-        MigrationAction::Send(word) => send_word(executor, id, word),
+        MigrationAction::Send(word) => {
+            if word == Word::RequestFailover {
+                // The source deletes the keys, whose writes it has confirmed.
+                confirmation::sync_if_promised(executor);
+            }
+            send_word(executor, id, word);
+        }
         MigrationAction::Snapshot => export::start_snapshot(executor, id),
         MigrationAction::Close => close(executor, id),
         MigrationAction::Hide(slots) => slots::hide(&mut executor.db, &slots),

@@ -98,7 +98,7 @@ impl Exchange for Inline<'_> {
 
     fn stays_after_input(&mut self, connection: &Connection) -> bool {
         let client = &self.executor.server.clients[connection.handle()];
-        if client.held.is_some() {
+        if client.holds_output() {
             // The last replies wait for the disk: the peer may have closed its sending side only.
             self.executor.server.clients[connection.handle()].close_after_reply = true;
             return true;
@@ -156,7 +156,7 @@ impl Exchange for Inline<'_> {
     #[inline]
     fn end_write(&mut self, handle: ClientHandle, is_sent: bool) -> bool {
         let client = &self.executor.server.clients[handle];
-        let closes = client.close_after_reply && is_sent && client.held.is_none();
+        let closes = client.close_after_reply && is_sent && !client.holds_output();
         match client.output.is_empty() {
             true => self.executor.server.clients.output_written(handle),
             false => check_output_limit(&mut self.executor.server, &self.executor.clock, handle),

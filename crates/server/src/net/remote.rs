@@ -166,9 +166,11 @@ impl EventLoop {
         let spare = std::mem::take(&mut query_buffer.handover.output);
         self.executor.server.clients.keep_output(spare);
         query_buffer.handover.output = self.take_output(handle);
-        query_buffer.handover.follows = self.follows(handle);
+        let follows = self.follows(handle);
+        query_buffer.handover.follows = follows;
         query_buffer.handover.is_unauthenticated = needs_authentication(&self.executor.server, handle);
         let Some(remote) = self.remotes.get_mut(handle) else { return };
+        remote.awaits_output = follows == Follow::HeldOutput;
         let thread = remote.thread;
         self.threads.send(thread, Order::Serve(query_buffer));
     }
@@ -179,30 +181,39 @@ impl EventLoop {
         let follows = self.follows(handle);
         let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
-        if client.close_asap || client.output.is_empty() && follows != Follow::Close {
+        let is_empty = client.output.is_empty();
+        let Some(remote) = self.remotes.get_mut(handle).filter(|_| !client.close_asap) else { return };
+        // A thread that awaits more output is to know that there is none.
+        let is_news = follows == Follow::Close || remote.awaits_output && follows == Follow::Unknown;
+        if is_empty && !is_news {
             return;
         }
-        let Some(remote) = self.remotes.get_mut(handle) else { return };
         if remote.moves_to.is_some() {
             return confirmation::keep_order(&mut self.executor, handle);
         }
+        remote.awaits_output = follows == Follow::HeldOutput;
         let thread = remote.thread;
-        let output = self.take_output(handle);
+        let output = self.take_released(handle);
         self.threads.send(thread, Order::Send { handle, output, follows });
     }
 
     /// Returns what follows the output that is sent now.
     fn follows(&self, handle: ClientHandle) -> Follow {
         let client = &self.executor.server.clients[handle];
-        match client.held {
-            Some(_) => Follow::HeldOutput,
-            None if client.close_after_reply => Follow::Close,
-            None => Follow::Unknown,
+        match client.holds_output() {
+            true => Follow::HeldOutput,
+            false if client.close_after_reply => Follow::Close,
+            false => Follow::Unknown,
         }
     }
 
     fn take_output(&mut self, handle: ClientHandle) -> Output {
         confirmation::release(&mut self.executor, handle);
+        self.take_released(handle)
+    }
+
+    /// As [`Self::take_output`], of a client whose output was released.
+    fn take_released(&mut self, handle: ClientHandle) -> Output {
         let now = self.executor.server.now;
         let client = &mut self.executor.server.clients[handle];
         let buffered_bytes = client.unsent().buffered_bytes;
@@ -259,6 +270,9 @@ impl EventLoop {
             false => self.take_output(handle),
         };
         let follows = self.follows(handle);
+        if let Some(remote) = self.remotes.get_mut(handle) {
+            remote.awaits_output = follows == Follow::HeldOutput;
+        }
         let order = Order::Adopt { connection, meter, output, is_unauthenticated, follows, is_away: waits };
         self.threads.send(thread, order);
     }

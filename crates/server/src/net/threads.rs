@@ -51,6 +51,8 @@ pub struct RemoteConnection {
     pub is_closing: bool,
     /// The thread works on its handshake.
     pub is_handshaking: bool,
+    /// The thread was told that the executor holds more output.
+    pub awaits_output: bool,
     /// Destination of a connection that the thread has been ordered to return; no more output is sent to it.
     pub moves_to: Option<Destination>,
 }
@@ -81,6 +83,7 @@ impl RemoteConnection {
             has_hung_up: false,
             is_closing: false,
             is_handshaking: false,
+            awaits_output: false,
             moves_to: None,
         }
     }

@@ -567,6 +567,11 @@ impl Client {
         self.user
     }
 
+    /// Returns whether output waits for changes to be confirmed.
+    pub fn holds_output(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.is_empty())
+    }
+
     /// Returns its unsent output.
     pub fn unsent(&self) -> Unsent {
         self.unsent_of(self.output.len())

@@ -14,12 +14,16 @@ use wire::response::Skipper;
 
 /// First byte of a message in RESP3.
 const PUSH: u8 = b'>';
+/// Start of an invalidation. It is no promise, and the entry that it is about is tracked no more.
+const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
 
 /// Bytes of one turn, and the turn whose confirmation they wait for. 0: none.
 #[derive(Debug)]
 struct Chunk {
     output: Output,
     turn: u64,
+    /// Its replies show that the session has changed: no error may stand in their place.
+    changes_session: bool,
 }
 
 /// The chunks, oldest first.
@@ -30,6 +34,8 @@ pub struct HeldOutput {
     len: usize,
     /// The turn whose confirmation the client's current output waits for. 0: none.
     awaits: u64,
+    /// The client's current output shows that its session has changed.
+    changes_session: bool,
     /// The turn for which the client was last listed as waiting.
     listed_for: u64,
 }
@@ -40,19 +46,27 @@ impl HeldOutput {
         self.awaits = self.awaits.max(turn);
     }
 
-    /// Adds the client's current output.
+    /// Records that the client's current output shows a change of its session: another database, user or protocol.
+    pub fn note_session_change(&mut self) {
+        self.changes_session = true;
+    }
+
+    /// Adds the client's current output. Without output it stays noted what the next one waits for: that of a suspended
+    /// script comes later.
     pub fn push(&mut self, output: Output) {
-        let turn = std::mem::take(&mut self.awaits).max(self.chunks.back().map_or(0, |chunk| chunk.turn));
-        self.len += output.len();
-        if !output.is_empty() {
-            self.chunks.push_back(Chunk { output, turn });
+        if output.is_empty() {
+            return;
         }
+        let turn = std::mem::take(&mut self.awaits).max(self.chunks.back().map_or(0, |chunk| chunk.turn));
+        let changes_session = std::mem::take(&mut self.changes_session);
+        self.len += output.len();
+        self.chunks.push_back(Chunk { output, turn, changes_session });
     }
 
     /// Returns bytes that the socket did not take to the front.
     pub fn push_back_unsent(&mut self, output: Output) {
         self.len += output.len();
-        self.chunks.push_front(Chunk { output, turn: 0 });
+        self.chunks.push_front(Chunk { output, turn: 0, changes_session: false });
     }
 
     /// Removes the chunks that wait for no turn after `confirmed`, and returns their bytes.
@@ -73,19 +87,23 @@ impl HeldOutput {
         self.chunks.front().is_some_and(|chunk| chunk.turn > confirmed && chunk.turn <= failed)
     }
 
-    /// Removes the chunks up to the turn `failed`. Returns this error in place of each of their replies, and nothing in place
-    /// of messages; `None` if they are not whole replies.
+    /// Removes the chunks up to the turn `failed`. Returns this error in place of each of their replies, and of messages the
+    /// invalidations alone; `None` if that would not be the truth.
     pub fn take_failed(&mut self, failed: u64, error: &str) -> Option<Output> {
+        let is_simple = !self.chunks.iter().any(|chunk| chunk.turn <= failed && chunk.changes_session);
         let output = self.take_confirmed(failed).copy_from(0);
         let mut errors = ReplyBuffer::new(Protocol::Resp3);
         let (mut skipper, mut position) = (Skipper::new(), 0);
         while position < output.len() {
-            if output[position] != PUSH {
-                errors.error(error.as_bytes());
-            }
+            let start = position;
             skipper.skip(&output, &mut position).ok()??;
+            match &output[start..position] {
+                message if message.starts_with(INVALIDATION) => errors.raw(message),
+                [PUSH, ..] => {}
+                _ => errors.error(error.as_bytes()),
+            }
         }
-        Some(errors.take())
+        is_simple.then(|| errors.take())
     }
 
     /// Returns the turn for which the first chunk waits, if the client is to be listed as waiting for it. A first chunk that
@@ -98,6 +116,11 @@ impl HeldOutput {
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns whether it is of no use any more, when turns up to `confirmed` are confirmed.
+    pub fn is_over(&self, confirmed: u64) -> bool {
+        self.chunks.is_empty() && self.awaits <= confirmed && !self.changes_session
     }
 
     /// Returns whether there are no bytes.
@@ -175,6 +198,11 @@ mod tests {
             Some(b"-E\r\n-E\r\n".to_vec())
         );
         assert_eq!(held.len(), 4);
+        held.note_session_change();
+        push(&mut held, "+OK\r\n", 4);
+        push(&mut held, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", 5);
+        assert!(held.take_failed(4, "E").is_none(), "it is closed");
+        assert!(held.take_failed(5, "E").is_some_and(|output| output.copy_from(0).starts_with(b">2")));
         push(&mut held, "+half", 4);
         assert!(held.take_failed(4, "E").is_none(), "it is closed");
     }
@@ -183,8 +211,9 @@ mod tests {
     fn nothing_is_kept_of_an_empty_output() {
         let mut held = HeldOutput::default();
         push(&mut held, "", 7);
-        assert!(held.is_empty());
+        assert!(held.is_empty() && held.is_over(7) && !held.is_over(6));
         push(&mut held, "a", 0);
-        assert_eq!(taken(&mut held, 0), b"a", "the turn of an empty output is not the next one's");
+        assert_eq!(taken(&mut held, 6), b"", "a suspended script has changed something before");
+        assert_eq!(taken(&mut held, 7), b"a");
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::fake_replica::Replica;
 use crate::process::{Client, Process, encode, eventually, info, shown};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than a reply takes that waits for nothing.
 const WHILE: Duration = Duration::from_millis(300);
@@ -111,6 +112,107 @@ fn the_option_can_be_switched_off_while_replies_wait() {
     assert_eq!(receive(&mut writer), "OK");
 }
 
+fn replies_stay_in_order_while_fsyncs_are_under_way() {
+    let server = Process::start(&[
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--io-threads-always-active",
+        "yes",
+    ]);
+    let mut client = server.connect();
+    for round in 0..300 {
+        for _ in 0..5 {
+            send(&mut client, "INCR n");
+            if round % 3 > 0 {
+                std::thread::sleep(Duration::from_micros(50 * round % 7));
+            }
+            send(&mut client, "PING");
+        }
+        for n in 1..=5 {
+            assert_eq!(receive(&mut client), (5 * round + n).to_string());
+            assert_eq!(receive(&mut client), "PONG");
+        }
+    }
+}
+
+fn replicas_confirm_within_a_few_milliseconds() {
+    let (server, mut writer, mut replica) = settled("60000");
+    let mut offset = offset(&server);
+    let began = Instant::now();
+    for _ in 0..50 {
+        send(&mut writer, "SET key 1");
+        replica.0.up_to(b"GETACK\r\n$1\r\n*\r\n");
+        offset += 1000;
+        replica.acknowledge(self::offset(&server).min(offset));
+        assert_eq!(receive(&mut writer), "OK");
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+fn a_session_that_has_changed_is_closed_and_not_answered_with_errors() {
+    let (server, mut client, _replica) = settled("300");
+    client.stream.write_all(&[encode(&[b"SELECT", b"3"]), encode(&[b"SET", b"x", b"1"])].concat()).unwrap();
+    assert!(client.receive().is_none());
+    let mut client = server.connect();
+    assert_eq!(client.ask("SELECT 3"), "OK");
+    assert_eq!(client.ask("SET x 1"), NOT_CONFIRMED);
+}
+
+fn invalidations_come_though_changes_are_not_confirmed() {
+    let (server, mut writer, _replica) = settled("300");
+    let mut reader = server.connect();
+    reader.ask("HELLO 3");
+    assert_eq!(reader.ask("CLIENT TRACKING ON"), "OK");
+    assert_eq!(reader.ask("GET old"), "1");
+    assert_eq!(writer.ask("SET old 2"), NOT_CONFIRMED);
+    assert_eq!(receive(&mut reader), "[invalidate [old]]");
+}
+
+/// A reply that the client does not read yet, before one that waits.
+fn what_was_sent_in_part_does_not_wait() {
+    let (server, mut client, _replica) = settled("300");
+    let value = "+".repeat(20_000_000);
+    assert_eq!(server.connect().ask("CONFIG SET min-replicas-durable 0"), "OK");
+    assert_eq!(client.ask(&format!("SET big {value}")), "OK");
+    assert_eq!(server.connect().ask("CONFIG SET min-replicas-durable 1"), "OK");
+    send(&mut client, "GET big");
+    std::thread::sleep(WHILE);
+    send(&mut client, "SET x 1");
+    std::thread::sleep(WHILE);
+    assert_eq!(receive(&mut client).len(), value.len());
+    assert_eq!(receive(&mut client), NOT_CONFIRMED);
+}
+
+fn a_failed_fsync_ends_nothing_that_was_not_promised() {
+    let (server, mut client, mut replica) = settled("60000");
+    assert_eq!(client.ask("CONFIG SET appendonly yes appendfsync no"), "OK");
+    send(&mut client, "SET key 1");
+    replica.0.up_to(b"GETACK");
+    replica.acknowledge(offset(&server));
+    assert_eq!(receive(&mut client), "OK");
+    assert_eq!(client.ask("PING"), "PONG");
+}
+
+fn the_last_connections_of_failed_replies_are_closed() {
+    let (server, mut writer, _replica) = settled("300");
+    let mut listeners: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    for listener in &mut listeners {
+        listener.ask("SUBSCRIBE channel");
+    }
+    writer
+        .stream
+        .write_all(&[encode(&[b"SET", b"x", b"1"]), encode(&[b"PUBLISH", b"channel", b"a"])].concat())
+        .unwrap();
+    assert_eq!(receive(&mut writer), NOT_CONFIRMED);
+    assert_eq!(receive(&mut writer), NOT_CONFIRMED);
+    for listener in &mut listeners {
+        assert!(listener.is_closed_by_server());
+    }
+    eventually("they are gone", || info(&mut server.connect(), "connected_clients") == "2");
+}
+
 fn many_pipelines_are_answered_in_order_under_always() {
     let server = Process::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     std::thread::scope(|scope| {
@@ -137,8 +239,8 @@ fn many_pipelines_are_answered_in_order_under_always() {
         }
     });
     let mut client = server.connect();
-    eventually("all is confirmed", || info(&mut client, "aof_unconfirmed_turns") == "0");
-    assert_eq!(info(&mut client, "aof_unconfirmed_keys"), "0");
+    eventually("all is confirmed", || info(&mut client, "unconfirmed_turns") == "0");
+    assert_eq!(info(&mut client, "unconfirmed_keys"), "0");
 }
 
 fn a_client_that_has_sent_its_last_request_gets_its_replies() {
@@ -169,4 +271,11 @@ tests_with_io_threads!(
     the_option_can_be_switched_off_while_replies_wait,
     many_pipelines_are_answered_in_order_under_always,
     a_client_that_has_sent_its_last_request_gets_its_replies,
+    replies_stay_in_order_while_fsyncs_are_under_way,
+    replicas_confirm_within_a_few_milliseconds,
+    a_session_that_has_changed_is_closed_and_not_answered_with_errors,
+    invalidations_come_though_changes_are_not_confirmed,
+    what_was_sent_in_part_does_not_wait,
+    a_failed_fsync_ends_nothing_that_was_not_promised,
+    the_last_connections_of_failed_replies_are_closed,
 );

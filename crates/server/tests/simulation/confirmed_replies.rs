@@ -221,6 +221,34 @@ fn nothing_that_was_sent_is_lost_by_a_power_cut() {
 }
 
 #[test]
+fn an_option_is_in_force_for_the_rest_of_its_turn() {
+    let disk = Arc::new(Disk::new(1));
+    let mut server = Server::on(disk.clone());
+    let client = server.client();
+    server.turn([(client, "CONFIG SET appendfsync everysec")]);
+    let sent = server.turn([(client, "CONFIG SET appendfsync always"), (client, "SET key 1")]);
+    assert_eq!(sent[0], "+OK\r\n+OK\r\n");
+    drop(server);
+    disk.restart(End::PowerCut);
+    let mut server = Server::on(disk);
+    let reader = server.client();
+    assert_eq!(server.turn([(reader, "GET key")]), ["$1\r\n1\r\n"]);
+}
+
+#[test]
+fn what_shows_more_than_keys_waits() {
+    let (mut server, writer, other) = stalled();
+    server.turn([(other, "WATCH key")]);
+    server.turn([(other, "MULTI")]);
+    server.turn([(writer, "SET key 1")]);
+    assert_eq!(server.turn([(other, "EXEC")]), [""], "that a watched key has changed");
+    let third = server.client();
+    assert_eq!(server.turn([(third, "FUNCTION LIST")]), [""]);
+    server.settle();
+    assert_eq!(server.receive(other), "*-1\r\n");
+}
+
+#[test]
 fn switched_off_all_is_on_disk_first() {
     for change in ["CONFIG SET appendfsync no", "CONFIG SET appendfsync everysec", "CONFIG SET appendonly no"]
     {

@@ -104,6 +104,10 @@ fn log(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
     ]);
     lines.field("aof_last_write_status", status(figures.last_write_ok && figures.last_fsync_ok));
     lines.field("aof_last_cow_size", figures.last_rewrite_copied_bytes);
+    lines.fields(&[
+        ("unconfirmed_turns", figures.unconfirmed_turns),
+        ("unconfirmed_keys", figures.unconfirmed_keys),
+    ]);
 }
 
 /// Lines for an enabled append-only file only.
@@ -119,8 +123,6 @@ fn appended(sources: &Sources<'_>, lines: &mut Lines) {
         ("aof_buffer_length", figures.buffered_bytes),
         ("aof_pending_bio_fsync", u64::from(figures.pending_fsync)),
         ("aof_delayed_fsync", figures.delayed_fsyncs),
-        ("aof_unconfirmed_turns", figures.unconfirmed_turns),
-        ("aof_unconfirmed_keys", figures.unconfirmed_keys),
     ]);
 }
 

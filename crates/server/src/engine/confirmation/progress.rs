@@ -163,10 +163,10 @@ impl Turns {
         }
     }
 
-    /// Ends the turn. One with a script that `is_suspended` goes on: the script's changes are written when it ends.
-    pub fn end_turn(&mut self, ends: Ends, is_suspended: bool) {
-        if is_suspended || !std::mem::take(&mut self.has_changed) {
-            return;
+    /// Ends the turn; returns whether it has changed data.
+    pub fn end_turn(&mut self, ends: Ends) -> bool {
+        if !std::mem::take(&mut self.has_changed) {
+            return false;
         }
         let log_end = if self.needs_disk { ends.log } else { 0 };
         let stream_end = std::mem::take(&mut self.stream_end);
@@ -177,19 +177,17 @@ impl Turns {
             ended_us: ends.now_us,
         });
         self.turn += 1;
+        true
     }
 
-    /// Confirms turns whose changes are on disk up to `log` and at enough replicas up to `stream`; `None`: there are too few
-    /// replicas.
-    pub fn advance(&mut self, log: LogProgress, stream: Option<u64>) {
-        let stream = stream.map_or(0, |offset| offset + 1);
-        if log.opening != self.opening {
-            // The file before was forced to disk when it was closed. The last turn ends in the new one.
-            self.opening = log.opening;
-            let earlier = self.unconfirmed.iter_mut().filter(|turn| turn.log_end != log.end);
-            earlier.for_each(|turn| turn.log_end = 0);
+    /// Confirms turns whose changes are on disk up to `log`, if that is needed, and at enough replicas up to `stream`; `None`:
+    /// there are too few replicas.
+    pub fn advance(&mut self, log: Option<LogProgress>, stream: Option<u64>) {
+        if let Some(log) = log {
+            self.note_synced(log);
         }
-        let is_reached = |turn: &mut Unconfirmed| turn.log_end <= log.synced && turn.stream_end <= stream;
+        let stream = stream.map_or(0, |offset| offset + 1);
+        let is_reached = |turn: &mut Unconfirmed| turn.log_end == 0 && turn.stream_end <= stream;
         while let Some(Unconfirmed { turn, .. }) = self.unconfirmed.pop_front_if(is_reached) {
             self.confirmed = turn;
         }
@@ -199,19 +197,34 @@ impl Turns {
         }
     }
 
+    /// Clears the positions that are on disk: they lie between those cleared before and later ones.
+    fn note_synced(&mut self, log: LogProgress) {
+        let is_reopened = log.opening != self.opening;
+        self.opening = log.opening;
+        // The file before was forced to disk when it was closed. The last turn ends in the new one.
+        let is_reached = |end: u64| end <= log.synced || is_reopened && end != log.end;
+        let waiting = self.unconfirmed.iter_mut().rev().take_while(|turn| turn.log_end > 0);
+        waiting.filter(|turn| is_reached(turn.log_end)).for_each(|turn| turn.log_end = 0);
+    }
+
+    /// Returns the first turn that waits for replicas and has not failed.
+    fn first_undecided(&self) -> Option<&Unconfirmed> {
+        let from = self.unconfirmed.partition_point(|turn| turn.turn <= self.failed);
+        self.unconfirmed.range(from..).find(|turn| turn.stream_end > 0)
+    }
+
     /// Returns the monotonic time at which the next turn fails.
     pub fn next_failure_us(&self, server: &Server) -> Option<u64> {
-        let waits = |turn: &&Unconfirmed| turn.turn > self.failed && turn.stream_end > 0;
-        let next = self.unconfirmed.iter().find(waits).filter(|_| self.needs_replicas)?;
+        let next = self.first_undecided().filter(|_| self.needs_replicas)?;
         let timeout_us = server.config.min_replicas_durable_timeout_ms.saturating_mul(1000);
         Some(next.ended_us.saturating_add(timeout_us))
     }
 
     /// Fails the turns that have waited too long for replicas.
     pub fn fail_overdue(&mut self, server: &Server) {
-        while self.next_failure_us(server).is_some_and(|at_us| at_us <= server.now.monotonic_us) {
-            let waits = |turn: &&Unconfirmed| turn.turn > self.failed && turn.stream_end > 0;
-            let Some(next) = self.unconfirmed.iter().find(waits) else { return };
+        while self.next_failure_us(server).is_some_and(|at_us| at_us <= server.now.monotonic_us)
+            && let Some(next) = self.first_undecided()
+        {
             self.failed = next.turn;
         }
     }
