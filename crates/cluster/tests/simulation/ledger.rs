@@ -65,6 +65,10 @@ impl Ledger {
         }
     }
 
+    fn is_deleted(&self, write: u64) -> bool {
+        self.writes[write as usize - 1].fate == Fate::Deleted
+    }
+
     /// Writes that may be lost.
     pub fn excused(&self) -> u64 {
         self.writes.iter().filter(|write| write.fate == Fate::MayBeLost).count() as u64
@@ -182,6 +186,7 @@ impl World {
             slots.insert(slot, origin.unwrap_or(Origin::Other));
         }
         for slot in before.slots.keys().filter(|slot| !slots.contains_key(slot)) {
+            self.servers[host].at_risk.remove(slot);
             self.note_loss(host, *slot);
         }
         let new: Vec<u16> = slots.keys().copied().filter(|slot| !before.slots.contains_key(slot)).collect();
@@ -217,17 +222,23 @@ impl World {
         }
     }
 
+    /// A server gets the right to a slot: what it lacks of the slot's writes may be lost, and what it has of deleted ones may
+    /// come back.
     fn give_up_missing(&mut self, host: Host, slot: u16) {
-        let kept = self.ledger.kept_in(slot);
-        let missing: Vec<u64> =
-            kept.into_iter().filter(|write| !self.servers[host].data.contains(slot, *write)).collect();
-        if missing.is_empty() {
+        let data = &self.servers[host].data;
+        let kept = self.ledger.kept_in(slot).into_iter();
+        let mut wrong: Vec<u64> = kept.filter(|write| !data.contains(slot, *write)).collect();
+        wrong.extend(data.writes_of(slot).filter(|write| self.ledger.is_deleted(*write)));
+        if wrong.is_empty() {
             return;
         }
-        let text = format!("R{host} gets slot {slot} without writes {missing:?}");
-        let is_at_risk = self.servers[host].at_risk.contains_key(&slot);
+        let text = format!("R{host} gets slot {slot} without writes or deletions of {wrong:?}");
+        // Also writes of a source that has warned, when its target outranks it at last.
+        let is_at_risk = self.servers.iter().any(|server| server.at_risk.contains_key(&slot));
         assert!(self.has_failures || is_at_risk, "{}", self.report(&text));
-        missing.into_iter().for_each(|write| self.ledger.give_up(write));
+        for write in wrong {
+            self.ledger.get_mut(write).fate = Fate::MayBeLost;
+        }
     }
 
     /// A crash has removed these writes from a server: those of its own slots may be lost.

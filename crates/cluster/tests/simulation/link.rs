@@ -48,6 +48,8 @@ pub struct Link {
     /// What has arrived and was not read.
     arrived: [VecDeque<Message>; 2],
     pub stalls_until_ms: u64,
+    /// Nothing that is sent arrives any more.
+    is_broken: bool,
 }
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl Links {
             lanes: [VecDeque::new(), VecDeque::new()],
             arrived: [VecDeque::new(), VecDeque::new()],
             stalls_until_ms: 0,
+            is_broken: false,
         };
         self.links.insert(self.opened, link);
         self.opened
@@ -75,6 +78,19 @@ impl Links {
 
     /// Sends a message to an end of a connection, behind those under way.
     pub fn send(
+        &mut self,
+        id: u64,
+        to: usize,
+        message: Message,
+        now_ms: u64,
+        medium: (&Network, &mut Random),
+    ) {
+        if self.links.get(&id).is_some_and(|link| !link.is_broken) {
+            self.schedule(id, to, message, now_ms, medium);
+        }
+    }
+
+    fn schedule(
         &mut self,
         id: u64,
         to: usize,
@@ -125,14 +141,17 @@ impl Links {
         self.links.retain(|_, link| link.is_open.contains(&true));
     }
 
-    /// Breaks a connection: a part of what is under way still arrives.
+    /// Breaks a connection: a part of what is under way still arrives. Sometimes one end does not learn of it.
     pub fn break_off(&mut self, id: u64, now_ms: u64, (network, random): (&Network, &mut Random)) {
+        let unaware = random.index(4);
         for end in [SOURCE, TARGET] {
-            if let Some(link) = self.links.get_mut(&id) {
-                let len = random.index(link.lanes[end].len() + 1);
-                link.lanes[end].truncate(len);
+            let Some(link) = self.links.get_mut(&id) else { return };
+            let len = random.index(link.lanes[end].len() + 1);
+            link.lanes[end].truncate(len);
+            link.is_broken = true;
+            if end != unaware {
+                self.schedule(id, end, Message::Closed, now_ms, (network, random));
             }
-            self.send(id, end, Message::Closed, now_ms, (network, random));
         }
     }
 

@@ -67,9 +67,9 @@ fn simulate(seed: u64) -> world::Figures {
     world.run(10 * TIMEOUT_MS);
     operator.fix(&mut world);
     wait_for_agreement(&mut world, REPAIR_MS);
-    // And it stays so.
+    // And it stays so, but for a replica that has just gone to a primary without one.
     world.run(5 * TIMEOUT_MS);
-    wait_for_agreement(&mut world, 100);
+    wait_for_agreement(&mut world, TIMEOUT_MS);
     world.has_writers = false;
     world.run(10 * TIMEOUT_MS);
     world.check_writes();

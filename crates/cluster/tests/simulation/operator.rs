@@ -101,8 +101,8 @@ impl Operator {
                     world.command(host, |cluster, now| cluster.cancel_migrations("", now).is_ok());
                 world.note(host, &format!("CANCELSLOTMIGRATIONS {cancelled:?}"));
             }
-            27 => self.delete_keys(world, host),
-            28..=29 => self.disturb_migrations(world),
+            27..=28 => self.delete_keys(world, host),
+            29..=30 => self.disturb_migrations(world),
             _ => {}
         }
     }
@@ -335,7 +335,13 @@ impl Operator {
             world.delete_keys(host, all.into_iter());
             world.command(host, |cluster, now| cluster.fail_migrations("Data was flushed", now));
         } else if !all.is_empty() {
-            let slot = all[self.random.index(all.len())];
+            let is_moving = |slot: &&u16| {
+                let mut jobs = server.cluster.iter().flat_map(|cluster| cluster.migrations());
+                jobs.any(|job| !job.state().is_finished() && job.slots().contains(**slot))
+            };
+            let moving: Vec<u16> = all.iter().filter(is_moving).copied().collect();
+            let slots = if moving.is_empty() { all } else { moving };
+            let slot = slots[self.random.index(slots.len())];
             world.note(host, &format!("FLUSHSLOT {slot}"));
             world.note_deletion(host, slot);
             world.delete_keys(host, [slot].into_iter());
@@ -410,6 +416,7 @@ impl Operator {
     /// Ends all accidents.
     pub fn repair(&mut self, world: &mut World) {
         world.network.weather = Weather::FINE;
+        world.disk_ms_max = world.disk_ms_max.min(TIMEOUT_MS / 4);
         world.network.cuts.clear();
         self.cuts.clear();
         world.links.links.values_mut().for_each(|link| link.stalls_until_ms = 0);
