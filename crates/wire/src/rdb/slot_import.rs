@@ -20,11 +20,18 @@ pub struct SlotImport {
     pub slots: SlotSet,
 }
 
+/// Length of a job's name, which is written like a node's id.
+const NAME_LEN: usize = 40;
+
 impl SlotImport {
     /// Reads an import behind its opcode. Its slots occur once each.
     pub fn read<R: Read>(reader: &mut Reader<R>) -> Result<SlotImport, ReadError> {
-        let Some(name) = NodeId::parse(&reader.string()?.to_vec()) else {
-            return Err(ReadError::Corrupt("Invalid slot import job name in RDB"));
+        let text = reader.string()?.to_vec();
+        let Some(name) = NodeId::parse(&text) else {
+            return Err(ReadError::Corrupt(match text.len() {
+                NAME_LEN => "Invalid slot import job name in RDB",
+                _ => "Invalid slot import job name length in RDB",
+            }));
         };
         let (ranges, mut slots) = (reader.length()?, SlotSet::new());
         if !(1..=u64::from(SLOTS)).contains(&ranges) {
