@@ -51,7 +51,7 @@ pub struct RemoteConnection {
     pub is_closing: bool,
     /// The thread works on its handshake.
     pub is_handshaking: bool,
-    /// The thread was told that the executor holds more output.
+    /// The thread expects more output, which the executor holds.
     pub awaits_output: bool,
     /// Destination of a connection that the thread has been ordered to return; no more output is sent to it.
     pub moves_to: Option<Destination>,
