@@ -265,9 +265,10 @@ impl EventLoop {
         remote.is_handshaking = connection.transport.is_handshaking();
         self.remotes.insert(remote);
         self.threads.count_connection(thread);
+        confirmation::release(&mut self.executor, handle);
         let output = match self.executor.server.clients[handle].output.is_empty() {
             true => Output::default(),
-            false => self.take_output(handle),
+            false => self.take_released(handle),
         };
         let follows = self.follows(handle);
         if let Some(remote) = self.remotes.get_mut(handle) {

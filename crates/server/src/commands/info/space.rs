@@ -61,7 +61,8 @@ impl Breakdown {
         }
         let used_bytes = memory.used_bytes();
         let tables_total: u64 = tables_bytes.iter().map(|(_, bytes)| bytes).sum();
-        let log_buffer_bytes = server.observed.persistence.log.buffer_memory_bytes;
+        let log_buffer_bytes = server.observed.persistence.log.buffer_memory_bytes
+            + server.observed.persistence.log.confirmation_memory_bytes;
         let replication = &server.observed.replication;
         let replicas_bytes = replication.beyond_size_bytes;
         let backlog_bytes = replication.buffer_bytes - replicas_bytes;

@@ -51,6 +51,8 @@ pub(super) struct Turns {
     confirmed: u64,
     /// All unconfirmed turns up to this one have waited too long for replicas.
     failed: u64,
+    /// Turns have failed because this server is no primary any more: no replica will confirm them.
+    is_demoted: bool,
     /// Later turns that changed data.
     unconfirmed: VecDeque<Unconfirmed>,
     /// The opening of the file that positions count from.
@@ -95,15 +97,12 @@ impl Turns {
     /// Lets no reply wait for replicas any longer. `has_failed`: what waits for them is answered with an error.
     pub fn need_no_replicas(&mut self, has_failed: bool) {
         self.needs_replicas = false;
-        match has_failed {
-            true => self.failed = self.latest().max(self.failed),
-            false => self.forget_replicas(),
+        if has_failed {
+            (self.failed, self.is_demoted) = (self.latest().max(self.failed), true);
+        } else {
+            self.stream_end = 0;
+            self.unconfirmed.iter_mut().for_each(|turn| turn.stream_end = 0);
         }
-    }
-
-    fn forget_replicas(&mut self) {
-        self.stream_end = 0;
-        self.unconfirmed.iter_mut().for_each(|turn| turn.stream_end = 0);
     }
 
     /// Returns the latest unconfirmed turn; 0: there is none.
@@ -158,8 +157,9 @@ impl Turns {
 
     /// Begins the end of a turn: what failed in the last one because this server is no primary any more has been answered.
     pub fn forget_demotion(&mut self) {
-        if !self.needs_replicas {
-            self.forget_replicas();
+        if std::mem::take(&mut self.is_demoted) {
+            let failed = self.unconfirmed.iter_mut().take_while(|turn| turn.turn <= self.failed);
+            failed.for_each(|turn| turn.stream_end = 0);
         }
     }
 
@@ -197,14 +197,19 @@ impl Turns {
         }
     }
 
-    /// Clears the positions that are on disk: they lie between those cleared before and later ones.
+    /// Clears the positions that are on disk: they lie behind those cleared before, and before later ones. Visits no others.
     fn note_synced(&mut self, log: LogProgress) {
         let is_reopened = log.opening != self.opening;
         self.opening = log.opening;
-        // The file before was forced to disk when it was closed. The last turn ends in the new one.
-        let is_reached = |end: u64| end <= log.synced || is_reopened && end != log.end;
-        let waiting = self.unconfirmed.iter_mut().rev().take_while(|turn| turn.log_end > 0);
-        waiting.filter(|turn| is_reached(turn.log_end)).for_each(|turn| turn.log_end = 0);
+        if is_reopened {
+            // The file before was forced to disk when it was closed. The last turn ends in the new one.
+            let last = self.unconfirmed.pop_back_if(|turn| turn.log_end == log.end);
+            self.unconfirmed.iter_mut().for_each(|turn| turn.log_end = 0);
+            self.unconfirmed.extend(last);
+        }
+        let synced = self.unconfirmed.partition_point(|turn| turn.log_end <= log.synced);
+        let newly = self.unconfirmed.range_mut(..synced).rev().take_while(|turn| turn.log_end > 0);
+        newly.for_each(|turn| turn.log_end = 0);
     }
 
     /// Returns the first turn that waits for replicas and has not failed.
